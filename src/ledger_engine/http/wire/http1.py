@@ -16,7 +16,7 @@ from ledger_engine.http.wire.answers import CONTINUE
 from ledger_engine.http.wire.asgi import EXTENSION, Asgi, refuse_plainly
 from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.errors import BadRequest
-from ledger_engine.http.wire.exchange import Exchange, Stage
+from ledger_engine.http.wire.exchange import Exchange
 from ledger_engine.http.wire.framing import CHUNKS_MAX, FEW_CHUNKS_MAX, BadFraming
 from ledger_engine.http.wire.head import Head, asked_path, illegal_start, read_head, too_large
 from ledger_engine.http.wire.tcp import TcpConnection
@@ -106,8 +106,8 @@ class Http1(TcpConnection):
         if exchange.may_be_large and not self._wants_much:
             self._wants_much = True
             self.enlarge_buffer()
-        if exchange.stage is Stage.CONTINUE:
-            exchange.stage = Stage.BODY
+        if exchange.stage == "continue":
+            exchange.stage = "body"
             self.write(CONTINUE)
         if exchange.body.is_stopped:
             self._read_body(exchange, b"")
@@ -179,12 +179,12 @@ class Http1(TcpConnection):
     def _begin(self, head: Head) -> None:
         exchange = self._exchange = Exchange(self, head)
         data = self._unread
-        if exchange.whole:
+        if not head.body:
             self._pause_before(data)
         else:
             self._unread = b""
             if data:
-                exchange.stage = Stage.BODY  # the client does not wait for 100 Continue
+                exchange.stage = "body"  # the client does not wait for 100 Continue
             self._read_body(exchange, data)
             if not exchange.whole:
                 self._connections.note_awaited(self)
@@ -210,7 +210,7 @@ class Http1(TcpConnection):
             else:
                 self.resume_reading()
         else:
-            exchange.stage = Stage.ANSWER
+            exchange.stage = "answer"
             self._unread = rest
             self._pause_before(rest)
         exchange.wake()
@@ -225,7 +225,7 @@ class Http1(TcpConnection):
 
     def _break_off(self, exchange: Exchange, reason: str) -> None:
         """Report to the application that the rest of the body will not come."""
-        exchange.stage = Stage.REFUSAL
+        exchange.stage = "refusal"
         self.is_over = True
         exchange.break_off(BadRequest(f"The body cannot be read: {reason}."))
 
