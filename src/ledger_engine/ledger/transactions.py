@@ -117,7 +117,7 @@ def post_batch(
         )
     first = id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, first)
-    postings = postings_of(unit, tenant)
+    postings = Postings(unit, tenant)
     postings.expect(batch)
     posted = []
     for number, new in enumerate(batch):
@@ -210,53 +210,45 @@ def page(
 def _post(
     unit: Unit, tenant: Tenant, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
 ) -> Transaction:
-    return postings_of(unit, tenant).add(id, new, at, reverses)
+    return Postings(unit, tenant).add(id, new, at, reverses)
 
 
-def postings_of(unit: Unit, tenant: Tenant) -> Postings:
-    """Return the postings of the unit, to which this tenant adds next."""
-    postings = unit.held(Postings, tenant)
-    postings.go_on_for(unit, tenant)
-    return postings
-
-
-class Postings:
-    """The new transactions of a project and mode (`Held`), checked one by one and written together.
-
-    One that cannot be added leaves nothing behind.
-    """
+class PostedBook:
+    """What the works of a group share to post to one book (`Held`)."""
 
     # Those of what it holds: the number of the book, that of stored objects, and balances.
     tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
-    __slots__ = (
-        "_balances", "_book", "_events", "_holder", "_noted", "_rows", "_stored", "_stored_before", "_tenant",
-        "_unit",
-    )  # fmt: skip
-    _unit: Unit
-    _tenant: Tenant
-    _stored_before: int
-    _noted: bool
+    __slots__ = ("balances", "events", "holder", "number", "rows", "stored")
 
     def __init__(self, holder: Holder, tenant: Tenant) -> None:
-        self._holder = holder
-        self._book = books.number_of(holder, tenant)
-        self._stored = holder.held(limits.StoredObjects, tenant)
-        self._balances = holder.held(Balances, tenant)
-        self._rows = holder.rows("transactions", _STORED)
-        self._events = holder.rows(outbox.TABLE, outbox.STORED)
-
-    def go_on_for(self, unit: Unit, tenant: Tenant) -> None:
-        """Add for this tenant next, in a work that has this unit, until its next statement."""
-        self._unit = unit
-        self._tenant = tenant
-        self._stored_before = self._stored.number
-        self._noted = False  # that this work changes something
-        unit.announce(outbox.TOPIC)
+        self.holder = holder
+        self.number = books.number_of(holder, tenant)
+        self.stored = holder.held(limits.StoredObjects, tenant)
+        self.balances = holder.held(Balances, tenant)
+        self.rows = holder.rows("transactions", _STORED)
+        self.events = holder.rows(outbox.TABLE, outbox.STORED)
 
     def write(self) -> None:
         """Store the balances and the number of stored objects."""
-        self._stored.write()
-        self._balances.write()
+        self.stored.write()
+        self.balances.write()
+
+
+class Postings:
+    """The transactions that one work posts, checked one by one and written together with those of its group.
+
+    Use it until the work's next statement. A transaction that cannot be added leaves nothing behind.
+    """
+
+    __slots__ = ("_book", "_changed", "_stored_before", "_tenant", "_unit")
+
+    def __init__(self, unit: Unit, tenant: Tenant) -> None:
+        self._unit = unit
+        self._tenant = tenant
+        self._book = unit.held(PostedBook, tenant)
+        self._stored_before = self._book.stored.number
+        self._changed = False  # whether the group knows that this work changes the book
+        unit.announce(outbox.TOPIC)
 
     def add(
         self, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
@@ -266,10 +258,11 @@ class Postings:
         `at` is the prefix of field names in errors, None when the request has none of the fields.
         """
         _check(new, at or "")
-        tenant, balances, destination = self._tenant, self._balances, new.destination
+        tenant, book, destination = self._tenant, self._book, new.destination
+        balances = book.balances
         change = new.amount if new.type == "credit" else -new.amount
         objects = 1 if destination is None else 2
-        stored = self._stored.with_new(tenant, objects, self._stored_before)
+        stored = book.stored.with_new(tenant, objects, self._stored_before)
         moved = balances.movable(tenant, new.account, change, at)
         if destination is None:
             other = balances.movable_settlement(moved.currency, -change, at)
@@ -282,10 +275,10 @@ class Postings:
                     None if at is None else at + "destination",
                 )
         # From here on nothing fails.
-        if not self._noted:
-            self._noted = True
-            self._holder.change(self)
-        self._stored.number = stored
+        if not self._changed:
+            self._changed = True
+            book.holder.change(book)
+        book.stored.number = stored
         balances.move(new.account, moved, change, destination, other)
         unit = self._unit
         posted = Transaction(
@@ -323,19 +316,20 @@ class Postings:
 
     def expect(self, batch: Sequence[NewTransaction]) -> None:
         """Read the accounts of what will be added together, which takes less time than one by one."""
-        self._balances.read([new.account for new in batch])
-        self._balances.read([new.destination for new in batch if new.destination is not None])
+        self._book.balances.read([new.account for new in batch])
+        self._book.balances.read([new.destination for new in batch if new.destination is not None])
 
     def balance(self, account: str) -> int:
         """Return the account's balance after what was added. Raises NotFound."""
-        return self._balances.of(account).amount
+        return self._book.balances.of(account).amount
 
     def _add(self, posted: Transaction) -> None:
         """Add the row and the event."""
+        book = self._book
         description, long_description = fields.stored_description(posted.description)
-        self._rows.append(
+        book.rows.append(
             (
-                self._book,
+                book.number,
                 posted.id,
                 posted.account,
                 posted.amount,
@@ -349,7 +343,7 @@ class Postings:
                 long_description,
             )
         )
-        self._events.append(outbox.row_of(self._unit, self._tenant, self._book, outbox.POSTING, posted))
+        book.events.append(outbox.row_of(self._unit, self._tenant, book.number, outbox.POSTING, posted))
 
 
 def _check(new: NewTransaction, at: str) -> None:

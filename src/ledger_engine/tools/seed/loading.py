@@ -22,7 +22,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.invoices import NewInvoice
 from ledger_engine.ledger.orders import NewOrder
-from ledger_engine.ledger.transactions import NewTransaction, postings_of
+from ledger_engine.ledger.transactions import NewTransaction, Postings
 from ledger_engine.store import Columns, H, Parameters, Row, Unit, Value
 from ledger_engine.store.books import condition_on
 from ledger_engine.store.index_hashes import Prints
@@ -200,7 +200,7 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
 
     def post(history: History) -> None:
         unit = history.unit
-        postings = postings_of(unit, history.tenant)
+        postings = Postings(unit, history.tenant)
         id = _opened(history, account, "account", entry.place)
         other = None if destination is None else _opened(history, destination, "destination", entry.place)
         moved = postings.balance(id) if amount is None else amount
