@@ -1,22 +1,31 @@
-"""Recording the results of attempts, all that arrived together in one commit if possible.
+"""The recorder: stores the results of attempts, all that arrived together in one commit if possible.
 
-If that fails, and not because of the storage, they are recorded in ever smaller parts, so that a result which
-cannot be recorded does not block the others.
+If that fails, and not because of the storage, they are recorded in ever smaller batches, so that a result
+which cannot be recorded does not block the others.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.attempts import Outcome
+from ledger_engine.events.webhooks.outgoing import Sent
+from ledger_engine.events.webhooks.pacing import Pace, try_step, wait_to_retry
+from ledger_engine.events.webhooks.retry_clock import RetryClock
+from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 
 GONE = 410  # the status with which a receiver asks for no more events
+JITTER = 0.1  # share of the wait added at random, so that what failed together is retried apart
+RECORDED_AT_ONCE = 200
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
@@ -45,6 +54,102 @@ class OutcomeBatch:
         if self.outcomes and not self.bare:
             return [OutcomeBatch([_without_exchange(self.outcomes[0])], {}, bare=True)]
         return []
+
+
+class Recorder:
+    """Records results while `run` runs, those of the `jobs` that were submitted to the sender, by number."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        retries_s: Sequence[float],
+        jobs: dict[int, Sent],
+        clock: RetryClock,
+        pace: Pace,
+    ) -> None:
+        self._engine = engine
+        self._retries_s = retries_s
+        self._jobs = jobs
+        self._clock = clock
+        self._pace = pace
+        self._answers: list[tuple[SendResult, int]] = []  # with the time of each result
+        self._answered = asyncio.Event()
+        self._finishing = False
+
+    def take_answer(self, answer: SendResult) -> None:
+        """Take a result from the sender, to record it soon."""
+        self._answers.append((answer, self._engine.clock.now()))
+        self._answered.set()
+
+    def finish(self) -> None:
+        """Have `run` end once it has recorded what is there, or has failed to."""
+        self._finishing = True
+        self._answered.set()
+
+    async def run(self, on_recorded: Callable[[bool], None]) -> None:
+        """Record until `finish`. When results are recorded, call `on_recorded`: does an endpoint drain?"""
+        while not (self._finishing and not self._answers):
+            await self._answered.wait()
+            self._answered.clear()
+            answers, self._answers = self._answers[:RECORDED_AT_ONCE], self._answers[RECORDED_AT_ONCE:]
+            await try_step(partial(self._record, answers, on_recorded))
+            if self._answers:
+                self._answered.set()
+            if not self._finishing:
+                await asyncio.sleep(self._pace.pause_s)
+
+    async def _record(
+        self, answers: list[tuple[SendResult, int]], on_recorded: Callable[[bool], None]
+    ) -> None:
+        done: list[tuple[Sent, Outcome | None]] = []
+        for answer, at in answers:
+            sent = self._jobs.pop(answer.number, None)
+            if sent is None:
+                log.error("the webhook sender answered a job it was not given: %d", answer.number)
+                continue
+            sent.outgoing.take_back(sent, made=answer.made)
+            done.append((sent, self._outcome(sent, answer, at) if answer.made else None))
+        outcomes = [outcome for _, outcome in done if outcome is not None]
+        touched = {sent.outgoing.subscription.endpoint: sent.outgoing for sent, _ in done}
+        cursors = {id: outgoing.answered_to() for id, outgoing in touched.items()}
+        recording = Recording(self._engine, outcomes, cursors)
+
+        async def record() -> None:
+            await recording.run(await self._clock.follow())
+
+        while not await try_step(record):
+            if self._finishing:
+                return  # the next deliverer sends again what was not recorded
+            await wait_to_retry()
+        for id, outgoing in touched.items():
+            outgoing.recorded_to(cursors[id])
+        for sent, outcome in done:
+            if outcome is not None and recording.is_given_up(outcome):
+                sent.outgoing.give_up()
+            else:
+                sent.outgoing.is_recorded(sent, None if outcome is None else recording.retry_at(outcome))
+        on_recorded(any(outgoing.drains for outgoing in touched.values()))
+
+    def _outcome(self, sent: Sent, answer: SendResult, at: int) -> Outcome:
+        subscription = sent.outgoing.subscription
+        retry_in_ms = None
+        if answer.error is not None and answer.status != GONE and sent.retries < len(self._retries_s):
+            retry_in_ms = round(self._retries_s[sent.retries] * (1000 + random.uniform(0, 1000 * JITTER)))
+        return Outcome(
+            endpoint=subscription.endpoint,
+            project=subscription.project,
+            livemode=subscription.livemode,
+            event=sent.message.id,
+            retries=sent.retries,
+            attempted_at=at - answer.latency_ms,
+            latency_ms=answer.latency_ms,
+            status=answer.status,
+            error=answer.error,
+            request_headers=sent.headers,
+            response_headers=answer.headers,
+            response_body=answer.body,
+            retry_in_ms=retry_in_ms,
+        )
 
 
 class Recording:
