@@ -10,7 +10,7 @@ import pytest
 from ledger_engine.core.settings import Location
 from ledger_engine.http.gate import request_body
 from ledger_engine.http.gate.gate import AuthRateLimit
-from ledger_engine.limits import HeldPlaces
+from ledger_engine.limits import LocalSemaphores
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import Server
 from tests.contract.raw import Wire, chunked
@@ -247,13 +247,13 @@ def test_a_body_is_not_waited_for_over_the_rate(crowded: Clockwork) -> None:
 def test_large_bodies_of_anonymous_clients_are_read_a_few_at_a_time(crowded: Clockwork) -> None:
     """Each could take a megabyte for as long as a body may take."""
     wire = crowded.wire(crowded.key(crowded.project()))
-    places = cast(HeldPlaces, crowded.engine.shared.places)
+    semaphores = cast(LocalSemaphores, crowded.engine.shared.semaphores)
     large = wire.post("/v1/auth/token", padded(MB), key="")
     head = wire.head("POST", "/v1/auth/token", "Transfer-Encoding: chunked", key="")
     slow = [wire.connect() for _ in range(2)]
     slow[0].send(large[:-1])
     slow[1].send(head, chunked(padded(MB))[:100_000])
-    wait_until(lambda: places.held("bodies") == 2)
+    wait_until(lambda: semaphores.acquired("bodies") == 2)
     for more in ([large], [head, chunked(padded(MB))[:100_000]]):
         refused = wire.ask(*more)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
@@ -266,6 +266,6 @@ def test_large_bodies_of_anonymous_clients_are_read_a_few_at_a_time(crowded: Clo
     assert wire.ask(head, chunked(token, 10)).status == 200
     assert wire.ask(wire.post("/v1/accounts", padded(MB))).status == 201
     assert slow[0].ask(large[-1:]).status == 400
-    wait_until(lambda: places.held("bodies") == 1)
+    wait_until(lambda: semaphores.acquired("bodies") == 1)
     assert wire.ask(large).status == 400
     wire.close()

@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary
 
 from ledger_engine.core.errors import PermissionDenied
 from ledger_engine.events import outbox
-from ledger_engine.limits import Full, Place
+from ledger_engine.limits import Full, Semaphore
 from ledger_engine.store.engine import Engine
 
 FOLLOWERS_MAX = 100
-FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it cannot take the places of all others
+FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it leaves some to the others
 POLL_INTERVAL_S = 1.0  # to find events of other processes, whose commits wake nobody here
 
 
@@ -22,7 +22,7 @@ class Followers:
 
     def __init__(self, engine: Engine) -> None:
         self._changed = asyncio.Event()
-        self._places = engine.shared.places
+        self._semaphores = engine.shared.semaphores
         self.count = 0  # in this process
         self.ended = False
         engine.listen(self._notice_commit)
@@ -38,15 +38,16 @@ class Followers:
     @contextlib.asynccontextmanager
     async def follow(self, project: str) -> AsyncIterator[None]:
         """Count a follower of this project. Raises PermissionDenied when it, or the server, has too many."""
-        of_project = Place(f"followers/{project}", FOLLOWERS_OF_ONE_MAX)
-        of_all = Place("followers", FOLLOWERS_MAX)
-        async with contextlib.AsyncExitStack() as held:
+        of_project = Semaphore(f"followers/{project}", FOLLOWERS_OF_ONE_MAX)
+        of_all = Semaphore("followers", FOLLOWERS_MAX)
+        async with contextlib.AsyncExitStack() as acquired:
             try:
-                await held.enter_async_context(self._places.hold(of_project, of_all))
+                await acquired.enter_async_context(self._semaphores.hold(of_project, of_all))
             except Full as full:
-                whose = "this project's events" if full.place == of_project else "events"
+                whose = "this project's events" if full.semaphore == of_project else "events"
                 raise PermissionDenied(
-                    "quota_exceeded", f"{full.place.most} listeners already follow {whose}; try again later."
+                    "quota_exceeded",
+                    f"{full.semaphore.most} listeners already follow {whose}; try again later.",
                 ) from None
             self.count += 1
             try:

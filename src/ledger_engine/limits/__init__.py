@@ -2,8 +2,9 @@
 
 The packages above know only these two protocols; announcements travel with the database (`Database.listen`).
 A process that serves alone has both in its memory (`Shared`). The workers of `serve --workers` count in
-memory that they share (`shared_windows`) and ask their parent for places. Servers on one
-PostgreSQL database count together at a place that all can ask (`counted_together`), and have places each.
+memory that they share (`shared_windows`) and ask their parent for semaphores. Servers on one
+PostgreSQL database count together in a counter that all can ask (`counted_together`), and each has its own
+semaphores.
 
 Rate limits are fixed wall-clock minutes and seconds, counted per API key (docs/interface.md#rate-limits).
 Leases say which of the tasks that only one server may do this server has. The only server of a file has all
@@ -48,34 +49,31 @@ class RateLimits(Protocol):
         ...
 
 
-class Place(NamedTuple):
-    """One of `most` places that may be held under this name at a time, over all processes that serve.
-
-    A place of which there is one is a lease: whoever holds it does what only one may do.
-    """
+class Semaphore(NamedTuple):
+    """A semaphore that may be acquired `most` times at once, over all processes that serve."""
 
     name: str
     most: int
 
 
 class Full(Exception):
-    """All places of one name are held."""
+    """A semaphore is acquired as often as it may be."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(f"all {place.most} places of {place.name} are held")
-        self.place = place
+    def __init__(self, semaphore: Semaphore) -> None:
+        super().__init__(f"{semaphore.name} is acquired {semaphore.most} times")
+        self.semaphore = semaphore
 
-    def __reduce__(self) -> tuple[type[Full], tuple[Place]]:
-        return Full, (self.place,)
+    def __reduce__(self) -> tuple[type[Full], tuple[Semaphore]]:
+        return Full, (self.semaphore,)
 
 
-class Places(Protocol):
-    """Gives out places, and takes back those of a process that has ended, however it ended."""
+class Semaphores(Protocol):
+    """The semaphores of a server. Those of a process that has ended are released, however it ended."""
 
-    def hold(self, *places: Place, wait: bool = False) -> AbstractAsyncContextManager[None]:
-        """Hold one place of each for the duration of the context.
+    def hold(self, *semaphores: Semaphore, wait: bool = False) -> AbstractAsyncContextManager[None]:
+        """Acquire each for the duration of the context.
 
-        Raises Full for the first of which none is free; with `wait` it waits until all are.
+        Raises Full for the first that is full; with `wait` it waits until none is.
         """
         ...
 
@@ -193,49 +191,49 @@ def end_of_minute(now: int) -> int:
     return (now // 60 + 1) * 60
 
 
-class HeldPlaces:
-    """How many places of each name are held. Use it in one event loop."""
+class LocalSemaphores:
+    """The semaphores of one process. Use them in one event loop."""
 
     def __init__(self) -> None:
-        self._held: Counter[str] = Counter()
+        self._acquired: Counter[str] = Counter()
         self._waiting: list[asyncio.Future[None]] = []
 
     @contextlib.asynccontextmanager
-    async def hold(self, *places: Place, wait: bool = False) -> AsyncIterator[None]:
-        await self.take(places, wait=wait)
+    async def hold(self, *semaphores: Semaphore, wait: bool = False) -> AsyncIterator[None]:
+        await self.acquire(semaphores, wait=wait)
         try:
             yield
         finally:
-            self.give_back(places)
+            self.release(semaphores)
 
-    async def take(self, places: Sequence[Place], *, wait: bool = False) -> None:
-        """Take one place of each, until `give_back`. Raises Full, unless it is to `wait`."""
-        while (full := self._full(places)) is not None:
+    async def acquire(self, semaphores: Sequence[Semaphore], *, wait: bool = False) -> None:
+        """Acquire each, until `release`. Raises Full, unless it is to `wait`."""
+        while (full := self._full(semaphores)) is not None:
             if not wait:
                 raise Full(full)
-            freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(freed)
-            await freed
-        for place in places:
-            self._held[place.name] += 1
+            released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(released)
+            await released
+        for each in semaphores:
+            self._acquired[each.name] += 1
 
-    def give_back(self, places: Sequence[Place]) -> None:
-        """Give back one place of each."""
-        for place in places:
-            self._held[place.name] -= 1
-            if not self._held[place.name]:
-                del self._held[place.name]
+    def release(self, semaphores: Sequence[Semaphore]) -> None:
+        """Release each once."""
+        for each in semaphores:
+            self._acquired[each.name] -= 1
+            if not self._acquired[each.name]:
+                del self._acquired[each.name]
         waiting, self._waiting = self._waiting, []
-        for freed in waiting:
-            if not freed.done():  # whoever waited may have been cancelled
-                freed.set_result(None)
+        for released in waiting:
+            if not released.done():  # whoever waited may have been cancelled
+                released.set_result(None)
 
-    def held(self, name: str) -> int:
-        """Return how many places of this name are held."""
-        return self._held[name]
+    def acquired(self, name: str) -> int:
+        """Return how often the semaphore of this name is acquired."""
+        return self._acquired[name]
 
-    def _full(self, places: Sequence[Place]) -> Place | None:
-        return next((place for place in places if self._held[place.name] >= place.most), None)
+    def _full(self, semaphores: Sequence[Semaphore]) -> Semaphore | None:
+        return next((each for each in semaphores if self._acquired[each.name] >= each.most), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,5 +241,5 @@ class Shared:
     """What one process uses of all that is shared."""
 
     rate_limits: RateLimits
-    places: Places
+    semaphores: Semaphores
     leases: Leases = field(default_factory=AllLeases)

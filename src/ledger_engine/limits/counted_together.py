@@ -1,9 +1,9 @@
-"""Rate limits that several servers count together, at a place that all of them can ask.
+"""Rate limits that several servers count together, in a counter that all of them can ask.
 
 What a server asks at the same time travels together, so that a busy server asks seldom and an idle one does
 not wait. Who is refused is remembered until the window ends, so a caller that floods the server is answered
-from memory. When the place cannot be asked, each server counts by itself, and nobody waits while it tries
-whether the place answers again.
+from memory. When the counter cannot be asked, each server counts by itself, and nobody waits while it tries
+whether it answers again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.limits import Verdict, Windows, end_of_minute
 
 ANSWER_S = 1.0  # after this time the server counts by itself …
-RETRY_S = 1.0  # … and tries the place again after so long
+RETRY_S = 1.0  # … and tries the counter again after so long
 CALLERS_AT_ONCE = 256
 _REFUSALS_MAX = 10_000
 
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 class Counted(NamedTuple):
     """How many of the requests are let through, and how many were counted in this minute with them.
 
-    `now` is the time in milliseconds on the clock of the place, which is that of the windows.
+    `now` is the time in milliseconds on the clock of the counter, which is that of the windows.
     """
 
     granted: int
@@ -46,7 +46,7 @@ class Counted(NamedTuple):
 
 
 class Counter(Protocol):
-    """The place where requests are counted."""
+    """What counts the requests of all servers."""
 
     async def count(self, asked: Sequence[Asked]) -> list[Counted]:
         """Count requests of different callers; return what came of them, in the same order.
@@ -67,7 +67,7 @@ class _Waiter(NamedTuple):
 
 
 class _Refusal(NamedTuple):
-    """Until when in seconds a caller's requests are refused, on the clock of the place."""
+    """Until when in seconds a caller's requests are refused, on the clock of the counter."""
 
     until: int
     ahead: float  # that clock, less the monotonic one of this process
@@ -139,7 +139,7 @@ class CountedTogether:
                 self._settle(waiters, found, began)
 
     async def _try_again(self, asked: Asked) -> None:
-        """Ask the place, for nobody, and count there from now on if it answers."""
+        """Ask the counter, for nobody, and count there from now on if it answers."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self._counter.count([asked])
@@ -192,7 +192,7 @@ class CountedTogether:
     def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
         """Return the verdict for a caller whose window is used up, or None.
 
-        The time of the place is overestimated by the time that its answer took, so nobody is refused longer
+        The time of the counter is overestimated by the time that its answer took, so nobody is refused longer
         than the window lasts.
         """
         refusal = self._refusals[who]

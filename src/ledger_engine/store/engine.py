@@ -14,7 +14,7 @@ from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
-from ledger_engine.limits import HeldPlaces, Outcome, RateLimits, Shared, Windows
+from ledger_engine.limits import LocalSemaphores, Outcome, RateLimits, Shared, Windows
 from ledger_engine.store import Database, Listener, ReportRows, Rewinder, T, Unit, Work, kept_time, unwatched
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Engine:
         self._database = database
         self._rewinder = rewinder
         self.clock = clock
-        self.shared = shared or Shared(Windows(), HeldPlaces())
+        self.shared = shared or Shared(Windows(), LocalSemaphores())
         self._time_kept = 0
         self.notice: str | None = None  # a message for the health check while something is wrong
 
@@ -148,7 +148,7 @@ def open_engine(
 
         served = postgres.open_database(database, clock, serving=serving)
         limits = rate_limits or served.rate_limits
-        return Engine(served, clock, Shared(limits, HeldPlaces(), postgres.leases_of(served)))
+        return Engine(served, clock, Shared(limits, LocalSemaphores(), postgres.leases_of(served)))
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database
 

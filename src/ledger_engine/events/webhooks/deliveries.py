@@ -22,7 +22,7 @@ from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import deliveries, endpoints
-from ledger_engine.limits import Place
+from ledger_engine.limits import Semaphore
 from ledger_engine.store import Row, Unit, Value, kept_time
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.engine import Engine
@@ -268,7 +268,7 @@ def _read(row: Row) -> Delivery:
 _LISTING: Listing[Delivery] = Listing("deliveries", "delivery", _read, attrgetter("id"))
 
 
-_ONE_AT_A_TIME = Place("resending", 1)
+_ONE_AT_A_TIME = Semaphore("resending", 1)
 
 
 async def resend_failed(
@@ -280,7 +280,7 @@ async def resend_failed(
     they are. Raises NotFound for the endpoint, and DuplicateIdempotencyKey.
     """
     # One at a time: the turns of several together would be grouped into one long commit.
-    async with engine.shared.places.hold(_ONE_AT_A_TIME, wait=True):
+    async with engine.shared.semaphores.hold(_ONE_AT_A_TIME, wait=True):
         wanted, until = await engine.read(partial(_begin, tenant=tenant, endpoint=endpoint, key=key))
         attempted_at, count = since, 0
 

@@ -88,7 +88,7 @@ class Gate:
         self._rate_limits = rate_limits
         self._ids = IdSource()
         self._recorder = recorder
-        self._large_bodies = LargeBodies(engine.shared.places)
+        self._large_bodies = LargeBodies(engine.shared.semaphores)
         self._cors = cors
         self._meter = meter
 

@@ -16,7 +16,7 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge, from_wire
 from ledger_engine.http.wire.asgi import LARGE, Extension, Receive
-from ledger_engine.limits import Full, Place, Places
+from ledger_engine.limits import Full, Semaphore, Semaphores
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
 PARTS_MAX = 1000
@@ -39,17 +39,17 @@ class LargeBodies:
     A few are allowed, and fewer from one address: thousands that never end would take all memory.
     """
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, semaphores: Semaphores) -> None:
+        self._semaphores = semaphores
 
     @contextlib.asynccontextmanager
     async def take_place(self, address: str) -> AsyncIterator[None]:
         """Count a body from this address for the duration of the context. Raises TooManyBodies."""
-        of_address = Place(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)
-        of_all = Place("bodies", ANONYMOUS_BODIES_MAX)
+        of_address = Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)
+        of_all = Semaphore("bodies", ANONYMOUS_BODIES_MAX)
         async with contextlib.AsyncExitStack() as held:
             try:
-                await held.enter_async_context(self._places.hold(of_address, of_all))
+                await held.enter_async_context(self._semaphores.hold(of_address, of_all))
             except Full:
                 raise TooManyBodies from None
             yield

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.pickling import Messages, framed
-from ledger_engine.limits import Outcome, Place
+from ledger_engine.limits import Outcome, Semaphore
 
 # What the message is about, the number of a request and of its answer, and what it says. A class of its own,
 # even a NamedTuple, is pickled by calls of Python.
@@ -169,23 +169,23 @@ class Parent:
             outcome.set_exception(error)
 
 
-class ParentsPlaces:
-    """Places that the parent gives out; it takes back those of a worker that has ended."""
+class ParentsSemaphores:
+    """The semaphores of the parent, which releases those of a worker that has ended."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
 
     @contextlib.asynccontextmanager
-    async def hold(self, *places: Place, wait: bool = False) -> AsyncIterator[None]:
-        """Hold one place of each for the duration of the context, as `Places.hold` does."""
+    async def hold(self, *semaphores: Semaphore, wait: bool = False) -> AsyncIterator[None]:
+        """Acquire each for the duration of the context, as `Semaphores.hold` does."""
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        number = self._parent.request("take places", (places, wait), answered)
+        number = self._parent.request("acquire", (semaphores, wait), answered)
         try:
             await answered
             yield
         finally:
             # Also when this was cancelled before the answer, which may be under way.
-            self._parent.tell("give places back", number=number)
+            self._parent.tell("release", number=number)
 
 
 REPORTED_AFTER_S = 1.0  # what a worker has noted is lost if it is killed within this time

@@ -17,7 +17,7 @@ from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.program import without_settings
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.events.webhooks.sealing import VARIABLE
-from ledger_engine.limits import Full, Place
+from ledger_engine.limits import Full, Semaphore
 from ledger_engine.server.workers.parent import ANSWER, REFUSAL, Channel, Message
 from ledger_engine.store.engine import Engine
 
@@ -175,10 +175,10 @@ class WorkerProcess:
                     content.count_in(self._meter)
             elif kind == "check":
                 self._begin_task(number, self._check(number))
-            elif kind == "take places":
-                places, wait = content
-                self._begin_task(number, self._hold(number, places, wait))
-            elif kind == "give places back":
+            elif kind == "acquire":
+                semaphores, wait = content
+                self._begin_task(number, self._hold(number, semaphores, wait))
+            elif kind == "release":
                 if number in self._tasks:
                     self._tasks[number].cancel()
             elif kind == "ready" and not self.ready.done():
@@ -196,10 +196,10 @@ class WorkerProcess:
         else:
             self.tell(ANSWER, None, number)
 
-    async def _hold(self, number: int, places: Sequence[Place], wait: bool) -> None:
-        """Hold the places until this is cancelled, by the worker or by its end."""
+    async def _hold(self, number: int, semaphores: Sequence[Semaphore], wait: bool) -> None:
+        """Hold the semaphores until this is cancelled, by the worker or by its end."""
         try:
-            async with self._engine.shared.places.hold(*places, wait=wait):
+            async with self._engine.shared.semaphores.hold(*semaphores, wait=wait):
                 self.tell(ANSWER, None, number)
                 await asyncio.Event().wait()
         except Full as full:

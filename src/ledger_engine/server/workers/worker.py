@@ -20,7 +20,7 @@ from ledger_engine.limits import Shared
 from ledger_engine.limits.shared_windows import SharedWindows
 from ledger_engine.server.listening import configure
 from ledger_engine.server.serving import Stop, collect_rarely, loop_factory, make_app, serve_until
-from ledger_engine.server.workers.parent import Message, Parent, ParentsMeter, ParentsPlaces
+from ledger_engine.server.workers.parent import Message, Parent, ParentsMeter, ParentsSemaphores
 from ledger_engine.server.workers.process import Begin
 from ledger_engine.server.workers.store import WorkerDatabase, open_database
 from ledger_engine.store.engine import Engine
@@ -70,7 +70,7 @@ class _Worker:
             self._database = open_database(begin.database, self._clock, self._parent)
         except StorageUnavailable as error:
             sys.exit(str(error))
-        shared = Shared(SharedWindows(begin.memory), ParentsPlaces(self._parent))
+        shared = Shared(SharedWindows(begin.memory), ParentsSemaphores(self._parent))
         self._engine = engine = Engine(self._database, self._clock, shared)
         engine.notice = begin.notice
         recorder = RequestRecorder(engine)

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from ledger_engine.core.errors import NotFound
-from ledger_engine.limits import Full, Place
-from ledger_engine.server.workers.parent import ANSWER, REFUSAL, Channel, Message, Parent, ParentsPlaces
+from ledger_engine.limits import Full, Semaphore
+from ledger_engine.server.workers.parent import ANSWER, REFUSAL, Channel, Message, Parent, ParentsSemaphores
 from tests.ledger_engine.waiting import until
 
 
@@ -93,12 +93,12 @@ async def test_what_cannot_be_sent_fails_alone() -> None:
         assert told == [("instead", 7, None), ("word", 0, "kept")]
 
 
-async def test_a_place_is_given_back_also_when_nobody_waits_for_the_answer_any_more() -> None:
+async def test_a_semaphore_is_released_also_when_nobody_waits_for_the_answer_any_more() -> None:
     async with connected() as (parent, _, end):
-        places, seat = ParentsPlaces(parent), Place("seats", 1)
+        semaphores, seat = ParentsSemaphores(parent), Semaphore("seats", 1)
 
         async def sit() -> None:
-            async with places.hold(seat):
+            async with semaphores.hold(seat):
                 await asyncio.Event().wait()
 
         waiting = asyncio.create_task(sit())
@@ -107,13 +107,13 @@ async def test_a_place_is_given_back_also_when_nobody_waits_for_the_answer_any_m
         with suppress(asyncio.CancelledError):
             await waiting
         await until(lambda: len(end.messages) == 2)
-        (asked, number, content), given_back = end.messages
-        assert (asked, content) == ("take places", ((seat,), False))
-        assert given_back == ("give places back", number, None)
+        (asked, number, content), released = end.messages
+        assert (asked, content) == ("acquire", ((seat,), False))
+        assert released == ("release", number, None)
 
         refused = asyncio.create_task(sit())
         await until(lambda: len(end.messages) == 3)
         end.channel.send(REFUSAL, Full(seat), end.messages[2][1])
         with pytest.raises(Full) as full:
             await refused
-        assert full.value.place == seat
+        assert full.value.semaphore == seat
