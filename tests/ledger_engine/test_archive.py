@@ -17,13 +17,12 @@ from ledger_engine import archive
         ([], "dashboard"),
         (["--demo"], "dashboard"),
         (["profiles"], "dashboard"),
-        (["--help"], "dashboard"),
         (["serve"], "engine"),
         (["verify", "--database", "x"], "engine"),
     ],
 )
 def test_a_first_word_that_is_a_command_of_the_engine_runs_it_and_any_other_the_dashboard(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], program: str
+    monkeypatch: pytest.MonkeyPatch, words: list[str], program: str
 ) -> None:
     ran: list[str] = []
 
@@ -38,4 +37,15 @@ def test_a_first_word_that_is_a_command_of_the_engine_runs_it_and_any_other_the_
     monkeypatch.setattr(sys, "argv", ["ledger.pyz", *words])
     archive.main()
     assert ran == [program]
-    assert ("first it is ledger-engine: " in capsys.readouterr().out) is (words == ["--help"])
+
+
+def test_its_help_is_the_dashboards_and_names_the_words_of_the_engine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ledger.pyz", "--help"])
+    archive.main()
+    help, _, engine = capsys.readouterr().out.partition("With one of these words first it is ledger-engine: ")
+    assert "--demo" in help
+    assert "\n  keys " not in help, "which is ledger-engine's"
+    assert "keys" in engine
+    assert "completion" not in engine

@@ -16,6 +16,7 @@ PATIENT_SECONDS = 2.5
 _LOOK_SECONDS = 0.15  # seven requests a second are within the burst of every plan
 _OFFSET_MS_MAX = 100 * 365 * 86_400_000  # a century; no date could be made of much more
 _WRITES = "write:projects"
+_LAST_TIME = 253_402_300_799.0  # the last second of the year 9999
 _LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
 
 
@@ -248,8 +249,8 @@ class Session:
 
     @property
     def server_time(self) -> float:
-        """Return Unix time by the ledger's clock, which its figures use."""
-        return time.time() + self._server_ahead + self._ledger_ahead
+        """Return Unix time by the ledger's clock, which its figures use; always one that a date can have."""
+        return min(max(0.0, time.time() + self._server_ahead + self._ledger_ahead), _LAST_TIME)
 
     def saw_clock(self, offset_ms: object) -> None:
         """Note how far the ledger's clock is ahead of the server's, as the test helpers say."""

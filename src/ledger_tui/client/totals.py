@@ -126,7 +126,10 @@ class PostingRate:
             oldest, newest = min(times), max(times)
             # Transactions all seen at one moment, as without times, give no rate.
             rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0
-            for bucket in range(int(self._newest_at // BUCKET_SECONDS), int(oldest // BUCKET_SECONDS) + 1):
+            present = int(now // BUCKET_SECONDS)  # a server may date a transaction thousands of years from it
+            start_bucket = max(int(self._newest_at // BUCKET_SECONDS), present - _KEPT_BUCKETS)
+            end_bucket = min(int(oldest // BUCKET_SECONDS), present + _KEPT_BUCKETS)
+            for bucket in range(start_bucket, end_bucket + 1):
                 start, end = bucket * BUCKET_SECONDS, (bucket + 1) * BUCKET_SECONDS
                 seconds = max(0.0, min(end, oldest) - max(start, self._newest_at))
                 self._guesses[bucket] = self._guesses.get(bucket, 0) + round(seconds * rate)

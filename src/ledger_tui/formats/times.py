@@ -47,15 +47,16 @@ def written(text: str, now: datetime | None = None) -> str | None:
     found = _TIME.match(text)
     if found is None:
         return None
+    as_sent = f"{found[1]} {found[2]}"
     if chosen.style is TimeStyle.UTC:
-        return f"{found[1]} {found[2]}"
+        return as_sent
     try:
         moment = datetime.fromisoformat(found[0].replace("Z", "+00:00"))
-    except ValueError:
-        return f"{found[1]} {found[2]}"
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if chosen.style is TimeStyle.LOCAL:
-        return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if chosen.style is TimeStyle.LOCAL:
+            return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError):  # no such day, or here it is before the year 1 or after 9999
+        return as_sent
     return since((now or datetime.now(UTC)) - moment)
 
 

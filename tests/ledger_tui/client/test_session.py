@@ -1,4 +1,5 @@
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -97,6 +98,12 @@ def test_why_nothing_can_be_changed() -> None:
     session.saw_scopes(None)
     assert session.forbids_changes == ""
     assert Session(read_only=True).forbids_changes == "read-only: this dashboard changes nothing"
+
+
+def test_the_servers_time_is_one_that_a_date_can_have() -> None:
+    session = Session()
+    session.answered(200, {"date": "Fri, 31 Dec 9999 23:59:59 -0900"})
+    assert datetime.fromtimestamp(session.server_time, UTC).year == 9999
 
 
 def test_a_request_without_an_answer_is_news_after_a_while_and_any_answer_ends_it() -> None:

@@ -108,9 +108,20 @@ def test_before_anything_was_read_no_minute_is_claimed() -> None:
     assert PostingRate().last_minute(MINUTE) is None
 
 
+def test_dates_in_a_far_year_are_counted_at_once() -> None:
+    rate = PostingRate()
+    rate.take([posting(1, MINUTE)], now=MINUTE, reached=True)
+    far = [
+        {"id": "txn_3", "created": "9999-01-01T00:00:00Z"},
+        {"id": "txn_2", "created": "9998-01-01T00:00:00Z"},
+    ]
+    rate.take(far, now=MINUTE + S, reached=False)
+    assert len(rate._guesses) <= 2 * _KEPT_BUCKETS
+
+
 def test_a_time_without_an_offset_is_utc_and_nonsense_is_no_time() -> None:
     assert moment("2026-11-20T04:31:00") == moment("2026-11-20T04:31:00.000Z")
-    assert [moment(value) for value in (None, 5, "yesterday", "")] == [None] * 4
+    assert [moment(value) for value in (None, 5, "yesterday", "", "2026-13-01T00:00:00Z")] == [None] * 5
 
 
 def test_what_was_posted_before_the_time_that_is_drawn_is_forgotten() -> None:

@@ -35,6 +35,16 @@ def test_local_time_is_that_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> 
     assert times.heading("created (UTC)") == "created (local)"
 
 
+def test_a_time_that_no_date_of_this_machine_can_have_is_as_it_was_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    times.chosen.style = TimeStyle.LOCAL
+    assert times.written("9999-12-31T23:59:59Z") == "9999-12-31 23:59:59"
+    assert times.written("0001-01-01T00:00:00+23:59") == "0001-01-01 00:00:00"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from ledger_tui.client.records import Record
+from ledger_tui.client.totals import moment
 
 # What never differs, or says nothing of a change.
 _NOT_COMPARED = frozenset({"id", "object", "livemode", "created"})
@@ -112,16 +112,6 @@ def balance_before(transaction: Mapping[str, Any]) -> int | None:
     if not isinstance(after, int) or not isinstance(amount, int) or kind not in ("credit", "debit"):
         return None
     return after - amount if kind == "credit" else after + amount
-
-
-def moment(text: object) -> float | None:
-    """Return an ISO 8601 time as Unix seconds; None for anything else."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def later(seconds: float) -> str:

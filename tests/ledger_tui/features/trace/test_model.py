@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.features.trace.model import Change, Step, Trace, balance_before, changes, later, moment
+from ledger_tui.features.trace.model import Change, Step, Trace, balance_before, changes, later
 
 NOW = 1_790_000_000.0
 
@@ -60,11 +60,6 @@ def test_the_balance_before_a_transaction_follows_from_it(
 )
 def test_how_much_later_is_said_in_one_unit(seconds: float, text: str) -> None:
     assert later(seconds) == text
-
-
-@pytest.mark.parametrize("text", [None, 5, "", "soon", "2026-13-01T00:00:00Z"])
-def test_what_is_no_time_has_no_moment(text: object) -> None:
-    assert moment(text) is None
 
 
 def test_a_trace_with_a_pending_delivery_is_not_settled() -> None:
