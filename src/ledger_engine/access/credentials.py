@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ledger_engine.access import credentials
 from ledger_engine.access.api_keys import hash_secret, new_secret
 from ledger_engine.access.projects import limits_of
 from ledger_engine.access.quotas import Plan
@@ -142,15 +141,9 @@ def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
 
 
 ACCESS_SECONDS = 3600
-
-
 REFRESH_SECONDS = 30 * 86_400
-
-
 # milliseconds; until then an expired token is answered as expired, afterwards as unknown
 FORGOTTEN_AFTER_MS = 7 * DAY
-
-
 FORGOTTEN_AT_ONCE = 100  # after a long pause there may be many, and others wait for the commit
 
 
@@ -171,7 +164,7 @@ def new_pair() -> TokenPair:
 
 def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
     """Store the pair for the API key with this value; raises AuthenticationError unless the key is valid."""
-    key = credentials.find_key(unit, api_key, "api_key")
+    key = find_key(unit, api_key, "api_key")
     return _store(unit, key.id, pair)
 
 
@@ -187,7 +180,7 @@ def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:
     )
     if used is None:
         raise _refusal(unit, refresh_token)
-    credentials.require_valid_key(unit, used["api_key"], "refresh_token")
+    require_valid_key(unit, used["api_key"], "refresh_token")
     return _store(unit, used["api_key"], pair)
 
 

@@ -10,14 +10,8 @@ from datetime import UTC, datetime
 
 # Control characters (C0, DEL, C1), line ends, direction marks, and lone surrogates, which cannot be encoded.
 _BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-
-
 _STEERING = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
-
-
 _STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
-
-
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -27,7 +27,7 @@ from ledger_engine.core.ids import first_at
 from ledger_engine.core.masking import MASK, masked, may_hold_secrets
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events import outbox, request_log
+from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Event
 from ledger_engine.store import Row, Unit, Value
 from ledger_engine.store.engine import Engine
@@ -38,6 +38,17 @@ _CLOCKS_DIFFER_MS = 50
 # A range and not LIKE, in which characters of the path such as `_` would be wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
 _AFTER_SLASH = chr(ord("/") + 1)
+BODY_KEPT_MAX = 4096  # bytes (docs/decisions.md#request-log-entries)
+WAITING_MAX = 10_000
+BATCH_MAX = 200
+EVERY_S = 0.1
+RETRY_AFTER_S = 1.0
+PATH_MAX = 2048  # characters; a longer path is a mistake, and its start shows which
+KEY_MAX = 255  # characters of an idempotency key; a longer one was refused
+# The log itself, and the paths that passwords and authorization codes are sent to.
+_NOT_NOTED = ("/v1/requests", "/oauth/")
+
+log = logging.getLogger("ledger_engine.http")
 
 
 class Entry(NamedTuple):
@@ -211,34 +222,6 @@ def _read(row: Row) -> LoggedRequest:
 _LISTING = Listing("requests", "request", _read, attrgetter("id"))
 
 
-BODY_KEPT_MAX = 4096  # bytes (docs/decisions.md#request-log-entries)
-
-
-WAITING_MAX = 10_000
-
-
-BATCH_MAX = 200
-
-
-EVERY_S = 0.1
-
-
-RETRY_AFTER_S = 1.0
-
-
-PATH_MAX = 2048  # characters; a longer path is a mistake, and its start shows which
-
-
-KEY_MAX = 255  # characters of an idempotency key; a longer one was refused
-
-
-# The log itself, and the paths that passwords and authorization codes are sent to.
-_NOT_NOTED = ("/v1/requests", "/oauth/")
-
-
-log = logging.getLogger("ledger_engine.http")
-
-
 class Note(NamedTuple):
     """A request as the gate saw it. `created` is in milliseconds; `authorization` and `idempotency_key` are
     the values of these headers."""
@@ -321,8 +304,7 @@ class RequestRecorder:
         try:
             # Plain tuples, which a worker pickles in a third of the time.
             entries: list[tuple[Value, ...]] = [tuple(_entry(note)) for note in batch]
-            add = partial(request_log.add, entries=entries, doubtful=self._doubtful)
-            await self._engine.write(add)
+            await self._engine.write(partial(add, entries=entries, doubtful=self._doubtful))
         except StorageUnavailable:
             self._doubtful = len(batch)
             return False

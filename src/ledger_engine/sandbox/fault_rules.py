@@ -48,11 +48,7 @@ def fault_answer(status: int, code: str | None, fault: str, path: str) -> Render
 
 
 METHODS = ("GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS")
-
-
 _OF_REQUESTS = ("method", "path", "key", "header")
-
-
 _OF_WEBHOOKS = ("endpoint", "type")
 
 

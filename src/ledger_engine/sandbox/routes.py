@@ -36,8 +36,6 @@ routes = Routes("test_helpers", ROOT)
 
 READS = "read:projects"
 WRITES = "write:projects"
-
-
 Count = Annotated[int, Field(ge=1)]
 Milliseconds = Annotated[int, Field(ge=0, le=60_000)]
 Name = Annotated[str, Field(max_length=255)]

@@ -39,14 +39,8 @@ from ledger_engine.events.webhooks import deliveries
 from ledger_engine.store.engine import Engine
 
 PATH = "/metrics"
-
-
 Environ = dict[str, Any]
-
-
 Start = Callable[..., Any]
-
-
 Wsgi = Callable[[Environ, Start], Iterable[bytes]]
 
 

@@ -43,8 +43,6 @@ from ledger_engine.core.tenant import ROLES, SCOPES
 from ledger_engine.store import Unit
 
 AUTHORIZATION_CODE = "authorization_code"
-
-
 GRANT_TYPES = (AUTHORIZATION_CODE, "refresh_token")
 
 

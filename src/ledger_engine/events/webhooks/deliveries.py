@@ -21,7 +21,7 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks import endpoints
 from ledger_engine.limits import Semaphore
 from ledger_engine.store import Row, Unit, Value, kept_time
 from ledger_engine.store.books import OF_BOOK
@@ -31,6 +31,7 @@ from ledger_engine.store.turns import AT_ONCE, take_turns
 
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
+_ONE_AT_A_TIME = Semaphore("resending", 1)
 
 
 class HttpMessage(TypedDict):
@@ -268,9 +269,6 @@ def _read(row: Row) -> Delivery:
 _LISTING: Listing[Delivery] = Listing("deliveries", "delivery", _read, attrgetter("id"))
 
 
-_ONE_AT_A_TIME = Semaphore("resending", 1)
-
-
 async def resend_failed(
     engine: Engine, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
 ) -> int:
@@ -286,13 +284,13 @@ async def resend_failed(
 
         async def turn() -> int:
             nonlocal attempted_at, count
-            find = partial(deliveries.failed, tenant=tenant, wanted=wanted, since=attempted_at)
+            find = partial(failed, tenant=tenant, wanted=wanted, since=attempted_at)
             # Read outside of the commit, as many unwanted ones may lie between two that are wanted.
             found = await engine.read(partial(find, until=until, limit=AT_ONCE))
             if found:
                 attempted_at = found[-1].attempted_at
                 ids = [delivery.id for delivery in found]
-                count += await engine.write(partial(deliveries.send_again, ids=ids))
+                count += await engine.write(partial(send_again, ids=ids))
             return len(found)
 
         await take_turns(turn)

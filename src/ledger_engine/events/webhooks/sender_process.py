@@ -9,7 +9,7 @@ To the sender go pickled tuples, each behind its length: `("jobs", …)` with th
 the fields of each SendResult: it reads what strangers answer, so what it writes is not unpickled.
 
 The process is started from the files as they are then, which may be those of another version when the
-program was replaced on the disk. It is told the form of the messages (`FORM`), and ends when it knows another
+program was replaced on the disk. It gets the form of the messages (`FORM`), and ends when it knows another
 one.
 """
 

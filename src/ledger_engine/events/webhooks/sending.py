@@ -37,23 +37,17 @@ from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.addresses import Target, check_resolved, is_address, parse_url, refusal
 
 ANSWER_MAX = 64 * 1024  # bytes of a body that are read; then the connection is closed
-
-
 KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are stored (docs/decisions.md#events-list)
-
-
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
-
-
 LOOK_UP_S = 2  # to resolve a name when its URL is registered
-
-
 LOOKUPS_MAX = 64  # names resolved at a time: each has a thread until its name server answers
-
-
 CONNECT_S = 5  # for each of several addresses, so that a dead one leaves time for the next
-
-
+DEADLINE_S = 15  # for a whole attempt (docs/decisions.md#webhooks-retries)
+OVERTAKE_S = 0.25
+FIRSTS_MAX = 8  # first attempts under way in one lane
+RETRIES_MAX = 4
+SHARED_MAX = 128  # under way in all lanes together, beyond the one that each lane may always have
+IDLE_S = 4  # servers keep a connection for 5 seconds or more
 Headers = list[tuple[str, str]]
 
 
@@ -236,8 +230,6 @@ def _head(path: str, headers: Headers) -> bytes:
 
 
 _ANY_POST = h11.Request(method="POST", target="/", headers=[("Host", "any"), ("Content-Length", "0")])
-
-
 _END = h11.EndOfMessage()
 
 
@@ -251,14 +243,6 @@ def _kept_headers(response: h11.Response) -> Headers:
             break
         kept.append(pair)
     return kept
-
-
-DEADLINE_S = 15  # for a whole attempt (docs/decisions.md#webhooks-retries)
-OVERTAKE_S = 0.25
-FIRSTS_MAX = 8  # first attempts under way in one lane
-RETRIES_MAX = 4
-SHARED_MAX = 128  # under way in all lanes together, beyond the one that each lane may always have
-IDLE_S = 4  # servers keep a connection for 5 seconds or more
 
 
 class Job(NamedTuple):
