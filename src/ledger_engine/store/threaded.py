@@ -33,7 +33,10 @@ M = TypeVar("M")  # what else may be put into the queue, to wake the threads
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A work, its answer or error, and what gets that: a future, or another process's request."""
+    """A work, its answer or error, and what gets that: a future, or another process's request.
+
+    A write is `finished` when its answer or error is final, after the commit.
+    """
 
     work: Work[Any]
     outcome: Outcome
@@ -42,6 +45,7 @@ class Job:
     long: bool = False
     answer: Any = None
     error: BaseException | None = None
+    finished: bool = False
 
     def settle(self) -> None:
         """Set the outcome, unless that is cancelled; call it in the event loop's thread."""
@@ -286,18 +290,18 @@ class ThreadedDatabase:
     def _give_up_waiting(self, job: Job) -> None:
         """Fail a job that has waited too long; it is not run if it has not started.
 
-        One that is committed, and is answered later, gets its answer now: its outcome is known.
+        One that is finished, and is answered later, gets its answer now: its outcome is known.
         """
-        of_loop = self._of_loop(job.loop)
-        if job in of_loop.answered_later:
+        if job.finished:
             job.settle()
             return
-        unknown = job.writes and not of_loop.group_commit.withdraw(job)
+        unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
         job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         for job in jobs:
+            job.finished = True
             by_loop.setdefault(job.loop, []).append(job)
         for loop, of_loop in by_loop.items():
             call_soon(loop, partial(self._publish, of_loop, topics))

@@ -7,7 +7,7 @@ import os
 import resource
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -115,6 +115,21 @@ async def test_a_storage_that_hangs_is_found_out_in_limited_time(
         release.set()
         await asyncio.gather(*hanging)
     await notes.check()
+
+
+async def test_a_commit_made_as_its_time_ends_is_answered_with_its_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threaded, "ANSWER_S", 2)  # time for the commit on a busy machine
+    held: list[Callable[[], None]] = []
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
+    monkeypatch.setattr(threaded, "call_soon", lambda _loop, call: held.append(call))
+    assert await engine.write(note("made in time")) == "made in time"
+    monkeypatch.undo()
+    for call in held:
+        call()
+    await engine.close()
 
 
 async def test_a_write_that_hangs_is_answered_in_limited_time_and_nothing_piles_up(
