@@ -30,14 +30,14 @@ class CommitFailed(Exception):
 class Committer:
     """Runs the works of each group and commits them.
 
-    `begun` is called before the first work of each group. It returns whether the database was changed by
-    others since the group before; otherwise what that one held is still true, and is kept.
+    `begin` begins the transaction of each group. It returns whether the database was changed by others since
+    the group before; otherwise what that one held is still true, and is kept.
     """
 
-    def __init__(self, clock: Clock, ids: IdSource, begun: Callable[[sqlite3.Connection], bool]) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, begin: Callable[[sqlite3.Connection], bool]) -> None:
         self._clock = clock
         self._ids = ids
-        self._begun = begun
+        self._begin = begin
         self._cautious_groups = 0
         self._kept: KeptUnit[SqliteUnit] = KeptUnit()
         self.observer: CommitObserver | None = None
@@ -72,8 +72,7 @@ class Committer:
         return self._run_all(connection, group, self._run_in_savepoint)
 
     def _run_all(self, connection: sqlite3.Connection, group: list[Job], run: _Run) -> set[str]:
-        connection.execute("BEGIN IMMEDIATE")
-        unit = self._begin(connection)
+        unit = self._unit(connection)
         topics: set[str] = set()
         for job in group:
             unit.begin_work()
@@ -90,9 +89,9 @@ class Committer:
             self.observer(len(group), time.perf_counter() - began)
         return topics
 
-    def _begin(self, connection: sqlite3.Connection) -> SqliteUnit:
-        """Return the unit for a transaction that has begun."""
-        if self._begun(connection):
+    def _unit(self, connection: sqlite3.Connection) -> SqliteUnit:
+        """Begin a transaction, and return its unit."""
+        if self._begin(connection):
             self._kept.forget()
         return self._kept.unit_for(connection, lambda: SqliteUnit(connection, self._clock, self._ids))
 

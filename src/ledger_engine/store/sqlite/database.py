@@ -29,6 +29,7 @@ from ledger_engine.store.sqlite.connection import (
     reason_of,
 )
 from ledger_engine.store.sqlite.file import DatabaseFile, has_space, probe_read, probe_write
+from ledger_engine.store.sqlite.lock_waits import WRITE_S
 from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import Job, ThreadedDatabase, call_soon
@@ -47,7 +48,7 @@ class SqliteDatabase(ThreadedDatabase):
         self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
         self._seen_version = -1
         self._file = DatabaseFile(path, checkpoints=checkpoints)
-        self._committer = Committer(clock, self.ids, self._check_begun)
+        self._committer = Committer(clock, self.ids, self._begin)
         self._writer: sqlite3.Connection | None = None
         try:
             self._writer = self._file.connect_writer()
@@ -125,7 +126,7 @@ class SqliteDatabase(ThreadedDatabase):
     def _write_group(self, group: list[Job]) -> None:
         topics: set[str] = set()
         try:
-            # Whether the file still has its name is checked in each transaction (`_check_begun`).
+            # Whether the file still has its name is checked in each transaction (`begin_to_write`).
             writer = self._writer or self._sound_writer()
             topics = self._committer.commit(writer, group)
             if self._lost:
@@ -147,9 +148,9 @@ class SqliteDatabase(ThreadedDatabase):
         self._file.note_log()
         return self._writer
 
-    def _check_begun(self, connection: sqlite3.Connection) -> bool:
-        """Check a transaction that has begun, before its first work; return whether others have written."""
-        self._file.require_same()  # now, as a restore may have replaced the file while we waited for the lock
+    def _begin(self, connection: sqlite3.Connection) -> bool:
+        """Begin the transaction of a group, and return whether others have written since the last one."""
+        self._file.begin_to_write(connection)
         return self._follow_other_writers(connection)
 
     def _follow_other_writers(self, connection: sqlite3.Connection) -> bool:
@@ -186,7 +187,8 @@ class SqliteDatabase(ThreadedDatabase):
         """
         try:
             writer = self._sound_writer()
-            probe_write(SqliteUnit(writer, self._clock, self.ids))
+            with self._file.waits.limited(WRITE_S):
+                probe_write(SqliteUnit(writer, self._clock, self.ids))
         except (sqlite3.Error, OSError, StorageUnavailable):
             self._close_writer()
             return False
@@ -194,7 +196,8 @@ class SqliteDatabase(ThreadedDatabase):
         return True
 
     def _check_space(self, writer: sqlite3.Connection) -> None:
-        self._lost = not has_space(writer)
+        with self._file.waits.limited(WRITE_S):
+            self._lost = not has_space(writer)
         if self._lost:
             self._close_writer()
 

@@ -62,7 +62,7 @@ class Readers(ReadingThreads[threading.Barrier]):
             try:
                 self._file.require_same()
                 connection = connection or self._file.connect_reader()
-                connection.execute("BEGIN")
+                self._file.begin_to_read(connection)
                 unit = SqliteUnit(connection, self._clock, self._ids)
                 job.answer = job.work(unit)
                 unit.forget()
