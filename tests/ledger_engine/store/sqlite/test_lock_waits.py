@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import file, lock_waits
 from ledger_engine.store.engine import Engine
+from ledger_engine.store.sqlite import file, lock_waits
 from ledger_engine.store.sqlite.file import probe_read
 from ledger_engine.store.sqlite.lock_waits import LockWaits
 from tests.ledger_engine.store.conftest import Seen, note
