@@ -100,10 +100,13 @@ def test_a_copy_refuses_every_command_that_would_change_it(
             f"ledger-engine: This ledger is a copy of {server.url} and cannot be changed:"
             " change it there, and pull."
         ), words
-    for mode in ("test", "live"):
-        key = run_json("keys", "create", "--mode", mode)  # to read with
-        rolled = run_json("keys", "roll", key["id"])
-        assert run_json("keys", "revoke", rolled["id"])["revoked_at"] is not None
+    key = run_json("keys", "create", "--mode", "test")  # to read with
+    rolled = run_json("keys", "roll", key["id"])
+    assert run_json("keys", "revoke", rolled["id"])["revoked_at"] is not None
+    refused = command("keys", "create", "--mode", "live", status=1)
+    assert only_line(refused.stderr) == (
+        f"ledger-engine: This ledger is a copy of the test mode of {server.url} and has no data in live mode."
+    )
     assert [each["archived_at"] for each in run_json("projects", "list")] == [None]
     assert "nothing new" in pull(command, server, database).stdout
 
