@@ -75,7 +75,9 @@ def _fill(opened: Source, source: Location, target: Location, progress: Progress
                     filled.empty(table)
                     copied += _copy(opened, filled, table, progress.report)
                 if _unlike(opened, filled, table, progress.report):
-                    raise refusal(f"The copy of {table.name} in {named(target)} is not equal.")
+                    raise refusal(
+                        f"The copy of table {table.name} in {named(target)} differs from the source."
+                    )
         progress.what = "Making indexes"
         filled.finish(opened.applied(), opened.reached())
         progress.what = "Verifying"

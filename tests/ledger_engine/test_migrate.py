@@ -387,7 +387,7 @@ async def test_a_source_that_is_written_to_meanwhile_is_not_taken_for_equal(
 
     with monkeypatch.context() as patch:
         patch.setattr(PostgresTarget, "finish", finish_late)
-        with pytest.raises(Conflict, match="was changed meanwhile"):
+        with pytest.raises(Conflict, match="was changed during the copy"):
             await asyncio.to_thread(moved, ledger, address)
     with pytest.raises(StorageUnavailable, match="unfinished copy"):
         transactions_in(address)

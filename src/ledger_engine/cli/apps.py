@@ -80,7 +80,7 @@ def create(
 
 
 @apps.command("list")
-@click.option("--deleted", is_flag=True, help="List those that can be restored instead.")
+@click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
 @options.project
 @options.database
 @options.as_json

@@ -20,8 +20,8 @@ _ANSWER_SECONDS_MAX = 60.0
 
 
 @click.command()
-@options.of_server("An API key of the server: of the test mode, unless nothing is written.")
-@click.option("--read-only", is_flag=True, help="Check only what can be seen without writing.")
+@options.of_server("An API key of the server: a test key, unless --read-only is given.")
+@click.option("--read-only", is_flag=True, help="Check only the rules that need no writing.")
 @click.option(
     "--junit",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),

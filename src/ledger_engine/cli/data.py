@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ledger_engine.tools.seed.loading import Progress
     from ledger_engine.verify.audit import Report
 
-_NO_LOG = "`recover` reads the log of a SQLite file; PostgreSQL applies its own when it starts."
+_NO_LOG = "`recover` is for SQLite files. PostgreSQL recovers by itself when it starts."
 _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 
 

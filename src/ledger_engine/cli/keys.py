@@ -33,8 +33,15 @@ def keys() -> None:
 
 @keys.command()
 @options.project
-@click.option("--mode", type=click.Choice(["test", "live"]), required=True, help="Which data it sees.")
-@click.option("--role", type=click.Choice(ROLES), default="admin", show_default=True, help="What it may do.")
+@click.option(
+    "--mode",
+    type=click.Choice(["test", "live"]),
+    required=True,
+    help="The mode of the data that the key can access.",
+)
+@click.option(
+    "--role", type=click.Choice(ROLES), default="admin", show_default=True, help="The role of the key."
+)
 @click.option(
     "--scope",
     "scopes",

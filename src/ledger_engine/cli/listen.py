@@ -22,7 +22,7 @@ from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite.lock import served_at
 
-_ANY_NUMBER = "On PostgreSQL any number of servers may run: name one with --url."
+_ANY_NUMBER = "On PostgreSQL several servers may run. Choose one with --url."
 
 
 @click.command()

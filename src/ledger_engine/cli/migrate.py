@@ -30,8 +30,8 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
     """
     if isinstance(source, str) == isinstance(target, str):
         raise click.UsageError(
-            "One of SOURCE and TARGET must be a SQLite file and the other postgresql://…;"
-            " `backup` and `restore` copy between two of a kind."
+            "One of SOURCE and TARGET must be a SQLite file and the other postgresql://…."
+            " To copy between two databases of the same kind use `backup` and `restore`."
         )
     from ledger_engine.migrate import Progress, move
 
@@ -56,7 +56,7 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
             }
         )
     else:
-        done_before = "" if moved.copied else "; all of it was there already"
+        done_before = "" if moved.copied else "; nothing had to be copied"
         say(
             f"{named(target)}: {counts(moved.report)}, {sum(moved.rows.values()):,} rows in all,"
             f" equal to {named(source)} and verified{done_before}."

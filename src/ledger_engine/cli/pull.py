@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@options.of_server("An API key of the server. It is only read with.")
+@options.of_server("An API key of the server. It is only used to read.")
 @click.option(
     "--writable",
     is_flag=True,
-    help="Make the copy a ledger of its own, which can be changed and not pulled into again.",
+    help="Make the copy an independent ledger. It can then be changed, but not updated by pull.",
 )
 @click.option(
     "--database",
     type=options.OfLedger(dir_okay=False, path_type=Path),
     required=True,
-    help="A SQLite file for the copy alone, or postgresql://….",
+    help="A SQLite file with nothing but the copy, or postgresql://….",
 )
 @options.as_json
 def pull(url: str, key: str, writable: bool, database: Location, as_json: bool) -> None:

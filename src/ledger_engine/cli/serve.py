@@ -139,7 +139,8 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--issuer",
     metavar="URL",
-    help="This server's address for apps, like https://ledger.example; needed where it is reached by a name.",
+    help="The address at which apps reach this server, like https://ledger.example. OAuth needs it when"
+    " that address has a host name.",
 )
 @click.option(
     "--auth-rate-limit",
@@ -192,23 +193,23 @@ class Address(click.ParamType[tuple[str, int]]):
     type=click.Choice(LEVELS),
     default="warning",
     show_default=True,
-    help="The least level that is logged; info has a line for each request.",
+    help="The lowest level to log; info has a line for each request.",
 )
 @click.option(
     "--accept-clock",
     is_flag=True,
-    help="The machine's clock is right, though the ledger was last served long before.",
+    help="Trust the machine's clock, although the ledger was last served long ago.",
 )
 @click.option(
     "--api-key",
     envvar="LEDGER_API_KEY_TEST",
     metavar="KEY",
-    help="A test key of your own, sk_test_ and 32 letters or digits, which the first project is to have.",
+    help="A test key for the first project: sk_test_ and 32 letters or digits.",
 )
 @click.option(
     "--test-helpers",
     is_flag=True,
-    help="Offer the test helpers: whoever has an owner's test key moves the clock, breaks and rewinds.",
+    help="Offer the test helpers: an owner's test key can move the clock, cause faults and rewind.",
 )
 @click.option("--demo", is_flag=True, help="Serve demo data with live traffic; it is removed at the end.")
 @click.option("--embedded", is_flag=True, hidden=True, help="Serve the dashboard that started this process.")

@@ -30,13 +30,13 @@ _PROGRESS_S = 0.1  # seconds between two updates of the progress bar
     "--since",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Read only the transactions after the proven point in FILE.",
+    help="Check only what is newer than the point saved in FILE.",
 )
 @click.option(
     "--save",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write to FILE how far the ledger is proven, for --since.",
+    help="Save to FILE the point up to which the ledger was verified, for --since.",
 )
 @options.database
 @options.as_json
@@ -65,7 +65,7 @@ def verify(since: Path | None, save: Path | None, database: Location, as_json: b
             more["since"] = point.at
         print_json({"ok": report.fault is None, **asdict(report), **more})
     elif report.fault is None:
-        after = "" if point is None else f", of which those until {point.at} were proven before"
+        after = "" if point is None else f"; those up to {point.at} were verified before"
         but = "" if unchecked is None else f". The indexes were not checked: {unchecked}"
         say(f"The books are correct: {counts(report)}{after}{but}.")
         if report.copy_of is not None:

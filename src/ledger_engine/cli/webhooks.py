@@ -73,7 +73,7 @@ def create(
 
 
 @webhooks.command("list")
-@click.option("--deleted", is_flag=True, help="List those that can be restored instead.")
+@click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
 @options.project
 @options.database
 @options.as_json

@@ -47,7 +47,7 @@ class Followers:
                 whose = "this project's events" if full.semaphore == of_project else "events"
                 raise PermissionDenied(
                     "quota_exceeded",
-                    f"{full.semaphore.most} listeners already follow {whose}; try again later.",
+                    f"{full.semaphore.most} streams of {whose} are already open; try again later.",
                 ) from None
             self.count += 1
             try:

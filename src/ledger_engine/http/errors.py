@@ -203,7 +203,9 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
     if isinstance(error, wire.UnknownMethod):
         return UnsupportedMethod(METHODS)
     if isinstance(error, wire.AuthorizationTooLong):
-        return AuthenticationError("invalid_credential", "No API key or token is that long.")
+        return AuthenticationError(
+            "invalid_credential", "The Authorization header is too long for an API key or token."
+        )
     if isinstance(error, wire.HeadTooLarge):
         return HeadersTooLarge(error.message)
     if isinstance(error, wire.TargetTooLong):

@@ -98,7 +98,7 @@ class Balances:
         if after < 0 and change < 0 and not tenant.may_overdraw:
             raise InvalidRequest(
                 "insufficient_funds",
-                f"{account} holds {found.amount}, and this project does not allow overdrafts.",
+                f"{account} has a balance of {found.amount}, and this project does not allow overdrafts.",
                 _param(at, "amount"),
             )
         return found

@@ -127,7 +127,8 @@ def clock_of(database: Path) -> MovableClock:
         return MovableClock()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageUnavailable(
-            f"{file} does not say where the test clock stands ({error!r}); delete it to begin anew"
+            f"{file} has no valid state of the test clock ({error!r});"
+            " delete it to start with the machine's time"
         ) from error
 
 

@@ -42,7 +42,7 @@ def fault_answer(status: int, code: str | None, fault: str, path: str) -> Render
     if status == RATE_LIMITED:
         return status, [JSON, (b"retry-after", b"1")], render_rate_limited(1)
     type, codes = CODES.get(status, _OTHER[status // 100])
-    error = _KINDS[type](code or codes[0], f"This answer was asked for by {fault}.")
+    error = _KINDS[type](code or codes[0], f"The fault {fault} caused this answer.")
     headers = [JSON, (b"www-authenticate", b"Bearer")] if status == 401 else [JSON]
     return status, headers, dumps(body_of(error, path)).encode()
 
@@ -71,13 +71,13 @@ def _check_action(action: dict[str, Any]) -> None:
     if len(given) != 1:
         raise _wrong("Give one of status, delay_ms, cut and webhook.", "action")
     if action["jitter_ms"] is not None and given != ["delay_ms"]:
-        raise _wrong("jitter_ms goes with the delay_ms of a request.", "action.jitter_ms")
+        raise _wrong("jitter_ms needs delay_ms.", "action.jitter_ms")
     if action["delay_ms"] is not None and action["webhook"] not in (None, "delay", "reorder"):
-        raise _wrong("delay_ms goes with the webhook faults delay and reorder.", "action.delay_ms")
+        raise _wrong("delay_ms needs the webhook fault delay or reorder.", "action.delay_ms")
     if action["code"] is None:
         return
     if action["status"] is None:
-        raise _wrong("code goes with a status.", "action.code")
+        raise _wrong("code needs status.", "action.code")
     codes = codes_of(action["status"])
     if action["code"] not in codes:
         raise _wrong(f"With {action['status']} code must be one of {', '.join(codes)}.", "action.code")

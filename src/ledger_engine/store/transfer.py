@@ -164,8 +164,8 @@ def require_same_project(source: str | None, target: str | None) -> None:
     """Raise Conflict when the target has begun to be the copy of another ledger."""
     if target is not None and source != target:
         raise refusal(
-            f"The target has the unfinished copy of another ledger, whose first project is {target}."
-            " Name another target, or remove that copy."
+            f"The target has an unfinished copy of another ledger (first project {target})."
+            " Choose another target, or delete that copy."
         )
 
 

@@ -55,7 +55,7 @@ class Heartbeat:
         silent = {id: beats for id, (beats, mine) in self._seen.items() if mine >= SILENT_BEATS}
         others = await self._engine.write(partial(sessions.beat, server=self.server, silent=silent))
         for id in silent.keys() - others.keys():
-            log.warning("the server %s does not beat any more; its sessions have ended", id)
+            log.warning("no heartbeat from the server %s; its sessions were ended", id)
         self._seen = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}
 
     def _beats_without(self, id: str, beats: int) -> int:
@@ -68,6 +68,6 @@ class Heartbeat:
             try:
                 await self.beat()
             except StorageUnavailable as error:  # nobody can beat now
-                log.warning("this server could not beat: %s", error)
+                log.warning("this server could not write its heartbeat: %s", error)
             except Exception:  # of any kind: without beats the sessions would end
-                log.exception("this server could not beat")
+                log.exception("this server could not write its heartbeat")

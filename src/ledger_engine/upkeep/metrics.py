@@ -80,7 +80,7 @@ def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
     def answer(environ: Environ, start: Start) -> Iterable[bytes]:
         host = environ.get("HTTP_HOST", "localhost")  # HTTP/1.0 needs none, and browsers always send it
         if not any_host and not _is_this_machine(host):
-            sentence = f"This is not {host}: ask for localhost, or for the address.\n"
+            sentence = f"The Host {host} is not allowed. Use localhost or the address.\n"
             return _refuse(start, "403 Forbidden", sentence)
         if environ.get("PATH_INFO") != PATH:
             return _refuse(start, "404 Not Found", f"The metrics are at {PATH}.\n")

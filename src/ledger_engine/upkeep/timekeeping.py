@@ -65,10 +65,10 @@ class Timekeeper:
         else:
             days = round((machine - self.now()) / DAY)
             self._engine.notice = (
-                f"The clock shows {iso(machine)}, and the last that is known of this ledger is from"
-                f" {iso(self.now())}, {days} days before. In case the clock is wrong, nothing is erased and"
-                " no webhook retry from before this start is sent until it has run evenly for an hour;"
-                " everything else works. If it is right, start with --accept-clock to continue at once."
+                f"The clock shows {iso(machine)}. The last known time of this ledger is {iso(self.now())},"
+                f" {days} days earlier. The clock may be wrong, so for an hour nothing is erased and earlier"
+                " webhook retries wait. Everything else works. If the clock is right, start with"
+                " --accept-clock to skip the wait."
             )
         await self._engine.write(self._keep)
 

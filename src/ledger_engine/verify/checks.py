@@ -41,7 +41,7 @@ class Check:
 CHECKS = (
     Check(
         scan.RANGE,
-        "{kind} {id} holds {amount}, which is out of range.",
+        "{kind} {id} has the amount {amount}, which is out of range.",
         f"""
 SELECT 'account' AS kind, id, balance AS amount FROM accounts
 WHERE balance NOT BETWEEN -{MAX_AMOUNT} AND {MAX_AMOUNT}
@@ -53,7 +53,7 @@ SELECT 'settlement', project || ' ' || currency, balance FROM settlements WHERE 
     ),
     Check(
         scan.CHAIN,
-        "transaction {id} records {account} at {said} after it; the correct balance is {due}.",
+        "transaction {id} has the balance_after {said} for {account}; the correct value is {due}.",
     ),
     Check(scan.LAST, "account {id} has the balance {said}; its transactions add up to {due}."),
     Check(scan.SETTLED, "the settlement in {currency} of {id}, {mode} mode, is off by {off}."),
@@ -151,7 +151,8 @@ WHERE o.project <> u.project OR o.livemode <> u.livemode""",
     ),
     Check(
         COUNTERS,
-        "project {id}, {mode} mode, has counted {objects_off} objects, {numbers_off} numbers too many.",
+        "the counters of project {id}, {mode} mode, are off by {objects_off} objects and {numbers_off}"
+        " invoice numbers.",
     ),
 )
 

@@ -87,7 +87,7 @@ def read(file: Path) -> Point:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise Conflict(
             "not_recoverable",
-            f"{file} is not a proven point; `ledger-engine verify --save {file}` makes one.",
+            f"{file} was not written by `ledger-engine verify --save`; that command writes one.",
         ) from None
 
 
@@ -110,7 +110,8 @@ def require_replaceable(file: Path) -> None:
             read(file)
         except (Conflict, OSError):
             raise Conflict(
-                "not_recoverable", f"{file} exists and is not a proven point; name another file to write."
+                "not_recoverable",
+                f"{file} exists and was not written by `ledger-engine verify --save`; name another file.",
             ) from None
 
 
@@ -151,8 +152,8 @@ def _require_there(unit: Unit, book: int, proven: Proven) -> None:
 def _of_another(missing: str) -> Conflict:
     return Conflict(
         "not_recoverable",
-        f"The proven point is of another ledger, or of a later state of this one, which lacks {missing}."
-        " Verify without --since.",
+        f"This ledger lacks {missing}, which the saved point names. The point is of another ledger, or this"
+        " one is an older backup. Verify without --since.",
     )
 
 

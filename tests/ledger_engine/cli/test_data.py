@@ -166,7 +166,7 @@ def test_after_a_saved_point_only_what_came_later_is_read(
     since = run_json("verify", "--since", point, "--save", point)
     assert since.pop("since").endswith("Z")
     assert since == whole
-    assert "were proven before" in only_line(command("verify", "--since", point).stdout)
+    assert "were verified before" in only_line(command("verify", "--since", point).stdout)
     execute(database, "UPDATE settlements SET balance = balance + 1")
     before = Path(point).read_bytes()
     assert "the settlement in" in only_line(
@@ -181,7 +181,9 @@ def test_a_point_is_never_written_over_something_else(
 ) -> None:
     command("seed", "minimal")
     before = database.read_bytes()
-    assert "is not a proven point" in only_line(command("verify", "--save", str(database), status=1).stderr)
+    assert "was not written by `ledger-engine verify --save`" in only_line(
+        command("verify", "--save", str(database), status=1).stderr
+    )
     assert database.read_bytes() == before
     done = command("verify", "--save", str(tmp_path / "none" / "p.json"), status=1)
     assert "There is no folder" in only_line(done.stderr)
@@ -265,7 +267,7 @@ def test_a_lost_file_comes_back_from_its_log(
 def test_a_fault_in_one_mode_names_the_mode(command: Command, database: Location) -> None:
     command("seed", "minimal")
     execute(database, "UPDATE counters SET stored_objects = stored_objects + 1")
-    assert ", test mode, has counted 1 objects" in only_line(command("verify", status=1).stderr)
+    assert ", test mode, are off by 1 objects" in only_line(command("verify", status=1).stderr)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
 TABLES = (
     "CREATE TABLE users (name TEXT); CREATE TABLE accounts (name TEXT); CREATE TABLE projects (name TEXT)"
 )
-SAID = "it holds tables of another program (accounts, projects, users); give the ledger a database of its own"
+SAID = "it has tables of another program (accounts, projects, users); give the ledger a database of its own"
 
 
 def leaves(

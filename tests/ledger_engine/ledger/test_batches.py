@@ -247,7 +247,7 @@ async def test_where_overdraft_is_refused_a_credit_below_zero_is_not(engine: Eng
     asked = post_together(engine, strict, books.batch((0, 4), (0, -1)))
     code, message, param = await fault_of(asked)
     assert (code, param) == ("insufficient_funds", "transactions.1.amount")
-    assert message == f"{books.ids[0]} holds -1, and this project does not allow overdrafts."
+    assert message == f"{books.ids[0]} has a balance of -1, and this project does not allow overdrafts."
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]], str, str]] = {

@@ -65,7 +65,5 @@ def test_a_file_that_says_nothing_is_named(tmp_path: Path, content: str) -> None
     database = tmp_path / "ledger.db"
     database.touch()
     (tmp_path / "ledger.db.clock").write_text(content)
-    with pytest.raises(
-        StorageUnavailable, match=r"ledger\.db\.clock does not say where the test clock stands"
-    ):
+    with pytest.raises(StorageUnavailable, match=r"ledger\.db\.clock has no valid state of the test clock"):
         clock_of(database)

@@ -133,4 +133,4 @@ def test_without_pg_dump_one_sentence_says_what_to_install(
 def test_recover_says_why_it_is_for_files(tmp_path: Path) -> None:
     done = run_command("postgresql://nobody@127.0.0.1:1/none", "recover", str(tmp_path / "new.db"))
     assert done.exit_code == 2
-    assert "reads the log of a SQLite file" in done.stderr
+    assert "is for SQLite files" in done.stderr

@@ -150,7 +150,7 @@ async def test_an_hour_of_even_running_makes_a_clock_trusted(location: Location,
     machine.shows += 40 * DAY
     async with serving(location, machine) as server:
         assert server.engine.notice is not None
-        assert "40 days before" in server.engine.notice
+        assert "40 days earlier" in server.engine.notice
         assert "--accept-clock" in server.engine.notice
         await server.run_evenly(HOUR - 10)
         assert server.engine.notice is not None

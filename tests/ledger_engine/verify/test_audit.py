@@ -68,7 +68,7 @@ def test_the_value_that_is_out_of_range_is_the_one_named(ledger: Location) -> No
             ledger,
             f"UPDATE transactions SET {column} = {value} WHERE id = (SELECT min(id) FROM transactions)",
         )
-        assert f"holds {value}, which is out of range" in complaint(ledger)
+        assert f"has the amount {value}, which is out of range" in complaint(ledger)
 
 
 def of(table: str, condition: str, offset: int = 0) -> str:

@@ -190,7 +190,7 @@ def test_a_point_is_read_as_it_was_saved_and_private(location: Location, tmp_pat
 def test_a_file_that_is_no_point_is_refused_and_never_replaced(tmp_path: Path, text: str) -> None:
     file = tmp_path / "notes.json"
     file.write_text(text, encoding="latin-1")
-    with pytest.raises(Conflict, match="is not a proven point"):
+    with pytest.raises(Conflict, match="was not written by `ledger-engine verify --save`"):
         points.read(file)
     with pytest.raises(Conflict, match="name another file"):
         points.require_replaceable(file)

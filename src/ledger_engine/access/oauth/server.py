@@ -175,7 +175,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         # Replaces Authlib's, which encodes the query of the app's address anew; it must come back character
         # by character.
         if grant_user is None:
-            raise AccessDeniedError("The user did not allow it.", redirect_uri=redirect_uri)
+            raise AccessDeniedError("The user denied the request.", redirect_uri=redirect_uri)
         unit, payload = self.server.unit, self.request.payload
         assert payload is not None
         new = NewGrant(
@@ -403,7 +403,7 @@ def refusal(error: OAuth2Error, request: OAuth2Request) -> LedgerError:
         code, description = "invalid_grant", "The code or refresh token is not known, or was revoked."
     if isinstance(error, UnsupportedGrantTypeError):
         description = f"grant_type must be {' or '.join(GRANT_TYPES)}."
-    return OAuthRefusal(code, description or "It was issued to another app.")
+    return OAuthRefusal(code, description or "The token was issued to another app.")
 
 
 def is_state(state: str | None) -> bool:

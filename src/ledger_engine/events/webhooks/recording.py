@@ -105,7 +105,7 @@ class Recorder:
         for answer, at in answers:
             sent = self._jobs.pop(answer.number, None)
             if sent is None:
-                log.error("the webhook sender answered a job it was not given: %d", answer.number)
+                log.error("the webhook sender returned a result for an unknown job: %d", answer.number)
                 continue
             sent.outgoing.take_back(sent, made=answer.made)
             done.append((sent, self._outcome(sent, answer, at) if answer.made else None))

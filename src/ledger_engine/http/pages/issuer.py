@@ -34,7 +34,8 @@ class Issuer:
         host = _HOST.fullmatch(request.host)
         if host is None or not (host[1].lower() in self._names or _is_ip_address(host[1].strip("[]"))):
             raise InvalidRequest(
-                "invalid_value", f"This server does not know the name {request.host!r}: set it with --issuer."
+                "invalid_value",
+                f"{request.host!r} is not a name of this server. The operator can set it with --issuer.",
             )
         return f"{request.scheme}://{request.host}"
 

@@ -22,7 +22,7 @@ def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
     lines.append(_date(int(time.time())))
     text = b"\r\n".join(lines)
     if text.translate(None, _PRINTABLE) != b"\r\n" * (len(lines) - 1):
-        raise ValueError("a header of an answer holds what no header may")
+        raise ValueError("a response header has characters that HTTP does not allow")
     return text + b"\r\n\r\n"
 
 

@@ -139,12 +139,12 @@ class Exchange:
             else:
                 await self._client.drain()
         else:
-            raise ValueError(f"{kind} cannot come here")
+            raise ValueError(f"unexpected ASGI message {kind}")
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer, with its length. Raises ValueError as `send` does."""
         if self.status:
-            raise ValueError("a second answer cannot come here")
+            raise ValueError("the application started a second response")
         self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
         self._client.write(self._head + self._framed(body, is_last=True))
         self._is_done = True

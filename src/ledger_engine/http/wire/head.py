@@ -183,7 +183,7 @@ def _refusal(method: bytes, target: bytes, version: bytes) -> BadRequest | None:
         return BadRequest("This server speaks HTTP/1.1.")
     if method == b"CONNECT" or not method.isupper():
         # Methods are case-sensitive (RFC 9110, 9.1); the URL map would treat `get` as `GET`.
-        return UnknownMethod("The method must be in capital letters, and not CONNECT.")
+        return UnknownMethod("The method must be in capital letters. CONNECT is not supported.")
     path = _path_of(target)
     if path[:1] != b"/":
         return BadRequest("The request must be for a path, like /v1/accounts.")

@@ -122,7 +122,7 @@ class WorkerProcess:
         assert self._process is not None, "run was called"
         if self._unanswered >= HUNG_AFTER_BEATS:
             log.error(
-                "worker %d has not answered for %g s and is ended", self.number, HUNG_AFTER_BEATS * BEAT_S
+                "worker %d has not answered for %g s; killing it", self.number, HUNG_AFTER_BEATS * BEAT_S
             )
             self._process.kill()
             return

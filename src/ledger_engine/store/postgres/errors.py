@@ -20,18 +20,18 @@ _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
 UNCONFIRMED = "01"  # a warning, with which a commit may be lost by a failover
 # What clients are told, by the beginning of the code; the first that fits counts.
 _REASONS = (
-    (_LOCK_NOT_AVAILABLE, "another server has held the lock of this book for too long"),
+    (_LOCK_NOT_AVAILABLE, "another server has kept this book locked for too long"),
     (_CANCELED, "it does not answer"),
     (_PASSING, "other servers kept changing the same rows"),
-    (_READ_ONLY, "it takes no changes now"),
+    (_READ_ONLY, "it is read-only at the moment"),
     ("53100", "its disk is full"),
     (_TOO_MANY, "it has too many connections"),
-    (("57P05", "25P03", "25P04"), "it has ended a connection that was silent for too long"),
+    (("57P05", "25P03", "25P04"), "it closed a connection that was idle for too long"),
     ("57P", "it is being started or stopped"),
     (UNCONFIRMED, "no standby has confirmed the change"),
     ("08", "it cannot be reached"),
-    ((_NOT_LET_IN, "3D"), "it does not let this server in"),
-    ("42501", "it does not let this server do that"),
+    ((_NOT_LET_IN, "3D"), "it refused the login"),
+    ("42501", "the role lacks a permission"),
 )
 _FAILED = "it has failed"
 # What libpq says when it cannot connect, as it gives no code: the first that is found counts.

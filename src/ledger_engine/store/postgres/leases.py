@@ -79,7 +79,7 @@ class PostgresLeases:
         try:
             await self._renew()
         except StorageUnavailable as error:
-            log.warning("the leases of this server end in %d s: %s", LASTS_S, error)
+            log.warning("could not renew this server's leases, which end in %d s: %s", LASTS_S, error)
 
     async def _keep_renewing(self) -> None:
         while True:

@@ -21,9 +21,7 @@ from ledger_engine.store.postgres.rendering import Statement, rendered
 _LOCK = 0x6C656467  # "ledg": this and the next number lock the migrations
 _BY_BYTES, _UNLOGGED, _HALF_FULL = ' COLLATE "C"', "UNLOGGED ", " WITH (fillfactor = 50)"
 MOVING = "ledger_moving"  # a table that is there until `transfer` has filled all others
-UNFINISHED = (
-    "it has the unfinished copy of another ledger; `ledger-engine migrate`, run again as it was, completes it"
-)
+UNFINISHED = "it is an unfinished copy; run the same `ledger-engine migrate` again to complete it"
 _RECORD = """CREATE TABLE IF NOT EXISTS ledger_migrations (
     name TEXT COLLATE "C" PRIMARY KEY,
     applied_at TEXT NOT NULL

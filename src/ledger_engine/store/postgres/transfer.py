@@ -126,7 +126,7 @@ class PostgresSource(_Ledger):
     def require_unchanged(self) -> None:
         if self._watch.execute(_HEADS).fetchall() != self._heads:
             raise refusal(
-                f"{named(self._url)} was changed meanwhile; run the command again to bring what is new."
+                f"{named(self._url)} was changed during the copy. Run the command again to copy the changes."
             )
 
 

@@ -74,7 +74,7 @@ def require_no_others(tables: Collection[str]) -> None:
         if len(named) > _NAMED_MAX:
             named[_NAMED_MAX:] = ["…"]
         raise StorageUnavailable(
-            f"it holds tables of another program ({', '.join(named)}); give the ledger a database of its own"
+            f"it has tables of another program ({', '.join(named)}); give the ledger a database of its own"
         )
 
 

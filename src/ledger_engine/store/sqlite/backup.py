@@ -166,7 +166,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("COMMIT")
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
-                raise sqlite3.OperationalError("somebody has just opened it")
+                raise sqlite3.OperationalError("another program has just opened it")
             make_private(former)
             _copy(connection, former)
             put_in_place(former, aside, overwrite=False)

@@ -111,7 +111,7 @@ def why_not_its_own(database: Path, log: Log) -> str | None:
         # A loss of power may tear the first sector. The log then writes it anew, and the others are known.
         if 1 in log.pages and first_page[_SECTOR:] in log.first_pages and not log.missing(size):
             return None
-        return "it is no database"
+        return "it is not a SQLite database"
     page_size = int.from_bytes(header[16:18], "big")
     if (65536 if page_size == 1 else page_size) != log.page_size:
         return "its pages have another size"
@@ -157,9 +157,9 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
 def _refusal(database: Path, what: str) -> StorageUnavailable:
     log = log_file(database)
     return StorageUnavailable(
-        f"{database.name} {what}, and opening it would lose what {log.name} holds;"
-        " `ledger-engine recover FILE` writes that to a new file, `ledger-engine restore FILE` puts it in"
-        " place"
+        f"{database.name} {what}, and opening it would lose the changes in {log.name}."
+        " `ledger-engine recover FILE` writes them to a new file, and `ledger-engine restore FILE` puts that"
+        " file in place"
     )
 
 

@@ -83,7 +83,9 @@ class FileSource(_File):
 
     def require_unchanged(self) -> None:
         if _version(self._watch) != self._version:
-            raise refusal(f"{self._file} was changed meanwhile; run the command again to bring what is new.")
+            raise refusal(
+                f"{self._file} was changed during the copy. Run the command again to copy the changes."
+            )
 
 
 class FileTarget(_File):

@@ -353,7 +353,7 @@ class Examiner:
                 return exchange
             after = exchange.headers.get("Retry-After", "1")
             await self._sleep(min(float(after) if is_number(after) else 1.0, 65.0))
-        raise Unreachable(f"{method} {path} is refused for its rate again and again.")
+        raise Unreachable(f"{method} {path} is still rate limited after several tries.")
 
     def expect(self, rule: str, holds: object, exchange: Exchange, wanted: str) -> bool:
         """Note whether the rule holds in this exchange; `wanted` says what must be so."""

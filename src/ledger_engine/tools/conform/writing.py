@@ -67,9 +67,9 @@ async def lists(ask: Examiner) -> None:
             few = answer.status == 400 or len(answer.items) <= 100
             ask.expect("pages-limit", few, answer, "400, or at most 100 items")
     answer = await ask.send("GET", "/v1/accounts", params={"starting_after": "no cursor"})
-    ask.expect("errors-400", answer.status == 400, answer, "400 for what is no cursor")
+    ask.expect("errors-400", answer.status == 400, answer, "400 for an invalid cursor")
     answer = await ask.send("GET", "/v1/transactions", params={"type": "refund"})
-    ask.expect("errors-400", answer.status == 400, answer, "400 for a type that is none")
+    ask.expect("errors-400", answer.status == 400, answer, "400 for an unknown type")
 
 
 def envelope(ask: Examiner, answer: Exchange) -> None:
@@ -188,7 +188,7 @@ async def _refused_accounts(ask: Examiner) -> None:
     answer = await ask.send(
         "POST", "/v1/accounts", content=b"{", headers={"Content-Type": "application/json"}
     )
-    ask.expect("errors-400", answer.status == 400, answer, "400 for what is no JSON")
+    ask.expect("errors-400", answer.status == 400, answer, "400 for invalid JSON")
     answer = await ask.send("POST", "/v1/accounts", {**body, "name": "x" * 1_100_000})
     ask.expect("sizes-json", answer.status == 413, answer, "413 for a body over 1 MB")
     ask.expect("errors-413", answer.status == 413, answer, "413 for a body over 1 MB")
@@ -235,7 +235,7 @@ async def transactions(ask: Examiner) -> None:
         answer = await ask.send("POST", "/v1/transactions", {**good, **wrong})
         ask.expect(rule, answer.status == 400, answer, "400")
     answer = await ask.send("POST", "/v1/transactions", {**good, "account": "acc_none"})
-    ask.expect("transaction-account", answer.status in (400, 404), answer, "404 for no account")
+    ask.expect("transaction-account", answer.status in (400, 404), answer, "404 for an unknown account")
     await _filtered(ask, id)
 
 
@@ -303,7 +303,9 @@ async def invoices(ask: Examiner) -> None:
         return
     ask.expect("invoice-states", opened.field("status") == "open", opened, "status: open")
     changed = await ask.send("PATCH", path, {"customer": "Again"})
-    ask.expect("invoice-patch-draft-only", changed.status == 409, changed, "409 for what is no draft")
+    ask.expect(
+        "invoice-patch-draft-only", changed.status == 409, changed, "409 for an invoice that is not a draft"
+    )
     void = await ask.send("DELETE", path)
     ask.expect("delete-invoices-id", 200 <= void.status < 300, void, "a success")
     kept = await ask.send("GET", path)
@@ -362,13 +364,13 @@ async def people(ask: Examiner) -> None:
     await _rights(ask, path)
     gone = await ask.send("DELETE", path)
     if gone.status == 403:
-        ask.skip("the key has not the role admin", "user-deactivate", "delete-api-users-id")
+        ask.skip("the key does not have the role admin", "user-deactivate", "delete-api-users-id")
         return
     for rule in ("user-deactivate", "delete-api-users-id"):
         ask.expect(rule, 200 <= gone.status < 300, gone, "a success")
     order = {"user_id": made.field("id"), "items": [{"name": "Beans"}]}
     refused = await ask.send("POST", "/api/orders", order)
-    ask.expect("user-deactivate", refused.status >= 400, refused, "no order for who is deactivated")
+    ask.expect("user-deactivate", refused.status >= 400, refused, "no order for a deactivated user")
 
 
 async def _orders(ask: Examiner, user: str) -> None:

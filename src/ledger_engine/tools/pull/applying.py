@@ -80,13 +80,13 @@ class Fields:
     def one_of(self, name: str, values: tuple[str, ...], otherwise: str | None = None) -> str:
         found = self.text(name, otherwise)
         if found not in values:
-            raise self.wrong(name, f"none of {', '.join(values)}")
+            raise self.wrong(name, f"not one of {', '.join(values)}")
         return found
 
     def amount(self, name: str, least: int = 0) -> int:
         value = self.record.get(name)
         if type(value) is not int or not least <= value <= MAX_AMOUNT:
-            raise self.wrong(name, f"no integer from {least:,} to {MAX_AMOUNT:,}")
+            raise self.wrong(name, f"not an integer from {least:,} to {MAX_AMOUNT:,}")
         return value
 
     def integer_or_none(self, name: str) -> int | None:
@@ -99,7 +99,7 @@ class Fields:
         """Return an object whose values are texts, {} where it is not shown."""
         value = self.record.get(name) or {}
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise self.wrong(name, "no object of texts")
+            raise self.wrong(name, "not an object with string values")
         return value
 
     def objects(self, name: str) -> list[dict[str, Any]] | None:
@@ -107,7 +107,7 @@ class Fields:
         if value is not None and not (
             isinstance(value, list) and all(isinstance(each, dict) for each in value)
         ):
-            raise self.wrong(name, "no list of objects")
+            raise self.wrong(name, "not a list of objects")
         return value
 
     def wrong(self, name: str, what: str) -> Unusable:
@@ -287,8 +287,8 @@ def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
             applied.unproven.add(account)
         elif shown != balance.amount:
             raise Unusable(
-                f"transaction {fields.id} shows {account} at {shown} after it, and its transactions add up"
-                f" to {balance.amount}"
+                f"transaction {fields.id} has the balance_after {shown} for {account}, but the transactions"
+                f" add up to {balance.amount}"
             )
         reverses = fields.text_or_none("reverses")
         if reverses is not None and reverses not in made and not _is_posted(unit, book, reverses):

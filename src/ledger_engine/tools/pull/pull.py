@@ -43,7 +43,9 @@ async def identify(remote: Remote, key: str) -> Origin:
     livemode = key.startswith("sk_live_")
     if not key.startswith(("sk_live_", "sk_test_")):
         if whoami is None or not isinstance(whoami.get("livemode"), bool):
-            raise PullFailed("The mode cannot be told: give a key that begins with sk_test_ or sk_live_.")
+            raise PullFailed(
+                "The mode of this key is unknown. Give a key that begins with sk_test_ or sk_live_."
+            )
         livemode = whoami["livemode"]
     return Origin(remote.url, livemode, project if isinstance(project, str) else None)
 
@@ -110,9 +112,7 @@ async def _read(
         if not await engine.read(partial(applying.numbers_have_a_gap, book=book)):
             return
         await engine.write(partial(staging.again, book=book, kind=listed.kind))
-    raise PullFailed(
-        "The numbers of the source's invoices have a gap, so a copy would not be a sound ledger."
-    )
+    raise PullFailed("The numbers of the source's invoices have a gap, so a copy would not verify.")
 
 
 def _ids(listed: ListOf, page: PageRead, before: list[str], now: int) -> list[str]:
@@ -144,7 +144,8 @@ async def _require_same(remote: Remote, engine: Engine, book: Book) -> None:
     newest = await engine.read(partial(staging.newest, book=book, table="accounts"))
     if newest and await remote.get(f"/v1/accounts/{newest}") is None:
         raise PullFailed(
-            f"The source does not show the account {newest}, which the copy has of it. Is it another project?"
+            f"The source no longer has the account {newest}, which the copy has. Is the key"
+            " of another project?"
         )
 
 
@@ -162,7 +163,8 @@ async def _require_balance(remote: Remote, engine: Engine, tenant: Tenant, accou
     newest = None if page is None or not page.records else page.records[0].get("id")
     if newest == ours[1]:
         raise PullFailed(
-            f"The source shows {account} at {shown.get('balance')}, and its transactions add up to {ours[0]}."
+            f"The source shows the balance {shown.get('balance')} for {account}, but its transactions"
+            f" add up to {ours[0]}."
         )
 
 

@@ -184,8 +184,8 @@ def look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -
     if row["fingerprint"] != _fingerprint(data_set):
         raise Conflict(
             "not_recoverable",
-            f"Another data set called {data_set.name}, or an older state of this one, was loaded into"
-            f" {project.id}, in whole or in part. Rename the file, or load it into another project.",
+            f"{project.id} already has a data set called {data_set.name} with other contents. Rename the"
+            " file, or load it into another project.",
         )
     return Load(project, row["start"], row["salt"], row["stored_before"], row["done"])
 

@@ -203,7 +203,7 @@ async def test_a_request_has_one_answer_also_when_it_is_given_two() -> None:
         for _ in range(2):
             connection.ask()
             assert (await connection.read_past(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
-    assert refused == ["a second answer cannot come here"] * 2
+    assert refused == ["the application started a second response"] * 2
 
 
 async def test_an_application_that_ends_in_the_middle_ends_the_connection() -> None:

@@ -146,9 +146,9 @@ async def test_a_database_that_takes_no_changes_says_so_in_answers_and_in_the_ch
     )
     try:
         for asked in (lambda: database.write(kept_time.reach), database.check):
-            with pytest.raises(StorageUnavailable, match="it takes no changes now") as refused:
+            with pytest.raises(StorageUnavailable, match="it is read-only at the moment") as refused:
                 await asked()
-            assert refused.value.reason == "it takes no changes now"
+            assert refused.value.reason == "it is read-only at the moment"
     finally:
         await database.close()
 

@@ -194,7 +194,7 @@ async def test_what_a_server_does_not_offer_is_not_applicable_and_no_fault(
         ("invoice-void", beyond),
         ("delete-invoices-id", beyond),
         ("auth-403", beyond),
-        ("user-deactivate", "the key has not the role admin"),
+        ("user-deactivate", "the key does not have the role admin"),
         ("rates-over", "the limit was not reached"),
     ):
         assert verdicts[rule].result == "not applicable", rule

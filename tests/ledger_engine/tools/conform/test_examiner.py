@@ -57,7 +57,7 @@ async def test_a_refusal_that_is_looked_for_is_not_waited_out() -> None:
 
 async def test_a_server_that_refuses_again_and_again_is_given_up() -> None:
     asked = Asked(lambda _: refusal("1"))
-    with pytest.raises(Unreachable, match="GET /v1/accounts is refused for its rate again and again"):
+    with pytest.raises(Unreachable, match="GET /v1/accounts is still rate limited after several tries"):
         await asked.send()
     assert asked.requests == len(asked.waits) < 100
 

@@ -128,8 +128,8 @@ async def test_an_account_or_a_transaction_that_is_known_is_not_applied_twice(co
         ({"account": NOWHERE}, "transaction txn_.*: .*account"),
         ({"reverses": IDS.new("txn", START)}, "its reverses is not shown"),
         ({"transfer": "txn_1", "destination": ACCOUNT}, "it shows one side of the transfer txn_1"),
-        ({"amount": 0}, "its amount is no integer from 1"),
-        ({"balance_after": 6}, f"shows {ACCOUNT} at 6 after it, and its transactions add up to 5"),
+        ({"amount": 0}, "its amount is not an integer from 1"),
+        ({"balance_after": 6}, f"has the balance_after 6 for {ACCOUNT}, but the transactions add up to 5"),
     ],
     ids=["unknown account", "reverses", "transfer", "amount", "balance"],  # as ACCOUNT is new in each process
 )

@@ -30,7 +30,7 @@ async def test_a_key_whose_mode_cannot_be_told_is_refused(whoami: httpx.Response
         return whoami if request.url.path == "/v1/whoami" else httpx.Response(200, json=NOTHING)
 
     async with Remote(URL, "at_1", no_wait, httpx.MockTransport(answer)) as remote:
-        with pytest.raises(PullFailed, match="give a key that begins with sk_test_ or sk_live_"):
+        with pytest.raises(PullFailed, match="Give a key that begins with sk_test_ or sk_live_"):
             await pull.identify(remote, "at_1")
 
 
@@ -41,7 +41,7 @@ async def test_a_source_without_the_account_that_the_copy_has_is_another_project
             await contract_pull(server, engine)
             server.accounts.clear()
             server.add_account("Other")
-            with pytest.raises(PullFailed, match=f"does not show the account {account}.* another project"):
+            with pytest.raises(PullFailed, match=rf"no longer has the account {account}.*another project"):
                 await contract_pull(server, engine)
 
 

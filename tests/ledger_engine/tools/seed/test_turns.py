@@ -187,7 +187,7 @@ async def test_a_file_that_was_changed_meanwhile_is_refused(
     cut_off(3)
     with pytest.raises(CutOff):
         await load(history)
-    with pytest.raises(Conflict, match="older state of this one"):
+    with pytest.raises(Conflict, match="with other contents"):
         await load(written(transactions=[{**CREDIT, "amount": 7}]))
 
 
