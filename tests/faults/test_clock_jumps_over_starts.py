@@ -21,7 +21,7 @@ from ledger_engine.events.webhooks import endpoints
 from ledger_engine.ledger import users
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep import retention, timekeeping
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.faults.server import PATIENCE_S, Server
 from tests.ledger_engine.events.webhooks.test_deliver import Delivering
 from tests.ledger_engine.upkeep.test_timekeeping import ADA, Machine, scope_in, serving
@@ -192,7 +192,7 @@ async def test_restarts_with_jumping_clocks_hold_in_many_rounds(
                 assert user.email == ADA.email
             await server_keeps_endpoint(database, machine, tenant, endpoint)
         async with serving(database, machine) as server:
-            assert (await server.engine.read(audit.verify)).fault is None
+            assert (await server.engine.read(auditing.verify)).fault is None
     print(f"{retried} retries came due")
 
 

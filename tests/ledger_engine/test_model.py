@@ -29,7 +29,7 @@ from ledger_engine.store import Unit
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.histories import (
     amounts,
@@ -451,7 +451,7 @@ class Ledger(RuleBasedStateMachine):
             return
         self.unchecked = False
         assert set(self.read(_sums)) <= {0}
-        assert self.read(audit.verify).fault is None
+        assert self.read(auditing.verify).fault is None
         for model_tenant in self.tenants:
             assert self.read(_told, tenant=self.tenant(model_tenant)) == model_tenant.events
 

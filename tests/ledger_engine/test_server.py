@@ -175,7 +175,7 @@ def test_a_clock_far_ahead_of_the_ledger_is_told_until_somebody_accepts_it(
     execute(database, "UPDATE kept_time SET trusted = trusted - 3456000000")
     url = url_of(server := start("--port", "0"))
     notice = first_line(server)
-    assert "40 days before" in notice
+    assert "40 days earlier" in notice
     assert httpx.get(f"{url}/api/health", trust_env=False).json()["notice"] == notice
     stopped(server)
     url = url_of(server := start("--port", "0", "--accept-clock"))

@@ -75,7 +75,7 @@ def verify(since: Path | None, save: Path | None, database: Location, as_json: b
 
 
 def _audit(database: Location, point: Point | None) -> tuple[Report, Point | None, str | None]:
-    """Run the audit in several processes or threads and show its progress on stderr.
+    """Run the audit in several threads and show its progress on stderr.
 
     Return the report, the point that is proven, and why the indexes cannot be checked if they cannot.
     """
@@ -88,7 +88,7 @@ def _audit(database: Location, point: Point | None) -> tuple[Report, Point | Non
         with lock:
             read[0] += rows
 
-    with open_snapshot(database, audit.READERS, report, processes=True) as snapshot:
+    with open_snapshot(database, audit.READERS, report) as snapshot:
         unchecked = snapshot.indexes_unchecked
         if point is not None:
             return *audit.verify_since(snapshot.start, point), unchecked

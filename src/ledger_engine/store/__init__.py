@@ -16,7 +16,6 @@ from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.limits import Outcome
-from ledger_engine.store.index_hashes import Prints
 
 Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
@@ -119,42 +118,6 @@ class Unit(Protocol):
         """Return an id that sorts after all earlier ones of its prefix."""
         ...
 
-    def columns(
-        self, expressions: Columns, source: str, parameters: Parameters = ..., /, *, longest: int = 0
-    ) -> list[str]:
-        """Return for each expression its values over the rows of `source`, with commas between, without NULL.
-
-        `source` is a table with a condition, whose rows are read in the order of its key. For statements that
-        read very many rows: it takes a third of the time of `execute`. No value may have a comma. Where
-        `reads_indexes`, raises TooLong when a text would have more than `longest` bytes, unless that is 0.
-        """
-        ...
-
-    def inspect(self, *, thorough: bool = True) -> list[str]:
-        """Return the faults that the storage finds in its files, a sentence each; [] without any.
-
-        Unless it is thorough it leaves out what takes longest: whether transactions and events are in order,
-        name rows that exist, and agree with their indexes. `prints` is for the last.
-        """
-        ...
-
-    @property
-    def reads_indexes(self) -> bool:
-        """Whether `prints` reads the indexes; if not, the database alone knows what they contain."""
-        ...
-
-    def prints(self) -> Prints | None:
-        """Return the fingerprints of the indexes of transactions, None where they are not read."""
-        ...
-
-    def note_read(self, rows: int, /) -> None:
-        """Report how many rows a long work has read since it last did, to whoever shows its progress."""
-        ...
-
-    def first_not_an_object(self, table: str, column: str) -> str | None:
-        """Return the id of a row whose `column` is not a JSON object, or None."""
-        ...
-
     def version(self) -> int:
         """Return a number that changes when another process has committed."""
         ...
@@ -165,12 +128,7 @@ class Unit(Protocol):
 
 
 Work: TypeAlias = Callable[[Unit], T]
-ReportRows: TypeAlias = Callable[[int], None]
 Listener: TypeAlias = Callable[[frozenset[str]], None]
-
-
-def unwatched(rows: int) -> None:
-    """Do nothing: the `ReportRows` of whoever shows no progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
 from ledger_engine.limits import LocalSemaphores, Outcome, RateLimits, Shared, Windows
-from ledger_engine.store import Database, Listener, ReportRows, Rewinder, T, Unit, Work, kept_time, unwatched
+from ledger_engine.store import Database, Listener, Rewinder, T, Unit, Work, kept_time
+from ledger_engine.store.snapshot import report_nothing
 
 if TYPE_CHECKING:
-    from ledger_engine.store.snapshot import Snapshot
+    from ledger_engine.store.snapshot import ReportRows, Snapshot
     from ledger_engine.store.transfer import Source, Table, Target
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
@@ -157,13 +158,11 @@ def open_engine(
 
 
 def open_snapshot(
-    database: Location, readers: int, report: ReportRows = unwatched, *, processes: bool = False
+    database: Location, readers: int, report: ReportRows = report_nothing
 ) -> AbstractContextManager[Snapshot]:
-    """Open a ledger for so many readers that all see the same state of it, without changing it.
+    """Open a ledger for so many threads that all see the same state of it, without changing it.
 
-    They are threads, or with `processes` copies of this process if the ledger is a large file and it can have
-    some; then it must have no connection to a database open. `report` is called with the numbers of rows that
-    long works have read. Raises StorageUnavailable.
+    `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
     """
     if isinstance(database, str):
         from ledger_engine.store import postgres
@@ -173,7 +172,7 @@ def open_snapshot(
     from ledger_engine.store.sqlite.log import require_own_log
 
     require_own_log(database)
-    return snapshot.open_snapshot(database, readers, report, processes=processes)
+    return snapshot.open_snapshot(database, readers, report)
 
 
 def open_source(database: Location) -> AbstractContextManager[Source]:

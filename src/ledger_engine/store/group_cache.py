@@ -15,7 +15,7 @@ from typing import Generic, TypeVar, cast
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Columns, H, Held, Parameters, ReportRows, Row, Value, unwatched
+from ledger_engine.store import Columns, H, Held, Parameters, Row, Value
 
 HELD_MAX = 100  # objects that are kept from one transaction to the next: four for each book that is posted to
 
@@ -43,8 +43,7 @@ class HoldingUnit:
     """
 
     __slots__ = (
-        "_changed", "_clock", "_direct", "_held", "_holders", "_ids", "_now", "_rows", "_topics", "report",
-        "wrote",
+        "_changed", "_clock", "_direct", "_held", "_holders", "_ids", "_now", "_rows", "_topics", "wrote",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, ids: IdSource) -> None:
@@ -57,7 +56,6 @@ class HoldingUnit:
         self._changed: dict[Held, None] = {}
         self._rows: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
         self._direct: _Direct | None = None
-        self.report: ReportRows = unwatched  # gets the numbers of `note_read`
         self.wrote = False  # whether the work that runs has changed anything that is known here
 
     def begin_work(self) -> None:
@@ -79,9 +77,6 @@ class HoldingUnit:
 
     def announce(self, topic: str) -> None:
         self._topics.add(topic)
-
-    def note_read(self, rows: int, /) -> None:
-        self.report(rows)
 
     def held(self, kind: type[H], tenant: Tenant) -> H:
         key = (kind, tenant.project, tenant.livemode)

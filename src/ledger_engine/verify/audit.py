@@ -15,7 +15,8 @@ from functools import partial
 from operator import methodcaller
 from typing import Any, Protocol
 
-from ledger_engine.store import T, Unit, Work, books
+from ledger_engine.store import T, books
+from ledger_engine.store.snapshot import AuditUnit, AuditWork
 from ledger_engine.verify import checks, event_scan, scan
 from ledger_engine.verify.event_scan import ScannedEvents
 from ledger_engine.verify.points import Point, Proven
@@ -53,13 +54,13 @@ class Report:
 class Start(Protocol):
     """What runs a work, at once or beside others, on the snapshot that all works see."""
 
-    def __call__(self, work: Work[T], /) -> Future[T]: ...
+    def __call__(self, work: AuditWork[T], /) -> Future[T]: ...
 
 
-def verify(unit: Unit) -> Report:
+def verify(unit: AuditUnit) -> Report:
     """Run every check over all projects and both modes, one after the other."""
 
-    def at_once(work: Work[T], /) -> Future[T]:
+    def at_once(work: AuditWork[T], /) -> Future[T]:
         done: Future[T] = Future()
         done.set_result(work(unit))
         return done
@@ -70,7 +71,8 @@ def verify(unit: Unit) -> Report:
 def verify_all(start: Start) -> tuple[Report, Point | None]:
     """Run every check; return the report, and the point that is proven unless there is a fault.
 
-    The works report how many rows they have read (`Unit.note_read`): in all READINGS for each transaction.
+    The works report to `AuditUnit.note_read` how many rows they have read: in all READINGS for each
+    transaction.
     """
     storage = start(methodcaller("inspect", thorough=False))
     if storage.done() and storage.result():  # do not read what is damaged
@@ -111,7 +113,7 @@ def verify_since(start: Start, point: Point) -> tuple[Report, Point | None]:
     return _concluded(start, found, orphan, by_sql.result(), since)
 
 
-def _scan(unit: Unit, since: Mapping[int, str]) -> Scanned:
+def _scan(unit: AuditUnit, since: Mapping[int, str]) -> Scanned:
     """Look at the transactions after `since`, by book."""
     passed = Scan(unit, since)
     for book in scan.books_of(unit, "transactions"):
@@ -120,7 +122,7 @@ def _scan(unit: Unit, since: Mapping[int, str]) -> Scanned:
     return passed.finish()
 
 
-def _scan_events(unit: Unit, since: Mapping[int, str] | None) -> ScannedEvents:
+def _scan_events(unit: AuditUnit, since: Mapping[int, str] | None) -> ScannedEvents:
     """Look at the events after `since`, by book, or at all."""
     found = ScannedEvents()
     for book in scan.books_of(unit, "events"):
@@ -147,7 +149,7 @@ def _first_orphan(
     return None
 
 
-def _of_no_book(unit: Unit, table: str, book: int) -> list[str]:
+def _of_no_book(unit: AuditUnit, table: str, book: int) -> list[str]:
     if unit.first("SELECT 1 FROM books WHERE book = :book", {"book": book}) is None:
         return [f"a row of {table} refers to a missing row of books"]
     return []
@@ -182,7 +184,7 @@ def _concluded(
     return Report(**counts, fault=None), start(partial(Point.of, counted=counted)).result()
 
 
-def count_transactions(unit: Unit) -> int:
+def count_transactions(unit: AuditUnit) -> int:
     """Return how many transactions there are."""
     return int(unit.execute("SELECT count(*) AS rows FROM transactions")[0]["rows"])
 
@@ -198,7 +200,7 @@ def _counts(start: Start, transactions: int) -> dict[str, Any]:
     return {**start(_count).result(), "transactions": transactions, "copy_of": copy_of}
 
 
-def _count(unit: Unit) -> dict[str, int]:
+def _count(unit: AuditUnit) -> dict[str, int]:
     tables = ("projects", "accounts", "invoices")
     return {table: unit.execute(f"SELECT count(*) AS rows FROM {table}")[0]["rows"] for table in tables}
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import mode_name
-from ledger_engine.store import Row, Unit, Value
+from ledger_engine.store import Row, Value
+from ledger_engine.store.snapshot import AuditUnit
 from ledger_engine.verify import scan
 from ledger_engine.verify.points import Proven
 from ledger_engine.verify.scan import Found, Pool
@@ -185,7 +186,7 @@ MESSAGES = {check.name: check.message for check in (*CHECKS, *SUMS)} | {
 ORDER = [*(check.name for check in CHECKS), OBJECTS_CHECK, *(check.name for check in SUMS)]
 
 
-def first_faults(unit: Unit, since: Mapping[int, Proven] | None) -> dict[str, Found]:
+def first_faults(unit: AuditUnit, since: Mapping[int, Proven] | None) -> dict[str, Found]:
     """Return the first fault of each check that a statement makes, by the check's name.
 
     With `since`, transactions and events up to there are left out.
@@ -206,7 +207,7 @@ def first_faults(unit: Unit, since: Mapping[int, Proven] | None) -> dict[str, Fo
     return faults
 
 
-def miscounted(unit: Unit, counted: Mapping[int, int]) -> Found | None:
+def miscounted(unit: AuditUnit, counted: Mapping[int, int]) -> Found | None:
     """Return the first project and mode whose counters are wrong; `counted` has its transactions by book."""
     rows = unit.execute(
         """
@@ -231,7 +232,7 @@ GROUP BY project, livemode ORDER BY project, livemode"""
     return None
 
 
-def unsettled(unit: Unit, moved: Mapping[Pool, int], since: Mapping[int, Proven] | None) -> Found | None:
+def unsettled(unit: AuditUnit, moved: Mapping[Pool, int], since: Mapping[int, Proven] | None) -> Found | None:
     """Return the first settlement that is not the other side of what was `moved`, since then."""
     off: defaultdict[Pool, int] = defaultdict(int, moved)
     for row in unit.execute(
@@ -252,7 +253,7 @@ def unsettled(unit: Unit, moved: Mapping[Pool, int], since: Mapping[int, Proven]
     return None
 
 
-def unlike_last(unit: Unit, held: Mapping[str, int], *, every: bool) -> Found | None:
+def unlike_last(unit: AuditUnit, held: Mapping[str, int], *, every: bool) -> Found | None:
     """Return the first account that does not hold what its last transaction says, as in `held`.
 
     Unless it is `every` account, only those in `held` are looked at.
@@ -269,7 +270,7 @@ def unlike_last(unit: Unit, held: Mapping[str, int], *, every: bool) -> Found | 
     return None
 
 
-def _first_row(unit: Unit, check: Check, since: Mapping[int, Proven] | None) -> Row | None:
+def _first_row(unit: AuditUnit, check: Check, since: Mapping[int, Proven] | None) -> Row | None:
     if since is None or not check.since:
         return unit.first(f"{check.sql} LIMIT 1")
     for book in scan.books_of(unit, "transactions"):
@@ -287,7 +288,7 @@ def _found(row: Row, **others: object) -> Found:
     return Found(str(row["id"]), named)
 
 
-def _first_wrong_sum(unit: Unit, check: Check) -> Found | None:
+def _first_wrong_sum(unit: AuditUnit, check: Check) -> Found | None:
     after = ""
     while rows := unit.execute(
         f"{check.sql} ORDER BY id LIMIT :rows", {"after": after, "rows": _ROWS_AT_ONCE}

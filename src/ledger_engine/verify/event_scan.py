@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ledger_engine.store import Unit, Value
+from ledger_engine.store import Value
 from ledger_engine.store.index_hashes import entry
+from ledger_engine.store.snapshot import AuditUnit
 from ledger_engine.verify.scan import OF_OTHERS, OF_PART, Found, Postings, parts
 
 # The object and the time only of events of postings, which have no body.
@@ -32,7 +33,7 @@ class ScannedEvents:
     damage: list[str] = field(default_factory=list)
 
 
-def scan(unit: Unit, book: int, after: str, found: ScannedEvents) -> None:
+def scan(unit: AuditUnit, book: int, after: str, found: ScannedEvents) -> None:
     """Look at the events of a book after the id `after`, and add them to what is found."""
     columns = _COLUMNS + ((OF_OTHERS,) if unit.reads_indexes else ())
     for bounds, ids, (_, objects, times, *of_others) in parts(unit, "events", columns, book, after):
@@ -50,7 +51,7 @@ def scan(unit: Unit, book: int, after: str, found: ScannedEvents) -> None:
         found.counted += len(ids)
 
 
-def first_orphan(unit: Unit, book: int, after: str) -> Found | None:
+def first_orphan(unit: AuditUnit, book: int, after: str) -> Found | None:
     """Return the first event of a posting, after the id `after`, without a transaction of the same time.
 
     For a book whose events are not `listed` as its transactions are. They need not be: those of an older
@@ -64,7 +65,7 @@ def first_orphan(unit: Unit, book: int, after: str) -> Found | None:
     return None
 
 
-def _agree(unit: Unit, book: int, objects: str, times: str) -> bool:
+def _agree(unit: AuditUnit, book: int, objects: str, times: str) -> bool:
     """Return whether the events of postings in a part have as many transactions in a row.
 
     They have when the events are in the order of the transactions, as the ledger writes them.

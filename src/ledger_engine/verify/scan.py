@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.ledger.accounts import TRANSACTIONS
-from ledger_engine.store import Columns, Parameters, Unit, Value
+from ledger_engine.store import Columns, Parameters, Value
 from ledger_engine.store.id_ranges import TEXT_MAX, Parts
 from ledger_engine.store.index_hashes import (
     DESCRIPTIONS,
@@ -29,6 +29,7 @@ from ledger_engine.store.index_hashes import (
     descriptions,
     entry,
 )
+from ledger_engine.store.snapshot import AuditUnit
 
 ROWS_AT_ONCE = 8_000
 
@@ -118,7 +119,7 @@ class Scan:
     as it is stored.
     """
 
-    unit: Unit
+    unit: AuditUnit
     since: Mapping[int, str] = field(default_factory=dict)
     found: Scanned = field(default_factory=Scanned)
     _before: dict[Pool, int] = field(default_factory=lambda: defaultdict(int))
@@ -290,7 +291,7 @@ class Scan:
             self.found.faults[check] = Found(id, values)
 
 
-def parts(unit: Unit, table: str, columns: Columns, book: int, after: str) -> Iterator[Part]:
+def parts(unit: AuditUnit, table: str, columns: Columns, book: int, after: str) -> Iterator[Part]:
     """Yield the rows of a book after an id in parts. The first column is the id."""
 
     def read(after: str, last: str, guessed: bool) -> tuple[Part, int]:
@@ -305,7 +306,7 @@ def parts(unit: Unit, table: str, columns: Columns, book: int, after: str) -> It
     return iter(Parts(read, end, ROWS_AT_ONCE, after=after, guessing=unit.reads_indexes))
 
 
-def _last_of_part(unit: Unit, book: int, after: str, table: str) -> str | None:
+def _last_of_part(unit: AuditUnit, book: int, after: str, table: str) -> str | None:
     """Return the last id of the part that begins after the id `after`, or None when nothing follows it."""
     found = unit.first(
         f"SELECT id FROM {table} NOT INDEXED WHERE book = :book AND id > :after"
@@ -318,7 +319,7 @@ def _last_of_part(unit: Unit, book: int, after: str, table: str) -> str | None:
     return None if found is None else found["id"]
 
 
-def books_of(unit: Unit, table: str) -> Iterator[int]:
+def books_of(unit: AuditUnit, table: str) -> Iterator[int]:
     """Yield the numbers of the books that have rows in the table."""
     book: int | None = -(2**63)
     while book is not None:

@@ -14,7 +14,7 @@ from ledger_engine.cli import main
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.store.engine import open_engine
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.commands import answer_of_command, run_command
 from tests.postgres_server import bare_database, emptied_database
 
@@ -88,7 +88,7 @@ def test_verify_names_the_first_wrong_row(address: str) -> None:
     async def spoil() -> None:
         engine = open_engine(address)
         await engine.write(lambda unit: unit.execute("UPDATE accounts SET balance = balance + 1"))
-        assert (await engine.read(audit.verify)).fault is not None
+        assert (await engine.read(auditing.verify)).fault is not None
         await engine.close()
 
     asyncio.run(spoil())

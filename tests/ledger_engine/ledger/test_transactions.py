@@ -28,7 +28,7 @@ from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
@@ -163,7 +163,7 @@ async def test_postings_of_one_group_are_as_if_each_was_posted_alone(
     assert by_request == {
         first.id: "req_0", transfer.id: "req_1", other_side.id: "req_1", last.id: "req_2"
     }  # fmt: skip
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
 
 
 @pytest.mark.parametrize("amount", [0, -1, MAX_AMOUNT + 1, 2**63, -(2**63)])

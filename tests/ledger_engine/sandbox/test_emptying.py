@@ -9,7 +9,7 @@ from ledger_engine.events import outbox
 from ledger_engine.sandbox.emptying import EMPTIED, KEPT
 from ledger_engine.store import Unit
 from ledger_engine.store.books import condition_on
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.helped_server import ROOT, HelpedServer, Owned
 
 OF_ALL = {"kept_time", "_sqlite_migrations"}
@@ -57,7 +57,7 @@ def test_nothing_is_left_and_the_key_still_works(server: HelpedServer, own: Owne
         assert own.api.get(path).json()["data"] == []
     assert server.client(token["access_token"]).get("/v1/accounts").status_code == 200
     assert own.helper("events", type="invoice.paid")["objects"][1]["number"] == "INV-000001"
-    assert server.wait(server.engine.read(audit.verify)).fault is None
+    assert server.wait(server.engine.read(auditing.verify)).fault is None
 
 
 def test_the_other_mode_and_other_projects_keep_theirs(server: HelpedServer, own: Owned) -> None:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, initialize, invariant, rule
 
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.helped_server import ROOT, HelpedServer, Owned
 
 ACTIONS: list[dict[str, Any]] = [
@@ -150,7 +150,7 @@ class Mix(RuleBasedStateMachine):
     @invariant()
     def the_books_are_right(self) -> None:
         engine, tenant = self._server.engine, self._own.tenant
-        report = self._server.wait(engine.read(audit.verify))
+        report = self._server.wait(engine.read(auditing.verify))
         assert (report.fault, report.transactions) == (None, self._expected.postings)
         rows = self._server.wait(
             engine.read(

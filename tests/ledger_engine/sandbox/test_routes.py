@@ -14,7 +14,7 @@ from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.openapi import of_test_helpers
 from ledger_engine.http.openapi.document import document
 from ledger_engine.sandbox.routes import routes
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.contract.documented import Documented
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.ledger_engine.conftest import MakeKey
@@ -84,7 +84,7 @@ def test_an_event_truly_happens(server: HelpedServer, own: Owned, type: str) -> 
     for each in made["objects"]:
         surface = "/api" if each["object"] in ("user", "order") else "/v1"
         assert own.api.get(f"{surface}/{each['object']}s/{each['id']}").json() == each
-    assert server.wait(server.engine.read(audit.verify)).fault is None
+    assert server.wait(server.engine.read(auditing.verify)).fault is None
 
 
 def test_an_event_happens_again_but_not_with_the_same_key(own: Owned) -> None:

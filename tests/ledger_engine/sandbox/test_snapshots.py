@@ -18,7 +18,7 @@ from ledger_engine.core.records import Moment
 from ledger_engine.sandbox import turnstile
 from ledger_engine.sandbox.clock import MovableClock
 from ledger_engine.sandbox.snapshots import Snapshot, Snapshots
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.ledger_engine.waiting import looked_until
 from tests.receivers import receiving
@@ -49,7 +49,7 @@ def test_a_restored_ledger_answers_byte_for_byte_as_before(server: HelpedServer,
     assert after == before
     posted = posting(own, account)
     assert own.api.get("/v1/transactions").json()["data"][0]["id"] == posted["id"]
-    assert server.wait(server.engine.read(audit.verify)).fault is None
+    assert server.wait(server.engine.read(auditing.verify)).fault is None
     own.api.delete(f"{ROOT}/snapshots/before")
 
 
@@ -148,7 +148,7 @@ def test_requests_under_way_end_before_it_or_fail_cleanly(server: HelpedServer, 
     for thread in threads:
         thread.join()
     assert set(answers) == {201}
-    assert server.wait(server.engine.read(audit.verify)).fault is None
+    assert server.wait(server.engine.read(auditing.verify)).fault is None
     own.api.delete(f"{ROOT}/snapshots/busy")
 
 

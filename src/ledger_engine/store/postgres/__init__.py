@@ -22,9 +22,8 @@ from ledger_engine.core.settings import named
 from ledger_engine.limits import Leases
 
 if TYPE_CHECKING:
-    from ledger_engine.store import ReportRows
     from ledger_engine.store.postgres.database import PostgresDatabase
-    from ledger_engine.store.snapshot import Snapshot
+    from ledger_engine.store.snapshot import ReportRows, Snapshot
     from ledger_engine.store.transfer import Source, Target
 
 MISSING = (

@@ -6,16 +6,13 @@ import math
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 
-from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.ids import IdSource
-from ledger_engine.store import ReportRows, schema
+from ledger_engine.store import schema
 from ledger_engine.store.postgres import inspection, migrations
 from ledger_engine.store.postgres.connection import UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.postgres.unit import PostgresUnit
-from ledger_engine.store.snapshot import Snapshot, UnitReader
+from ledger_engine.store.snapshot import ReportRows, Snapshot, UnitReader
 
 _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
@@ -43,9 +40,7 @@ def open_snapshot(
                 _begin(connection, name)
 
             opened = [
-                UnitReader(
-                    PostgresUnit(connection, SystemClock(), IdSource(), {}), connection.interrupt, report
-                )
+                UnitReader(inspection.PostgresAuditUnit(connection), connection.interrupt, report)
                 for connection in connections
             ]
             snapshot = Snapshot(opened, name, inspection.why_not(connections[0]))

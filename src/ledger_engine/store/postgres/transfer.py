@@ -19,13 +19,13 @@ from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
-from ledger_engine.store import ReportRows, kept_time, schema
+from ledger_engine.store import kept_time, schema
 from ledger_engine.store.nul import SUBSTITUTE, restored, substituted
 from ledger_engine.store.postgres import abilities, locks, migrations
 from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.store.postgres.snapshot import open_snapshot
-from ledger_engine.store.snapshot import Snapshot
+from ledger_engine.store.snapshot import ReportRows, Snapshot
 from ledger_engine.store.transfer import (
     ROWS_AT_ONCE,
     Applied,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,20 +9,16 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import Columns, Parameters, Row, Value
 from ledger_engine.store.group_cache import HoldingUnit
-from ledger_engine.store.index_hashes import Prints
-from ledger_engine.store.postgres import inspection, values
+from ledger_engine.store.postgres import values
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rendering import Statement, insertion, rendered
 
 _NOTHING: Parameters = {}
-_ROWS_AT_ONCE = 20_000
-_KNOWS_JSON = 160_000  # from this version on
 _INSERTED_AT_ONCE = 2000  # rows in one statement
 _NUMERIC_COLUMNS = rendered(
     "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = current_schema()"
     " AND table_name = :table AND data_type = 'bigint'"
 )
-_KEYS = {"transactions": "book, id", "events": "book, id"}
 
 Numeric = dict[str, frozenset[str]]  # the columns of whole numbers, by the table; kept for all units
 
@@ -35,7 +30,6 @@ class PostgresUnit(HoldingUnit):
     """
 
     __slots__ = ("_connection", "_numeric", "_others")
-    reads_indexes = False
 
     def __init__(
         self, connection: Connection, clock: Clock, ids: IdSource, numeric: Numeric, others: int = 0
@@ -61,46 +55,6 @@ class PostgresUnit(HoldingUnit):
         self.wrote = True
         self._prepare(statement.words, reads=False)
         self._send_each(statement, rows)
-
-    def columns(
-        self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /, *, longest: int = 0
-    ) -> list[str]:
-        key = _KEYS.get(source.split(maxsplit=1)[0], "id")
-        rows = self.execute(f"SELECT {', '.join(expressions)} FROM {source} ORDER BY {key}", parameters)
-        return [
-            ",".join([str(row[column]) for row in rows if row[column] is not None])
-            for column in range(len(expressions))
-        ]
-
-    def inspect(self, *, thorough: bool = True) -> list[str]:
-        return [] if thorough else inspection.faults(self._connection)
-
-    def prints(self) -> Prints | None:
-        return None
-
-    def first_not_an_object(self, table: str, column: str) -> str | None:
-        if self._connection.server_version < _KNOWS_JSON:
-            return self._first_no_object(table, column)
-        row = self.first(
-            f"SELECT id FROM {table} WHERE {column} IS NOT NULL AND {column} IS NOT JSON OBJECT LIMIT 1"
-        )
-        return None if row is None else str(row["id"])
-
-    def _first_no_object(self, table: str, column: str) -> str | None:
-        """Do the same for a database that does not know `IS JSON`."""
-        key = _KEYS.get(table, "id")
-        after: dict[str, Value] = {"book": -(2**63), "id": ""}
-        given = ", ".join(f":{name}" for name in key.split(", "))
-        page = (
-            f"SELECT {key}, {column} AS text FROM {table} WHERE {column} IS NOT NULL AND ({key}) > ({given})"
-            f" ORDER BY {key} LIMIT {_ROWS_AT_ONCE}"
-        )
-        while rows := self.execute(page, after):
-            for row in rows:
-                if not _is_object(row["text"]):
-                    return str(row["id"])
-            after |= {name: rows[-1][name] for name in key.split(", ")}
-        return None
 
     def version(self) -> int:
         return self._others
@@ -135,10 +89,3 @@ class PostgresUnit(HoldingUnit):
             part = rows[first : first + _INSERTED_AT_ONCE]
             arrays = [values.array(column) for column in zip(*part, strict=True)]
             self._connection.put_dumped(statement, arrays, types)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False

@@ -11,10 +11,9 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.ids import IdSource
-from ledger_engine.store import T, Work
+from ledger_engine.store import T
+from ledger_engine.store.snapshot import AuditWork
 from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
@@ -23,8 +22,8 @@ from ledger_engine.store.sqlite.connection import (
     make_private,
     reason_not_opened,
 )
+from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 from ledger_engine.store.sqlite.log import log_file, require_own_log
-from ledger_engine.store.sqlite.unit import SqliteUnit
 
 _CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages repeatedly
 _CACHE_OF_COPY_KB = 2_000  # a copy reads each page once; filling a larger one takes a fifth of its time
@@ -102,14 +101,14 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
     return frames
 
 
-def read_copy(file: Path, work: Work[T]) -> T:
+def read_copy(file: Path, work: AuditWork[T]) -> T:
     """Run a reading work on a file that nobody uses, without changing it. Raises StorageUnavailable."""
     require_own_log(file)
     try:
         with closing(open_to_read(file)) as connection:
             connection.row_factory = sqlite3.Row
             connection.execute("BEGIN")
-            return work(SqliteUnit(connection, SystemClock(), IdSource()))
+            return work(SqliteAuditUnit(connection))
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{file}: {error}") from error
 

@@ -16,7 +16,9 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
-from ledger_engine.store import ReportRows
+from ledger_engine.core.clock import SystemClock
+from ledger_engine.core.ids import IdSource
+from ledger_engine.store import Columns, Parameters
 from ledger_engine.store.id_ranges import TEXT_MAX, Parts, TooLong
 from ledger_engine.store.index_hashes import (
     DESCRIPTIONS,
@@ -27,7 +29,10 @@ from ledger_engine.store.index_hashes import (
     descriptions,
     entry,
 )
+from ledger_engine.store.snapshot import ReportRows, report_nothing
+from ledger_engine.store.sqlite.unit import SqliteUnit
 
+_NOTHING: Parameters = {}
 FAULTS_MAX = 10  # one proves the damage; more than ten do not help
 ENTRIES_AT_ONCE = 10_000
 _LARGE = ("transactions", "events")
@@ -56,6 +61,42 @@ _ENTRIES = {
     type: f"SELECT {', '.join(f'group_concat({each})' for each in columns)} FROM {_OF_ACCOUNT}"
     for type, columns in (("credit", ("id", "amount", *_COLUMNS)), ("debit", ("id", "-amount", *_COLUMNS)))
 }
+
+
+class SqliteAuditUnit(SqliteUnit):
+    """The `AuditUnit` of a SQLite connection that only reads."""
+
+    __slots__ = ("report",)
+    reads_indexes = True
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection, SystemClock(), IdSource())
+        self.report: ReportRows = report_nothing
+
+    def note_read(self, rows: int, /) -> None:
+        self.report(rows)
+
+    def columns(
+        self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /, *, longest: int = 0
+    ) -> list[str]:
+        selected = ", ".join(f"group_concat({each})" for each in expressions)
+        with no_text_longer(self._connection, longest):
+            row: Any = self.execute(f"SELECT {selected} FROM {source}", parameters)[0]
+        return ["" if text is None else str(text) for text in row]
+
+    def inspect(self, *, thorough: bool = True) -> list[str]:
+        return inspect(self._connection, thorough=thorough)
+
+    def prints(self) -> Prints:
+        return prints(self._connection, self.note_read)
+
+    def first_not_an_object(self, table: str, column: str) -> str | None:
+        row = self.first(
+            f"SELECT id FROM {table}"
+            f" WHERE {column} IS NOT NULL"
+            f" AND CASE WHEN json_valid({column}) THEN json_type({column}) <> 'object' ELSE 1 END LIMIT 1"
+        )
+        return None if row is None else str(row["id"])
 
 
 def inspect(connection: sqlite3.Connection, *, thorough: bool) -> list[str]:

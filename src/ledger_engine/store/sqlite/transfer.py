@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
-from ledger_engine.store import ReportRows, kept_time
-from ledger_engine.store.snapshot import Snapshot
+from ledger_engine.store import kept_time
+from ledger_engine.store.snapshot import ReportRows, Snapshot
 from ledger_engine.store.sqlite import backup, migrations
 from ledger_engine.store.sqlite.connection import companions, make_private, part_of
 from ledger_engine.store.sqlite.lock import ServingLock

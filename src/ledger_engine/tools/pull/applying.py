@@ -92,7 +92,7 @@ class Fields:
     def integer_or_none(self, name: str) -> int | None:
         value = self.record.get(name)
         if value is not None and type(value) is not int:
-            raise self.wrong(name, "no integer")
+            raise self.wrong(name, "not an integer")
         return value
 
     def texts(self, name: str) -> dict[str, str]:

@@ -25,7 +25,6 @@ from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.transactions import NewTransaction, Postings
 from ledger_engine.store import Columns, H, Parameters, Row, Unit, Value
 from ledger_engine.store.books import condition_on
-from ledger_engine.store.index_hashes import Prints
 from ledger_engine.tools.seed.entries import (
     AccountEntry,
     BadDataSet,
@@ -69,27 +68,6 @@ class WrappedUnit:
 
     def new_id(self, prefix: str) -> str:
         return self._unit.new_id(prefix)
-
-    def columns(
-        self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /, *, longest: int = 0
-    ) -> list[str]:
-        return self._unit.columns(expressions, source, parameters, longest=longest)
-
-    def inspect(self, *, thorough: bool = True) -> list[str]:
-        return self._unit.inspect(thorough=thorough)
-
-    @property
-    def reads_indexes(self) -> bool:
-        return self._unit.reads_indexes
-
-    def prints(self) -> Prints | None:
-        return self._unit.prints()
-
-    def note_read(self, rows: int, /) -> None:
-        self._unit.note_read(rows)
-
-    def first_not_an_object(self, table: str, column: str) -> str | None:
-        return self._unit.first_not_an_object(table, column)
 
     def version(self) -> int:
         return self._unit.version()

@@ -22,7 +22,7 @@ from ledger_engine.store.postgres import abilities, migrations
 from ledger_engine.store.postgres.abilities import Abilities
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.database import open_database
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.postgres_server import bare_database
@@ -241,10 +241,10 @@ async def test_a_ledger_without_collations_and_is_json_is_kept_and_verified(
         for id in ids:
             credit = transactions.NewTransaction(id, 5, "credit")
             await engine.write(partial(transactions.post, tenant=tenant, new=credit))
-        assert (await engine.read(audit.verify)).fault is None
+        assert (await engine.read(auditing.verify)).fault is None
         spoil = "UPDATE accounts SET metadata = '[]' WHERE id = :id"
         await engine.write(lambda unit: unit.execute(spoil, {"id": ids[1]}))
-        report = await engine.read(audit.verify)
+        report = await engine.read(auditing.verify)
         assert report.fault is not None
         assert ids[1] in str(report.fault)
     finally:

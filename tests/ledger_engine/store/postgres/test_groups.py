@@ -19,7 +19,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rendering import Statement
 from ledger_engine.store.postgres.values import Row
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.store.postgres.conftest import Serve
@@ -78,7 +78,7 @@ async def test_a_group_of_postings_is_few_exchanges_with_the_server(
     )
     assert len(waits) < 30  # of 39 postings, which one by one wait five times each
     monkeypatch.undo()
-    report = await engine.read(audit.verify)
+    report = await engine.read(auditing.verify)
     assert (report.fault, report.transactions) == (None, 20 + 2 * 19)
 
 
@@ -142,7 +142,7 @@ async def test_what_is_held_is_read_anew_when_others_wrote_it(engine: Engine, te
         return accounts.get(unit, tenant, id).balance
 
     assert await engine.write(all_at_once) == 3 * 15
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
 
 
 async def test_a_value_that_cannot_be_read_fails_its_own_work_alone(engine: Engine, tenant: Tenant) -> None:
@@ -167,4 +167,4 @@ async def test_of_a_failed_work_nothing_is_held(
         works = [posting(tenant, id, 1), fail, posting(tenant, id, 1), fail, posting(tenant, id, 1)]
         await asyncio.gather(*(engine.write(each) for each in works), return_exceptions=True)
     assert (await engine.read(partial(accounts.get, tenant=tenant, id=id))).balance == -6
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None

@@ -25,7 +25,7 @@ from ledger_engine.store.postgres import locks, notifications
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import Statement, rendered
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.store.postgres.conftest import Serve
@@ -133,7 +133,7 @@ async def test_what_a_server_holds_from_one_group_to_the_next_is_what_others_hav
     for (tenant, account), balance in zip(books, balances, strict=True):
         found = await servers[0].read(partial(accounts.get, tenant=tenant, id=account))
         assert found.balance == balance
-    assert (await servers[0].read(audit.verify)).fault is None
+    assert (await servers[0].read(auditing.verify)).fault is None
 
 
 def _hold_balance(unit: Unit, tenant: Tenant, account: str) -> None:
@@ -156,7 +156,7 @@ async def test_two_servers_write_two_books_without_hindering_each_other(serve: S
             *(each.write(work) for each, work in zip(engines, works, strict=True) for _ in range(5))
         )
     assert [each.counts.retries for each in servers] == before
-    report = await engines[0].read(audit.verify)
+    report = await engines[0].read(auditing.verify)
     assert (report.fault, report.transactions) == (None, 100)
 
 

@@ -16,6 +16,7 @@ from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite.backup import copy, read_copy
 from ledger_engine.store.sqlite.log import read_log, why_not_its_own
 from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.store.conftest import note
 
 
@@ -137,7 +138,7 @@ async def test_a_first_sector_that_was_torn_is_written_anew_where_the_log_has_it
     ledger.write_bytes(torn * 512 + content[512:])
     engine = open_engine(ledger, serving=True)
     rows = await engine.read(lambda unit: unit.execute("SELECT count(*) FROM notes"))
-    assert (rows[0][0], (await engine.read(audit.verify)).fault) == (20, None)
+    assert (rows[0][0], (await engine.read(auditing.verify)).fault) == (20, None)
     await engine.close()
     assert read_copy(ledger, audit.verify).fault is None
 

@@ -15,7 +15,7 @@ from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import Run
 
 
@@ -41,7 +41,7 @@ async def test_what_came_after_the_copy_is_gone_and_ids_go_on_after_what_is_left
     again = await write(accounts.create, NewAccount("again", "EUR", {}))
     assert again.id > kept.id
     assert await names(read) == ["again", "kept"]
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
 
 
 async def test_works_that_arrive_meanwhile_are_before_or_after_it_and_whole(
@@ -56,7 +56,7 @@ async def test_works_that_arrive_meanwhile_are_before_or_after_it_and_whole(
     assert len(await names(read)) == 40
     await engine.replace_by(tmp_path / "copy.db", mark, nothing)
     assert 0 <= len(await names(read)) <= 40
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
 
 
 async def test_a_file_that_is_no_ledger_changes_nothing(

@@ -1,15 +1,12 @@
-"""Several threads or processes see one state of a file, whatever others write meanwhile."""
+"""Several threads see one state of a file, whatever others write meanwhile."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import sqlite3
 import threading
 from concurrent.futures import wait
 from contextlib import closing, suppress
-from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from operator import methodcaller
 from pathlib import Path
@@ -31,38 +28,22 @@ def endless(unit: Unit) -> None:
     unit.execute("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n")
 
 
-def own_pid(unit: Unit) -> int:
-    return os.getpid()
-
-
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
     return put_empty_ledger(tmp_path / "ledger.db")
 
 
-@pytest.fixture
-def can_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process be copied for a small file, though a thread reads what the run of the tests sends."""
-    monkeypatch.setattr(snapshot, "can_fork", lambda: True)
-    monkeypatch.setattr(snapshot, "PROCESSES_FROM_BYTES", 0)
-
-
-IN_BOTH = pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.process)])
-
-
-@IN_BOTH
 @pytest.mark.slow
 @pytest.mark.process
-def test_all_see_one_state_beside_a_writer(ledger: Path, can_fork: None, processes: bool) -> None:
+def test_all_see_one_state_beside_a_writer(ledger: Path) -> None:
     context = multiprocessing.get_context("fork")
     written = context.Event()
-    # Not a thread: the copies of this process could be made while it holds a lock of SQLite's.
     writer = context.Process(target=write_for_ever, args=(ledger, written), daemon=True)
     writer.start()
     try:
         written.wait()
-        for _ in range(5 if processes else 20):
-            with open_snapshot(ledger, 3, processes=processes) as opened:
+        for _ in range(20):
+            with open_snapshot(ledger, 3) as opened:
                 seen = [opened.start(newest) for _ in range(12)]
                 assert len({each.result() for each in seen}) == 1
     finally:
@@ -112,68 +93,26 @@ def test_a_long_work_ends_when_the_snapshot_is_left_by_an_error(ledger: Path) ->
     assert isinstance(work.exception(timeout=0), sqlite3.OperationalError)
 
 
-@IN_BOTH
-def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path, can_fork: None, processes: bool) -> None:
+def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection, connection:
         connection.execute("CREATE TABLE notes (text)")
     refused = pytest.raises(StorageUnavailable, match=r"tables of another program \(notes\)")
-    with refused, open_snapshot(other, 2, processes=processes):
+    with refused, open_snapshot(other, 2):
         pass
 
 
-@IN_BOTH
 def test_what_works_have_read_is_reported_and_an_error_is_raised_where_they_were_started(
-    ledger: Path, can_fork: None, processes: bool
+    ledger: Path,
 ) -> None:
     read: list[int] = []
-    with open_snapshot(ledger, 2, read.append, processes=processes) as opened:
+    with open_snapshot(ledger, 2, read.append) as opened:
         done = [opened.start(methodcaller("note_read", rows)) for rows in (7, 35)]
         wait(done)
         assert sorted(read) == [7, 35]
         with pytest.raises(sqlite3.OperationalError, match="no such table: none"):
             opened.start(methodcaller("execute", "SELECT 1 FROM none")).result()
         assert opened.start(newest).result() == 0
-
-
-@pytest.mark.process
-def test_processes_are_others_and_end_with_the_snapshot(ledger: Path, can_fork: None) -> None:
-    with open_snapshot(ledger, 2, processes=True) as opened:
-        pid = opened.start(own_pid).result()
-        assert pid != os.getpid()
-        assert {child.pid for child in multiprocessing.active_children()} > {pid}
-    assert not multiprocessing.active_children()
-
-
-@pytest.mark.process
-def test_a_process_that_is_killed_is_said_to_have_ended(ledger: Path, can_fork: None) -> None:
-    with open_snapshot(ledger, 1, processes=True) as opened:
-        os.kill(opened.start(own_pid).result(), signal.SIGKILL)
-        with pytest.raises(StorageUnavailable, match="a process that reads it has ended"):
-            opened.start(newest).result()
-
-
-@pytest.mark.process
-def test_processes_end_when_the_one_that_started_them_is_killed(ledger: Path, can_fork: None) -> None:
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    starter = context.Process(target=work_for_ever, args=(ledger, theirs))
-    starter.start()
-    theirs.close()
-    assert ours.recv() == "begun"
-    starter.kill()
-    starter.join()
-    with pytest.raises(EOFError):  # once no process has the other end of the pipe any more
-        ours.recv()
-
-
-def work_for_ever(file: Path, pipe: Connection[str, None]) -> None:
-    """Start two works that do not end, say so, and wait."""
-    with open_snapshot(file, 2, processes=True) as opened:
-        for _ in range(2):
-            opened.start(endless)
-        pipe.send("begun")
-        signal.pause()
 
 
 def test_where_others_always_write_in_between_there_is_one_reader_which_sees_one_state(

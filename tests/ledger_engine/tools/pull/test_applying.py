@@ -16,7 +16,7 @@ from ledger_engine.tools.pull import applying, staging
 from ledger_engine.tools.pull.applying import Applied
 from ledger_engine.tools.pull.remote import PullFailed
 from ledger_engine.tools.pull.staging import Book, Origin
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import START
 
 Record = dict[str, Any]
@@ -109,7 +109,7 @@ async def test_a_record_that_contradicts_itself_is_left_out_with_the_reason(
     applied = await copy.apply(kind, sound, {**sound, "id": id, **changed})
     assert applied.left_out == {id: f"{kind.removesuffix('s')} {id}: {reason}"}
     assert applied.new[kind] == (0 if kind == "users" else 1), "the other one is there, as a user before"
-    assert (await copy.engine.read(audit.verify)).fault is None
+    assert (await copy.engine.read(auditing.verify)).fault is None
 
 
 async def test_an_account_or_a_transaction_that_is_known_is_not_applied_twice(copy: Copy) -> None:
@@ -118,7 +118,7 @@ async def test_an_account_or_a_transaction_that_is_known_is_not_applied_twice(co
     again = await copy.apply("transactions", credit, posted(balance_after=10))
     assert again.new["transactions"] == 1
     assert (await copy.apply("accounts", TILL)).new["accounts"] == 0
-    report = await copy.engine.read(audit.verify)
+    report = await copy.engine.read(auditing.verify)
     assert (report.fault, report.accounts, report.transactions) == (None, 1, 2)
 
 
@@ -138,7 +138,7 @@ async def test_a_transaction_that_the_books_cannot_hold_ends_the_pull(
 ) -> None:
     with pytest.raises(PullFailed, match=f"The source cannot be copied: .*{words}"):
         await copy.apply("transactions", posted(**changed))
-    assert (await copy.engine.read(audit.verify)).transactions == 0
+    assert (await copy.engine.read(auditing.verify)).transactions == 0
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_a_transfer_to_an_account_that_is_not_shown_ends_the_pull(
     sides = [posted(transfer="txn_1", destination=destination) for _ in range(2)]
     with pytest.raises(PullFailed, match=words):
         await copy.apply("transactions", *sides)
-    assert (await copy.engine.read(audit.verify)).transactions == 0
+    assert (await copy.engine.read(auditing.verify)).transactions == 0
 
 
 async def test_a_page_that_another_command_has_kept_is_not_kept_again(copy: Copy) -> None:

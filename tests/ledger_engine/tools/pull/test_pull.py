@@ -24,7 +24,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.tools.pull import applying, pull
 from ledger_engine.tools.pull.remote import PullFailed, Remote
 from ledger_engine.tools.pull.staging import Origin
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.tools.pull.conftest import (
@@ -60,7 +60,7 @@ def stopping_after(steps: int) -> Callable[[str, int], None]:
 async def assert_equal(copied: Copied, app: Quart, key: str) -> None:
     async with copied() as engine:
         shown = await everything_copied(engine)
-        report = await engine.read(audit.verify)
+        report = await engine.read(auditing.verify)
     assert report.fault is None, report
     assert shown == await everything(app, key)
     assert URL in str(report.copy_of)
@@ -85,7 +85,7 @@ async def test_a_pull_that_was_interrupted_ten_times_ends_equal_to_the_source(
         with pytest.raises(Interrupted):
             await pull_copy(stopping_after(chance.randrange(1, 2 + count // 250)))
         async with copied() as engine:  # sound at every point, and not said to be complete
-            report = await engine.read(audit.verify)
+            report = await engine.read(auditing.verify)
         assert report.fault is None, report
         assert "not yet complete" in str(report.copy_of)
         if interruption == 4:
@@ -119,7 +119,7 @@ async def test_each_turn_of_applying_can_be_the_last_before_an_interruption(
         else:
             break
         async with copied() as engine:
-            assert (await engine.read(audit.verify)).fault is None
+            assert (await engine.read(auditing.verify)).fault is None
     assert stopped > 10
     await assert_equal(copied, app, await make_key())
 
@@ -234,7 +234,7 @@ async def test_a_released_copy_is_a_ledger_of_its_own(fill: Fill, pull_copy: Pul
         assert await engine.read(books.source) is None
         new = accounts.NewAccount("Till", "EUR", {})
         await engine.write(partial(accounts.create, tenant=tenant, new=new))
-        assert (await engine.read(audit.verify)).fault is None
+        assert (await engine.read(auditing.verify)).fault is None
     with pytest.raises(Conflict, match="ledger of its own"):
         await pull_copy()
 
@@ -282,7 +282,7 @@ async def test_a_server_with_the_contracts_endpoints_alone_is_copied(copied: Cop
             assert first.not_shown == ["events", "invoices"]
             server.post(accounts_there[0], 7)
             assert (await contract_pull(server, engine)).applied.new["transactions"] == 1
-            assert (await engine.read(audit.verify)).fault is None
+            assert (await engine.read(auditing.verify)).fault is None
             shown = await everything_copied(engine)
         assert shown["/v1/accounts"] == [{**each, "livemode": False} for each in reversed(accounts_there)]
         theirs = [each | {"description": each["description"]} for each in reversed(server.transactions)]

@@ -8,7 +8,7 @@ import pytest
 from ledger_engine.tools.pull import pull
 from ledger_engine.tools.pull.remote import PullFailed, Remote
 from ledger_engine.tools.pull.staging import Origin
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.tools.pull.conftest import URL, no_wait, nothing
 from tests.ledger_engine.tools.pull.test_pull import NOTHING, Copied, contract_pull
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -82,4 +82,4 @@ async def test_an_account_that_is_posted_to_while_it_is_compared_is_left_to_the_
                 origin = await pull.identify(remote, KEY)
                 pulls = [await pull.pull(remote, engine, origin, nothing) for _ in range(2)]
             assert [each.applied.new["transactions"] for each in pulls] == [1, 2]
-            assert (await engine.read(audit.verify)).fault is None
+            assert (await engine.read(auditing.verify)).fault is None

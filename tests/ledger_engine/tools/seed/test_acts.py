@@ -16,7 +16,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.tools.seed import acts, demo
 from ledger_engine.tools.seed.acts import Past
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.made_once import put_empty_ledger
@@ -69,9 +69,9 @@ async def loaded(location: Location, engine: Engine, demo_file: tuple[Path, Tena
 
 
 async def test_the_books_stay_right_however_long_it_runs(loaded: Loaded) -> None:
-    before = await loaded.engine.read(audit.verify)
+    before = await loaded.engine.read(auditing.verify)
     await loaded.go_on(600)
-    after = await loaded.engine.read(audit.verify)
+    after = await loaded.engine.read(auditing.verify)
     assert after.fault is None
     assert after.transactions > before.transactions + 200
     assert after.invoices > before.invoices
@@ -125,15 +125,15 @@ async def test_an_empty_project_has_no_changes_and_no_trouble(engine: Engine) ->
     project, _ = await engine.write(projects.first_or_new)
     empty = Loaded(engine, Tenant(project.id, livemode=False), Past([], [], []))
     await empty.go_on(100)
-    report = await engine.read(audit.verify)
+    report = await engine.read(auditing.verify)
     assert (report.transactions, report.invoices, report.fault) == (0, 0, None)
 
 
 async def test_what_the_rules_forbid_is_left_out_whole_and_ends_nothing(loaded: Loaded) -> None:
-    before = await loaded.engine.read(audit.verify)
+    before = await loaded.engine.read(auditing.verify)
     tenant = Tenant(loaded.tenant.project, livemode=False, quota=1)
     await loaded._replace(tenant=tenant).go_on(100)
-    after = await loaded.engine.read(audit.verify)
+    after = await loaded.engine.read(auditing.verify)
     assert after.fault is None
     assert after.transactions == before.transactions
 

@@ -21,7 +21,7 @@ from ledger_engine.tools.seed import reading
 from ledger_engine.tools.seed.entries import BadDataSet, DataSet
 from ledger_engine.tools.seed.loading import TABLES, Progress, load, steps_of
 from ledger_engine.tools.seed.reading import read as read_data_set
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.tools.seed.conftest import ADA, BANK, TILL, Written
@@ -83,7 +83,7 @@ async def test_what_is_loaded_has_its_events_and_verifies(
     loaded = await seed(engine, project, written(transactions=[CREDIT], invoices=[INVOICE]))
     assert loaded == {"accounts": 2, "transactions": 1, "invoices": 1, "users": 1, "orders": 0}
     assert len(await recorded()) == 5
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
 
 
 async def test_it_is_loaded_into_the_test_mode(engine: Engine, project: Project, written: Written) -> None:
@@ -115,7 +115,7 @@ async def test_another_project_may_have_later_records(engine: Engine, written: W
         new = NewProject(name, "enterprise")
         project = await engine.write(partial(projects.create, new=new))
         await seed(engine, project, written(transactions=[CREDIT]))
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
 
 
 async def test_a_history_follows_an_older_one(
@@ -124,7 +124,7 @@ async def test_a_history_follows_an_older_one(
     await seed(engine, project, written("one", transactions=[CREDIT]))
     clock.advance(30 * DAY)
     await seed(engine, project, written("two", users=[], transactions=[CREDIT]))
-    assert (await engine.read(audit.verify)).transactions == 2
+    assert (await engine.read(auditing.verify)).transactions == 2
 
 
 @pytest.mark.parametrize(

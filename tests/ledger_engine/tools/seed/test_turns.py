@@ -24,7 +24,7 @@ from ledger_engine.tools.seed import turns
 from ledger_engine.tools.seed.entries import DataSet
 from ledger_engine.tools.seed.loading import Progress, steps_of
 from ledger_engine.tools.seed.turns import TURN_STEPS, Rests, load_in_turns
-from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.tools.seed.conftest import Written
 
@@ -115,7 +115,7 @@ async def test_others_write_between_its_turns(
     made = await loading
     assert len(seen - {0, len(steps_of(history))}) >= 1
     assert made["transactions"] == len(await history_of(engine)) >= 10 * TURN_STEPS
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
 
 
 @pytest.mark.slow
@@ -131,10 +131,10 @@ async def test_a_load_that_was_cut_off_goes_on_the_next_day(
         cut_off(count)
         with pytest.raises(CutOff):
             await load(history)
-        assert (await engine.read(audit.verify)).fault is None
+        assert (await engine.read(auditing.verify)).fault is None
     assert 5 * TURN_STEPS <= await done(engine) < STEPS
     made = await load(history)
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
     with pytest.raises(Conflict, match="was loaded into"):
         await load(history)
 
@@ -174,7 +174,7 @@ async def test_a_project_that_was_used_meanwhile_takes_no_more_of_it(
     with pytest.raises(Conflict, match="has records up to"):
         await load(history)
     assert await done(engine) == before
-    assert (await engine.read(audit.verify)).fault is None
+    assert (await engine.read(auditing.verify)).fault is None
 
 
 async def test_a_file_that_was_changed_meanwhile_is_refused(

@@ -23,6 +23,7 @@ from ledger_engine.tools.seed.entries import BadDataSet, DataSet
 from ledger_engine.tools.seed.loading import Progress, steps_of
 from ledger_engine.tools.seed.turns import TURN_STEPS, load_data_set, load_in_turns
 from ledger_engine.verify import audit
+from tests import auditing
 from tests.ledger_engine.tools.seed.conftest import Written
 from tests.ledger_engine.waiting import looked_until
 
@@ -76,7 +77,7 @@ async def test_it_is_one_commit_with_the_history_that_turns_make(
 ) -> None:
     made = await load(history)
     assert in_turns == []
-    report = await engine.read(audit.verify)
+    report = await engine.read(auditing.verify)
     assert (report.fault, report.transactions) == (None, made["transactions"])
     with pytest.raises(Conflict, match="was loaded into"):
         await load(history)
@@ -97,7 +98,7 @@ async def test_a_mistake_at_the_end_loads_nothing(engine: Engine, load: Load, wr
     late = {"day": 10, "account": "bank", "type": "credit", "amount": 2**53 - 1}
     with pytest.raises(BadDataSet, match=r"transactions\[1\]\.amount: "):
         await load(written(transactions=[CREDIT, late]))
-    report = await engine.read(audit.verify)
+    report = await engine.read(auditing.verify)
     assert (report.fault, report.accounts, report.transactions) == (None, 0, 0)
     assert await engine.read(lambda unit: unit.execute("SELECT * FROM seeds")) == []
 
@@ -165,5 +166,5 @@ async def test_what_was_begun_in_turns_goes_on_in_turns(
             await loading
     made = await load(history)
     assert in_turns == [1]
-    report = await engine.read(audit.verify)
+    report = await engine.read(auditing.verify)
     assert (report.fault, report.transactions) == (None, made["transactions"])

@@ -1,0 +1,21 @@
+"""The audit of a ledger that an engine of this process has open, for tests.
+
+A command opens the file for it. A process that has the file open must not, as it would lose its locks.
+"""
+
+from __future__ import annotations
+
+from ledger_engine.store import Unit
+from ledger_engine.store.postgres.inspection import PostgresAuditUnit
+from ledger_engine.store.postgres.unit import PostgresUnit
+from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
+from ledger_engine.store.sqlite.unit import SqliteUnit
+from ledger_engine.verify import audit
+
+
+def verify(unit: Unit) -> audit.Report:
+    """Run the audit on the connection of a work that reads."""
+    if isinstance(unit, PostgresUnit):
+        return audit.verify(PostgresAuditUnit(unit._connection))
+    assert isinstance(unit, SqliteUnit)
+    return audit.verify(SqliteAuditUnit(unit._connection))
