@@ -26,8 +26,8 @@ from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine, open_snapshot
 from ledger_engine.store.postgres.transfer import PostgresTarget
 from ledger_engine.store.sqlite import transfer
-from ledger_engine.store.sqlite.connection import part_of
 from ledger_engine.store.sqlite.lock import ServingLock
+from ledger_engine.store.sqlite.log import part_of
 from ledger_engine.store.sqlite.transfer import FileTarget
 from ledger_engine.tools.seed import demo
 from tests.ledger_engine.manual_clock import ManualClock

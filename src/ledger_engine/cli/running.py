@@ -19,7 +19,7 @@ from ledger_engine.core.records import Record, as_json
 from ledger_engine.core.settings import Location, make_folder
 from ledger_engine.store import T, Unit, Work, books
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.store.sqlite.log import require_file_of_log
+from ledger_engine.store.sqlite.log import require_complete, require_file_of_log
 
 
 def read(database: Location, work: Work[T]) -> T:
@@ -136,6 +136,7 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 def require(database: Location) -> None:
     if isinstance(database, str):
         return  # it is there or cannot be opened
+    require_complete(database)
     require_file_of_log(database)
     if not database.is_file():
         raise click.ClickException(f"There is no database {database}; `ledger-engine serve` creates one.")

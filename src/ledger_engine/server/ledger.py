@@ -23,7 +23,7 @@ from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.server.listening import in_url
 from ledger_engine.store import Unit, books
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.store.sqlite.connection import part_of
+from ledger_engine.store.sqlite.log import require_complete
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.heartbeat import Heartbeat
 from ledger_engine.upkeep.timekeeping import Timekeeper
@@ -40,7 +40,7 @@ def location(settings: ServeSettings) -> Iterator[Location]:
     if settings.database is not None:
         make_folder(settings.database)
         if isinstance(settings.database, Path):
-            _require_no_unfinished_copy(settings.database)
+            require_complete(settings.database)  # first, as a running `migrate` has the lock
         yield settings.database
         return
     folder = tempfile.mkdtemp(prefix="ledger-demo-")  # its mode is 0700
@@ -48,17 +48,6 @@ def location(settings: ServeSettings) -> Iterator[Location]:
         yield Path(folder, "demo.db")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _require_no_unfinished_copy(database: Path) -> None:
-    """Raise Conflict where `migrate` has not completed the ledger: it could not be put in place later."""
-    part = part_of(database)
-    if part.exists():
-        raise Conflict(
-            "not_recoverable",
-            f"{part} is the unfinished copy of another ledger; `ledger-engine migrate`, run again as it was,"
-            " completes it.",
-        )
 
 
 @contextlib.asynccontextmanager

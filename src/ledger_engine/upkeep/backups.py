@@ -13,7 +13,7 @@ from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.connection import companions
 from ledger_engine.store.sqlite.lock import ServingLock, lock_file
-from ledger_engine.store.sqlite.log import log_file, read_log, why_not_its_own
+from ledger_engine.store.sqlite.log import log_file, read_log, require_complete, why_not_its_own
 from ledger_engine.store.work_folder import work_folder
 from ledger_engine.verify import audit
 from ledger_engine.verify.audit import Report
@@ -65,6 +65,7 @@ def restore(source: Path, database: Path, now: int) -> Restored:
     if database.exists() and source.exists() and source.samefile(database):
         raise Conflict("not_recoverable", f"{source} is the database itself.")
     database = database.resolve()
+    require_complete(database)
     lock = ServingLock(database)
     try:
         with work_folder(database.parent) as folder:
@@ -88,6 +89,7 @@ def recover(database: Path, target: Path) -> Recovered:
     StorageUnavailable while a server uses the database or when the result is not sound.
     """
     _require_target(database, target, overwrite=False)
+    require_complete(database)
     lock = ServingLock(database)
     try:
         log = read_log(database)
@@ -133,7 +135,8 @@ def require_file(target: Path) -> None:
 
 
 def require_free(target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict for a file that may not be overwritten."""
+    """Raise Conflict for a file that may not be written: it is there, in use, or not complete."""
+    require_complete(target)
     if target.exists() and not overwrite:
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
     if any(file.exists() for file in companions(target)):

@@ -1,10 +1,10 @@
-"""A database of another program is refused by every command, which says what is there, and is left alone."""
+"""A database of another program, or one that is not complete, is refused by every command and left alone."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import click
@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from ledger_engine.cli import main
+from ledger_engine.store.sqlite.lock import ServingLock
 from tests.made_once import put_empty_ledger
 from tests.postgres_server import bare_database
 
@@ -96,6 +97,30 @@ def test_a_file_that_is_no_database_is_refused_by_every_command_and_gets_no_lock
         if name != ("restore",):  # which keeps it, and puts a backup in its place
             assert "not a database" in refused(words) or name in IN_OTHER_WORDS, words
             assert not (tmp_path / "text.db.lock").exists(), words
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_file_whose_copy_is_not_complete_is_refused_by_every_command(tmp_path: Path, runs: bool) -> None:
+    """Also beside a ledger of that name, which an older version has made."""
+    path, other = tmp_path / "ledger.db", put_empty_ledger(tmp_path / "other.db")
+    if not runs:
+        put_empty_ledger(path)
+    path.with_name("ledger.db.migrating").touch()
+    said = (
+        f"{path}.migrating is the unfinished copy of another ledger; `ledger-engine migrate`, running or run"
+    )
+    before = {*tmp_path.iterdir()}
+    with ExitStack() as stack:
+        if runs:
+            stack.callback(ServingLock(path).release)  # as `migrate` holds it
+        for name, words in commands(str(path), tmp_path):
+            # These look for a server or a file.
+            if name != ("listen",) and (name != ("migrate",) or path.exists()):
+                assert said in refused(words), words
+    for command in ("backup", "recover"):
+        assert said in refused([command, str(path), "--database", str(other)]), command
+    assert {*tmp_path.iterdir()} - {tmp_path / "backup.db"} == before
 
 
 @pytest.mark.process

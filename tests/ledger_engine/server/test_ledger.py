@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import re
-from pathlib import Path
 
 import pytest
 
-from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.server import ledger
 from tests.ledger_engine.limits.counters import redis_address
@@ -53,14 +50,3 @@ async def test_redis_without_its_package_says_what_to_install(
     with pytest.raises(BadSettings, match=r"`pip install '\.\[redis\]'` in the folder of"):
         async with ledger.opened(ServeSettings(database, limits=redis_address()), database):
             pass
-
-
-def test_a_file_whose_copy_is_not_complete_is_not_served(tmp_path: Path) -> None:
-    part = tmp_path / "ledger.db.migrating"
-    part.touch()
-    with (
-        pytest.raises(Conflict, match=re.escape(f"{part} is the unfinished copy of another ledger")),
-        ledger.location(ServeSettings(tmp_path / "ledger.db")),
-    ):
-        pass
-    assert [*tmp_path.iterdir()] == [part]

@@ -107,11 +107,6 @@ def make_private(path: Path) -> None:
             close_to_others(path)
 
 
-def part_of(file: Path) -> Path:
-    """Return the name that a file has until `migrate` has completed it."""
-    return file.with_name(f"{file.name}.migrating")
-
-
 def close_to_others(path: Path) -> None:
     """Remove other users' rights from a ledger and its companion files, which contain secrets and hashes.
 

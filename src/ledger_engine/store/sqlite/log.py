@@ -1,4 +1,4 @@
-"""The write-ahead log beside a database file: its content, and whether it belongs to that file.
+"""What is checked before a database file is opened: that it is complete, and that its log belongs to it.
 
 SQLite checks neither. It deletes a log whose database is empty, and replays any other over whatever file has
 the name. So each process checks here before it opens a file, and never while it has a connection to it: with
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.errors import Conflict, StorageUnavailable
 
 _MAGIC = {0x377F0682, 0x377F0683}
 _LOG_HEADER = struct.Struct(">4I8s8s")  # magic, version, page size, checkpoints, salts, checksums
@@ -75,11 +75,29 @@ def read_log(database: Path) -> Log | None:
         return _read_frames(file, page_size, salts)
 
 
+def part_of(file: Path) -> Path:
+    """Return the name that a file has until `migrate` has completed it."""
+    return file.with_name(f"{file.name}.migrating")
+
+
+def require_complete(database: Path) -> None:
+    """Raise Conflict where `migrate` has not completed the file: it could not be put in place later."""
+    part = part_of(database.resolve())
+    if part.exists():
+        raise Conflict(
+            "not_recoverable",
+            f"{part} is the unfinished copy of another ledger; `ledger-engine migrate`, running or run"
+            " again as it was, completes it. Delete it if you do not want it.",
+        )
+
+
 def require_own_log(database: Path) -> None:
     """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log beside `database`.
 
-    Not for a process that has a connection to `database`, as this opens and closes the file.
+    Raises Conflict as `require_complete` does. Not for a process that has a connection to `database`, as this
+    opens and closes the file.
     """
+    require_complete(database)
     require_file_of_log(database)
     reason = None
     for _ in range(_TRIES):

@@ -13,9 +13,9 @@ from ledger_engine.core.ids import moment_of
 from ledger_engine.store import kept_time
 from ledger_engine.store.snapshot import ReportRows, Snapshot
 from ledger_engine.store.sqlite import backup, migrations
-from ledger_engine.store.sqlite.connection import companions, make_private, part_of
+from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock
-from ledger_engine.store.sqlite.log import require_own_log
+from ledger_engine.store.sqlite.log import part_of, require_own_log
 from ledger_engine.store.sqlite.snapshot import open_snapshot
 from ledger_engine.store.transfer import (
     ROWS_AT_ONCE,

@@ -10,7 +10,7 @@ import pytest
 
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.store import transfer
-from ledger_engine.store.sqlite.connection import part_of
+from ledger_engine.store.sqlite.log import part_of
 from ledger_engine.store.sqlite.transfer import ledger_tables, open_target
 from ledger_engine.store.transfer import fingerprint
 from tests.made_once import put_empty_ledger
