@@ -131,4 +131,4 @@ def _usage_errors() -> Iterator[None]:
     except BadConfig as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}.") from None
+        raise click.ClickException(f"{error}.") from None

@@ -6,8 +6,6 @@ wanted, the file is left alone and BadConfig says so.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ledger_tui.formats.times import TimeStyle
 from ledger_tui.settings.config import BadConfig, Config, Profile, is_profile_name, parse_config, read_config
 from ledger_tui.settings.list_settings import ListSettings, PaneChoice, entries_of
+from ledger_tui.settings.private_files import write_private
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -112,14 +111,4 @@ def _write(file: Path, document: TOMLDocument, wanted: Config) -> None:
     text = tomlkit.dumps(document)
     if parse_config(text, str(file)) != wanted:
         raise BadConfig(f"{file}: must be edited by hand; its layout is not one this command can change.")
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Written to a new file that then replaces it, so that it is never half written.
-    target = file.resolve()
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".config-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_private(file, text)

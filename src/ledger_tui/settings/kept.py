@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from ledger_tui.formats import times
 from ledger_tui.formats.text import literal
 from ledger_tui.settings.config import BadConfig, Config, config_file
 from ledger_tui.settings.list_settings import ListSettings, PaneChoice
+from ledger_tui.settings.private_files import write_private
 
 _KEPT = 20  # connections
 
@@ -31,12 +31,7 @@ def keep_entry(file: Path, connection: str, entry: Any) -> None:
     while len(known) > _KEPT:
         del known[next(iter(known))]
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            json.dump(known, stream)
-        os.replace(temporary, file)
+        write_private(file, json.dumps(known))
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ledger_tui.settings.config import BadConfig, config_file
+from ledger_tui.settings.private_files import write_private
 
 LOCK_SECONDS = 10.0
 _SERVICE = "ledger-tui"
@@ -133,17 +133,7 @@ class SecretStore:
         entries.pop(profile, None)
         if entry is not None:
             entries[profile] = entry
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, temporary = tempfile.mkstemp(dir=self._file.parent, prefix=".secrets-")  # mode 0600
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                json.dump(entries, stream, indent=1)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, self._file)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_private(self._file, json.dumps(entries, indent=1))
 
 
 def secret_store() -> SecretStore:

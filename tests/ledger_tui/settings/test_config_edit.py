@@ -6,6 +6,7 @@ import pytest
 
 from ledger_tui.settings.config import BadConfig, Profile, read_config
 from ledger_tui.settings.config_edit import add_profile, remove_profile, set_theme
+from tests.permissions import bound_by_permissions
 
 OWN = """# mine
 [keys]  # few
@@ -99,3 +100,10 @@ def test_a_theme_is_chosen(file: Path, before: str) -> None:
     assert read_config(file).theme == "ledger-light"
     after = file.read_bytes().decode()
     assert after == before.replace("ledger", "ledger-light") or after.rstrip().endswith(before.rstrip())
+
+
+def test_a_folder_that_cannot_be_written_is_named(file: Path) -> None:
+    file.parent.mkdir(mode=0o500)
+    with pytest.raises(OSError) as raised:
+        bound_by_permissions(lambda: set_theme(file, "ledger-light"))
+    assert str(raised.value) == f"{file.parent} cannot be written: Permission denied"

@@ -16,6 +16,7 @@ from keyring.backends.fail import Keyring as NoKeyring
 from ledger_tui.settings import secret_store
 from ledger_tui.settings.config import BadConfig
 from ledger_tui.settings.secret_store import Secrets, SecretStore
+from tests.permissions import bound_by_permissions
 
 SECRET = "sk_live_0123456789abcdefghijklmnopqrstuv"
 
@@ -100,6 +101,13 @@ def test_a_file_that_others_may_read_is_refused(store: SecretStore, tmp_path: Pa
     (tmp_path / "deep" / "secrets.json").chmod(0o640)
     with pytest.raises(BadConfig, match="other users can read it"):
         store.get("shop")
+
+
+def test_a_folder_that_cannot_be_written_is_named(store: SecretStore, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir(mode=0o500)
+    with pytest.raises(OSError) as raised:
+        bound_by_permissions(lambda: store.put("shop", Secrets(api_key=SECRET)))
+    assert str(raised.value) == f"{tmp_path / 'deep'} cannot be written: Permission denied"
 
 
 def test_a_damaged_file_is_said_without_its_content(store: SecretStore, tmp_path: Path) -> None:
