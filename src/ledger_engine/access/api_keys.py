@@ -17,7 +17,7 @@ from ledger_engine.access import idempotency
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant
-from ledger_engine.store import Row, Unit
+from ledger_engine.store import Row, Unit, books
 from ledger_engine.store.pages import Listing, Page, PageRequest
 
 TOPIC = "credentials"  # announced when the rights of a credential have changed
@@ -81,10 +81,12 @@ def new_value(livemode: bool) -> str:
 def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | None = None) -> ApiKey:
     """Store an API key with this value for the project and mode of the tenant.
 
-    Raises PermissionDenied when the key would have more rights than the credential that creates it.
+    Raises PermissionDenied when the key would have more rights than the credential that creates it, and
+    Conflict in a copy of the other mode.
     """
     _check(new)
     _require_rights_of(tenant, new.role, new.scopes)
+    books.require_mode(unit, livemode=tenant.livemode)
     made = ApiKey(
         id=unit.new_id("key"),
         name=new.name,
@@ -119,7 +121,8 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
 def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
     """See to it that the tenant has an owner's key with this value.
 
-    Raises Conflict when the value is a key that was revoked, has fewer rights, or is another project's.
+    Raises Conflict when the value is a key that was revoked, has fewer rights, or is another project's, and
+    as `create` does.
     """
     row = unit.first("SELECT * FROM api_keys WHERE hash = :hash", {"hash": hash_secret(value)})
     if row is None:

@@ -20,10 +20,9 @@ from ledger_engine.cli.running import (
     write,
 )
 from ledger_engine.core.clock import iso
-from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant, mode_name
-from ledger_engine.store import Unit, books
+from ledger_engine.store import Unit
 
 
 @click.group()
@@ -66,13 +65,6 @@ def create(
     new = NewApiKey(name, role, list(scopes) or None)
 
     def make(unit: Unit) -> tuple[ApiKey, str]:
-        copied = books.source(unit)
-        if copied is not None and copied.livemode != (mode == "live"):
-            raise Conflict(
-                "not_recoverable",
-                f"This ledger is a copy of the {mode_name(copied.livemode)} mode of {copied.url}"
-                f" and has no data in {mode} mode.",
-            )
         owner = project_or_first(unit, project)
         return api_keys.create(unit, Tenant(owner.id, mode == "live"), new, value), owner.id
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ledger_engine.core.clock import iso
-from ledger_engine.core.errors import PermissionDenied
-from ledger_engine.core.tenant import Tenant
+from ledger_engine.core.errors import Conflict, PermissionDenied
+from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.store import Holder, Unit
 
 BOOK = "(SELECT book FROM books WHERE project = :project AND livemode = :livemode)"
@@ -87,6 +87,17 @@ def source(unit: Unit) -> Source | None:
     if row is None:
         return None
     return Source(row["copy_of"], row["project"], bool(row["livemode"]), row["pulled_at"])
+
+
+def require_mode(unit: Unit, *, livemode: bool) -> None:
+    """Raise Conflict when the ledger is a copy of the other mode."""
+    copied = source(unit)
+    if copied is not None and copied.livemode != livemode:
+        raise Conflict(
+            "not_recoverable",
+            f"This ledger is a copy of the {mode_name(copied.livemode)} mode of {copied.url} and has no data"
+            f" in {mode_name(livemode)} mode.",
+        )
 
 
 def condition_on(table: str) -> str:

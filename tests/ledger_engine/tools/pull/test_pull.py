@@ -13,7 +13,7 @@ from quart import Quart
 
 from ledger_engine.access import api_keys
 from ledger_engine.core.errors import Conflict, PermissionDenied
-from ledger_engine.core.settings import ServeSettings
+from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.http.app import create_app
@@ -170,6 +170,13 @@ async def test_a_copy_of_the_live_mode_is_in_the_live_mode(
             assert dashboards_key.startswith("sk_live_")
             found = await everything(create_app(engine_of_copy), dashboards_key)
         assert [each["name"] for each in found["/v1/accounts"]] == ["Till"]
+        with pytest.raises(BadSettings) as refused:
+            async with ledger.credential(engine_of_copy, ServeSettings(None, api_key="sk_test_" + "k" * 32)):
+                pass
+        assert str(refused.value) == (
+            f"--api-key cannot be used: This ledger is a copy of the live mode of {URL} and has no data in"
+            " test mode."
+        )
     await assert_equal(copied, app, key)
 
 
