@@ -13,6 +13,7 @@ from ledger_engine.access.quotas import PLANS
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, print_table, read, say, shown, write
 from ledger_engine.core.settings import Location
+from ledger_engine.core.tenant import Tenant
 
 _rate_limit = click.option(
     "--rate-limit", type=options.Number(1), metavar="N", help="Requests a minute per key (enterprise)."
@@ -24,7 +25,7 @@ _burst = click.option(
 
 @click.group()
 def projects() -> None:
-    """Create, list and change projects."""
+    """Create, list, change, archive and restore projects."""
 
 
 @projects.command()
@@ -112,6 +113,16 @@ def update(
 @click.argument("id")
 @options.database
 @options.as_json
+def archive(id: str, database: Location, as_json: bool) -> None:
+    """Archive the project ID: everything is kept, and its keys are refused within a second."""
+    tenant = Tenant(id, livemode=False)
+    _print(write(database, partial(ledger_projects.archive, tenant=tenant, id=id)), as_json)
+
+
+@projects.command()
+@click.argument("id")
+@options.database
+@options.as_json
 def restore(id: str, database: Location, as_json: bool) -> None:
     """Restore the archived project ID with everything in it; its keys work again within a second."""
     _print(write(database, partial(ledger_projects.restore, id=id)), as_json)
@@ -121,7 +132,8 @@ def _print(project: Project, as_json: bool) -> None:
     if as_json:
         print_json(_shown(project))
     else:
-        say(f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}")
+        archived = ", archived" if project.archived_at is not None else ""
+        say(f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}{archived}")
 
 
 def _shown(project: Project) -> dict[str, Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ledger_engine.core.settings import Location
 from tests.ledger_engine.cli.conftest import Command, only_line
-from tests.locations import execute
 
 RunJson = Callable[..., Any]
 
@@ -51,9 +49,13 @@ def test_a_project_is_changed_where_it_is_said(run_json: RunJson) -> None:
     assert [project["plan"] for project in run_json("projects", "list")] == ["pro"]
 
 
-def test_an_archived_project_is_restored(run_json: RunJson, command: Command, database: Location) -> None:
+def test_a_project_is_archived_and_restored(run_json: RunJson, command: Command) -> None:
     made = run_json("projects", "create", "Roastery")
-    execute(database, "UPDATE projects SET archived_at = 1")
+    run_json("keys", "create", "--mode", "live", "--project", made["id"])
+    assert command("projects", "archive", made["id"]).stdout.endswith(", archived\n")
+    archived = run_json("projects", "archive", made["id"])["archived_at"]
+    assert archived == run_json("projects", "list")[0]["archived_at"] is not None
+    assert "No such project" in only_line(command("projects", "archive", "prj_x", status=1).stderr)
     assert "(archived)" in command("projects", "list").stdout
     assert run_json("projects", "restore", made["id"])["archived_at"] is None
     assert "(archived)" not in command("projects", "list").stdout

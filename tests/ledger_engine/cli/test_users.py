@@ -15,6 +15,7 @@ from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, only_line
 from tests.locations import execute, stored_bytes
 
+RunJson = Callable[..., Any]
 pytestmark = pytest.mark.process
 
 ADA = "ada@example.com"  # of the data set
@@ -31,7 +32,7 @@ def stored_hash(database: Location) -> str | None:
 
 
 def test_a_password_is_stored_as_an_argon2_hash(
-    command: Command, run_json: Callable[..., Any], database: Location
+    command: Command, run_json: RunJson, database: Location
 ) -> None:
     run_json("users", "set-password", ADA, "--password-stdin", stdin="correct horse\n")
     hashed = stored_hash(database)
@@ -92,3 +93,20 @@ def test_an_unknown_address_is_reported(command: Command) -> None:
 def test_a_user_of_the_test_mode_does_not_exist_in_the_live_mode(command: Command) -> None:
     words = ("users", "set-password", ADA, "--mode", "live", "--password-stdin")
     assert "No such active user" in only_line(command(*words, stdin="correct horse", status=1).stderr)
+
+
+def test_a_user_is_created_in_one_mode_and_listed_there(run_json: RunJson, command: Command) -> None:
+    made = run_json("users", "create", "Grace", "grace@example.com", "--role", "admin", "--mode", "live")
+    assert (made["object"], made["name"], made["role"], made["livemode"]) == ("user", "Grace", "admin", True)
+    assert run_json("users", "list", "--mode", "live") == [made]
+    assert run_json("users", "list", "--mode", "live", "--role", "owner") == []
+    assert {each["email"] for each in run_json("users", "list")} == {ADA}
+    table = command("users", "list", "--mode", "live").stdout.splitlines()
+    assert [line.split()[0] for line in table] == ["ID", made["id"]]
+    assert len(run_json("events", "list", "--mode", "live")) == 1
+
+
+def test_a_user_that_cannot_be_is_refused_in_one_line(command: Command) -> None:
+    words = ("users", "create", "Ada")
+    assert "email must be an address" in only_line(command(*words, "ada", status=1).stderr)
+    assert "already has the address" in only_line(command(*words, ADA, status=1).stderr)
