@@ -23,8 +23,7 @@ from picture_history import paid_invoice
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.server.embedded import EmbeddedServer
-from ledger_tui.settings.config import Config
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Config, Options
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 DATA_SET = "roastery"

@@ -19,7 +19,7 @@ from ledger_tui.client.transport import is_address, is_key
 
 if TYPE_CHECKING:
     from ledger_tui.app.application import LedgerApp
-    from ledger_tui.settings.options import Options
+    from ledger_tui.settings.config import Options
 
 KEY_VARIABLE = "LEDGER_API_KEY"
 _RESUME_FILE = "resume.json"
@@ -141,8 +141,7 @@ def _options(
     url: str | None, key: str | None, profile: str | None, database: str | None, demo: bool, read_only: bool
 ) -> Options:
     """Return the checked options. Raises UsageError, also for a bad config file."""
-    from ledger_tui.settings.config import BadConfig, config_file, read_config
-    from ledger_tui.settings.options import Options
+    from ledger_tui.settings.config import BadConfig, Options, config_file, read_config
 
     if url is not None and profile is not None:
         raise click.UsageError("Give --url or --profile, not both.")
@@ -170,7 +169,7 @@ def _resumed(options: Options) -> Options:
     from dataclasses import replace
     from pathlib import Path
 
-    from ledger_tui.settings.resuming import read_left
+    from ledger_tui.settings.kept import read_left
 
     file = Path(options.config_file).with_name(_RESUME_FILE)
     return replace(options, resume=read_left(file, options.connection))
@@ -180,7 +179,7 @@ def _keep_left(options: Options, app: LedgerApp) -> None:
     """Keep where the user was, except of a demo, whose data is gone."""
     from pathlib import Path
 
-    from ledger_tui.settings.resuming import keep_left
+    from ledger_tui.settings.kept import keep_left
 
     if app.left is not None and not options.shows_demo and "TEXTUAL_DRIVER" not in os.environ:
         keep_left(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.left)

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from ledger_engine.core.settings import Location
-from ledger_tui.client.webhooks import sign, verify
+from ledger_tui.client.stream import sign, verify
 from tests.contract.conftest import (
     Cli,
     MakeClient,

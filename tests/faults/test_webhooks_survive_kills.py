@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.events.webhooks.sending import FIRSTS_MAX
-from ledger_tui.client.webhooks import verify
+from ledger_tui.client.stream import verify
 from tests.contract.rules import holds
 from tests.faults.client import GONE, Writers, connected, open_accounts
 from tests.faults.server import Server

@@ -10,8 +10,7 @@ from textual.pilot import Pilot
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Session
-from ledger_tui.client.token_pair import Tokens
-from ledger_tui.client.tokens import TokenManager
+from ledger_tui.client.tokens import TokenManager, Tokens
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.ui.styles import THEMES
 from ledger_tui.ui.view import Context, View

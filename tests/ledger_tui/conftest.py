@@ -12,7 +12,7 @@ from ledger_tui.app import dashboard
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client import api, session
 from ledger_tui.server.embedded import Address
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from tests.ledger_tui.cheap_textual import count_frames, make_textual_cheap
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -22,7 +24,6 @@ from textual.worker import Worker, WorkerFailed, WorkerState
 from ledger_tui.app.commanding import ReconnectRequested, SaveProfileRequested
 from ledger_tui.app.commands import DashboardCommands, Palette
 from ledger_tui.app.connecting import Connecting, ServerEnded, ServerFailed, SessionChanged, SignInRequested
-from ledger_tui.app.crash import crash_report
 from ledger_tui.app.dashboard import Begun, Dashboard
 from ledger_tui.app.keymap import command_bindings, keymap, spelled
 from ledger_tui.client.api import Api
@@ -36,14 +37,11 @@ from ledger_tui.lists.arranging import check_lists
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
+from ledger_tui.settings.config import Left, Options
 from ledger_tui.settings.kept import Kept
-from ledger_tui.settings.options import Options
-from ledger_tui.settings.resuming import Left
-from ledger_tui.ui.handlers import handles
-from ledger_tui.ui.key_order import KeyOrder
+from ledger_tui.ui.handlers import KeyOrder, handles
 from ledger_tui.ui.keys import APP_KEYS
-from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, theme_named
-from ledger_tui.ui.styles.custom import custom_themes
+from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, custom_themes, theme_named
 from ledger_tui.ui.view import Context, NamesLoaded
 
 if TYPE_CHECKING:
@@ -357,3 +355,32 @@ class LedgerApp(App[int]):
         self.session.on_change = lambda: None
         self.kept.save_panes()
         await self.connection.close()
+
+
+# Textual's own report prints the variables of every frame, which include keys and the server's answers.
+_FRAMES_KEPT = 6
+_PARTS_KEPT = 3  # of a file's path; the user's home folder is left out
+
+
+def crash_report(error: BaseException, secrets: list[str]) -> str:
+    """Return lines for stderr: the stack, the kind of error and its message, with every secret masked.
+
+    `secrets` are values to mask in addition to all text that looks like a secret.
+    """
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES_KEPT:]
+    lines = [f"  {_short(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
+    # The message may quote anything: the server's answer, or what the user typed.
+    message = _without(str(error), secrets)
+    head = "ledger-tui failed and ended. Nothing was lost: what the server answered is done."
+    return "\n".join([head, *lines, f"{type(error).__name__}: {message}", ""])
+
+
+def _without(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "••••")
+    return literal(masked(text))[:500]
+
+
+def _short(file: str) -> str:
+    return "/".join(Path(file).parts[-_PARTS_KEPT:])

@@ -18,12 +18,11 @@ from ledger_tui.client.records import Want
 from ledger_tui.client.session import Session
 from ledger_tui.formats.text import literal
 from ledger_tui.server.connection import CannotConnect, ServerConnection, SignInNeeded
-from ledger_tui.settings.config import BadConfig, Profile
-from ledger_tui.settings.notify_config import Notify
+from ledger_tui.settings.config import BadConfig, Notify, Profile
 from ledger_tui.ui.view import NamesLoaded
 
 if TYPE_CHECKING:
-    from ledger_tui.client.oauth_tokens import OAuthTokenManager
+    from ledger_tui.client.oauth import OAuthTokenManager
 
 
 class SessionChanged(Message):
@@ -125,7 +124,7 @@ class Connecting:
         self._work("repair", self._repair(endpoint))
 
     async def _repair(self, endpoint: str) -> None:
-        from ledger_tui.client.receivers import repair
+        from ledger_tui.client.stream import repair
 
         try:
             url = await repair(self._api, endpoint)
@@ -162,7 +161,7 @@ class Connecting:
         """Save the server and the key in use as a profile; `profile` is the one in use."""
 
         def save_off_the_loop() -> None:
-            from ledger_tui.settings.connection_saving import save_connection
+            from ledger_tui.settings.config_edit import save_connection
 
             app = self._app
             try:

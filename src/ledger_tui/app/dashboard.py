@@ -15,10 +15,9 @@ from textual.worker import Worker
 
 from ledger_tui.app.commanding import CommandLine, OwnCommands, ThemeChoice
 from ledger_tui.app.list_dialogs import ListDialogs
-from ledger_tui.app.navigation import Navigation
+from ledger_tui.app.navigation import Navigation, ScreenTabs, load_rarer_views
 from ledger_tui.app.object_actions import ActionDone, ActionFailed, ObjectActions
 from ledger_tui.app.test_helping import HelperDone, TestHelping
-from ledger_tui.app.views import ScreenTabs, load_rarer_views
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.features.raw.text import FoundId, ids_in
@@ -39,11 +38,10 @@ from ledger_tui.lists.resource_view import (
 )
 from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.registry import PLACES, TEST_HELPERS, TRACED, ids_within, is_id, resource_of_id
-from ledger_tui.settings.resuming import Left
+from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen
 from ledger_tui.ui.handlers import handles, while_running
-from ledger_tui.ui.key_bar import KeyBar
-from ledger_tui.ui.keys import GLOBAL_KEYS
+from ledger_tui.ui.keys import GLOBAL_KEYS, KeyBar
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import ActionRequested, Context, NamesLoaded, View
 
@@ -314,13 +312,13 @@ class Dashboard(Screen[None]):
 
     def action_copy_curl(self) -> None:
         """Copy the request that read what is shown, or, in the request log, the selected request itself."""
-        from ledger_tui.client.curl import KEY_VARIABLE, as_curl
+        from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
 
     def action_help(self) -> None:
-        from ledger_tui.ui.help import HelpScreen
+        from ledger_tui.ui.dialogs import HelpScreen
 
         # They would cover the keys. Textual removes them only from the screen on top: still this one.
         self.app.clear_notifications()

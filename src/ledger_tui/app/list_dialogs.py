@@ -12,7 +12,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import BulkRequested, ProgramRequested, ResourceView
 from ledger_tui.resources.filtering import filter_line
-from ledger_tui.settings.list_settings import ListSettings
+from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.view import Context
 
 

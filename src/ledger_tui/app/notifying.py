@@ -23,7 +23,7 @@ from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.records import Record, Want
 from ledger_tui.client.session import Session
 from ledger_tui.formats.text import literal
-from ledger_tui.settings.notify_config import DELIVERY_KINDS, Notify
+from ledger_tui.settings.config import DELIVERY_KINDS, Notify
 
 _LOOK_SECONDS = 5.0
 _KNOWN_KEPT = 2_000

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 from ledger_tui.client.transport import is_key
+from ledger_tui.settings.config import Config, read_config
 
 
 @click.group()
@@ -40,7 +42,7 @@ def add(
     auth_url: str | None,
 ) -> None:
     """Add a profile. Its key is asked for, and kept in the keyring or in a file for you alone."""
-    from ledger_tui.app.config_check import read_checked
+    from ledger_tui.app.profile_commands import read_checked
     from ledger_tui.settings.config import STORED, Profile, config_file
     from ledger_tui.settings.config_edit import add_profile, check_profile
     from ledger_tui.settings.secret_store import Secrets, secret_store
@@ -63,7 +65,7 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(as_json: bool) -> None:
     """List the profiles. Secrets are not shown."""
-    from ledger_tui.app.config_check import read_checked
+    from ledger_tui.app.profile_commands import read_checked
     from ledger_tui.settings.config import config_file
 
     with _usage_errors():
@@ -81,7 +83,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a profile and forget its secrets."""
-    from ledger_tui.app.config_check import read_checked
+    from ledger_tui.app.profile_commands import read_checked
     from ledger_tui.settings.config import config_file
     from ledger_tui.settings.config_edit import remove_profile
     from ledger_tui.settings.secret_store import secret_store
@@ -132,3 +134,23 @@ def _usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{error}.") from None
+
+
+def read_checked(file: Path) -> Config:
+    """Return the file's content. Raises BadConfig, also for a key or a theme that the dashboard has not.
+
+    What knows the keys and the themes loads Textual, so it is imported only where the file names one.
+    """
+    config = read_config(file)
+    if config.keys or config.commands:
+        from ledger_tui.app.keymap import command_bindings, keymap
+
+        keymap(config.keys, str(file))
+        command_bindings(config.commands, config.keys, str(file))
+    if config.theme is not None or config.themes:
+        from ledger_tui.ui.styles import ABOUT, custom_themes, theme_named
+
+        own = custom_themes(config.themes, str(file))
+        if config.theme is not None:
+            theme_named(config.theme, str(file), [*ABOUT, *(theme.name for theme in own)])
+    return config

@@ -11,7 +11,7 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -80,15 +80,13 @@ class Api:
         await asyncio.to_thread(__import__, "httpx")
         import httpx
 
-        from ledger_tui.client.auth import BearerKey
-
         root = server_root(url)
         if not is_address(root):
             raise CannotSend(f"{root} is not the address of a server.")
         before = self._client
         self._client = make_client(
             base_url=root,
-            auth=BearerKey(credential),
+            auth=bearer(credential),
             timeout=TIMEOUT_SECONDS,
             limits=httpx.Limits(max_connections=_MAX_CONNECTIONS),
             headers={"User-Agent": "ledger-tui", "Accept": "application/json"},
@@ -101,10 +99,8 @@ class Api:
 
     def use(self, credential: str) -> None:
         """Use another credential from now on."""
-        from ledger_tui.client.auth import BearerKey
-
         assert self._client is not None
-        self._client.auth = BearerKey(credential)
+        self._client.auth = bearer(credential)
         self.session.credential_changed()
 
     async def close(self) -> None:
@@ -290,6 +286,17 @@ class Api:
                 at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             )
         )
+
+
+def bearer(credential: str | None) -> Callable[[httpx.Request], httpx.Request]:
+    """Return what signs requests with a key or an access token: the scheme, exactly one space, no quotes."""
+
+    def sign(request: httpx.Request) -> httpx.Request:
+        if credential:
+            request.headers["Authorization"] = f"Bearer {credential}"
+        return request
+
+    return sign
 
 
 def new_idempotency_key() -> str:

@@ -1,18 +1,40 @@
 """Events as they happen, over server-sent events: a listener that needs no address of its own.
 
 The first message of a session contains its secret; each later one a raw body and its signature with the
-secret, which is checked here.
+secret, which is checked here. A delivery to an endpoint has the signature in the header `Ledger-Signature`:
+the lowercase hex HMAC-SHA-256 of the raw request body, keyed with the endpoint's signing secret: all of its
+text, `whsec_` included, as UTF-8.
 """
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
 from ledger_tui.client.records import Record
-from ledger_tui.client.transport import decoded
-from ledger_tui.client.webhooks import verify
+from ledger_tui.client.transport import decoded, make_client, transport_errors
+
+HEADER = "Ledger-Signature"
+
+
+def sign(secret: str, body: bytes) -> str:
+    """Return the signature of a raw body: 64 lowercase hex digits."""
+    return hmac.digest(secret.encode(), body, "sha256").hex()
+
+
+def verify(secret: str, body: bytes, header: str | None) -> bool:
+    """Return whether `header`, the value of `Ledger-Signature` or None if it is missing, signs this body.
+
+    Pass the bytes as they arrived: JSON that was parsed and written again is another body. It takes the same
+    time however much of the signature is right.
+    """
+    given = (header or "").encode("utf-8", "surrogatepass")
+    return hmac.compare_digest(sign(secret, body).encode(), given)
+
 
 PATH = "/v1/events/stream"
 PART = "events.stream"
@@ -76,3 +98,20 @@ class EventLine:
 def _object(text: str) -> Record:
     found = decoded(text)
     return found if isinstance(found, dict) else {}
+
+
+async def repair(api: Api, endpoint: str) -> str:
+    """Tell the receiver behind a webhook endpoint to answer well from now on; return its URL.
+
+    The request has no credential: it goes to the receiver and not to the ledger. Raises ClientError.
+    """
+    from ledger_client.answers import SMALL_BYTES_MAX
+
+    path = f"/v1/webhook_endpoints/{quote(endpoint, safe='')}"
+    url = str((await api.read(path, part="webhook_endpoints")).record.get("url"))
+    with transport_errors():
+        async with make_client(bytes_max=SMALL_BYTES_MAX, trust_env=False) as client:
+            answer = await client.post(f"{url}/repair", content=b"")
+    if not answer.is_success:
+        raise ClientError(f"{url} cannot be repaired from here")
+    return url

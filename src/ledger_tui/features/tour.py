@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from ledger_tui.client.session import ConnectionState, Session
 from ledger_tui.formats import plot
-from ledger_tui.ui.key_order import KeyOrder
+from ledger_tui.ui.handlers import KeyOrder
 
 _KEY_SECONDS = 0.3  # between two keys of a step
 _PATIENCE_SECONDS = 20.0  # for what a key has asked the server for

@@ -34,7 +34,7 @@ from ledger_tui.forms.submission import (
 from ledger_tui.resources.base import Field
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import handles, while_running
-from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.view import NamesLoaded
 
 

@@ -12,8 +12,7 @@ from ledger_tui.formats.money import MINUS
 from ledger_tui.lists.arranged_window import Keep, Order
 from ledger_tui.resources.base import Column, Filters, Resource
 from ledger_tui.resources.registry import BY_KIND
-from ledger_tui.settings.config import BadConfig
-from ledger_tui.settings.list_settings import ListSettings
+from ledger_tui.settings.config import BadConfig, ListSettings
 
 
 def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]:

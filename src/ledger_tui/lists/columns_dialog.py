@@ -15,9 +15,9 @@ from textual.widgets.option_list import Option
 
 from ledger_tui.formats import times
 from ledger_tui.resources.base import Resource
-from ledger_tui.settings.list_settings import ListSettings
+from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import KeyBar
 
 _NOTE = "No server sorts its lists: the rows that are loaded are sorted, and m loads older ones."
 

@@ -25,8 +25,7 @@ from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Detail, Resource, Section
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import TABLE_KEYS
-from ledger_tui.ui.toned import toned, toned_line
-from ledger_tui.ui.view import Context, LinkFollowed, PartFailed
+from ledger_tui.ui.view import Context, LinkFollowed, PartFailed, toned, toned_line
 
 LABEL_WIDTH = 14
 

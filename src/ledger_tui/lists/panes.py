@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
-from ledger_tui.settings.list_settings import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
-from ledger_tui.ui.blank import Row
+from ledger_tui.settings.config import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
+from ledger_tui.ui.view import Row
 
 WIDE_COLUMNS = 120  # from here on both are shown unless the user chose otherwise
 WIDER_COLUMNS = 150  # from here on the detail is wide enough for ids in JSON

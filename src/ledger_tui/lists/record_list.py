@@ -25,10 +25,9 @@ from ledger_tui.lists.arranged_window import ArrangedWindow, Keep
 from ledger_tui.lists.arranging import columns_of, order_of, selected_by
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
 from ledger_tui.resources.base import Resource
-from ledger_tui.settings.list_settings import ListSettings
-from ledger_tui.ui.blank import Stack
+from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles, while_running
-from ledger_tui.ui.view import Context, NamesLoaded, PartFailed
+from ledger_tui.ui.view import Context, NamesLoaded, PartFailed, Stack
 
 
 @dataclass

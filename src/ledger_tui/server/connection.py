@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import CannotSend, ClientError
 from ledger_tui.client.session import Session
-from ledger_tui.client.token_pair import Tokens
-from ledger_tui.client.tokens import TokenManager
+from ledger_tui.client.tokens import TokenManager, Tokens
 from ledger_tui.client.transport import is_key
 from ledger_tui.settings.config import BadConfig, Profile
 
 if TYPE_CHECKING:
-    from ledger_tui.client.oauth_tokens import OAuthTokenManager
+    from ledger_tui.client.oauth import OAuthTokenManager
     from ledger_tui.server.embedded import EmbeddedServer
     from ledger_tui.settings.secret_store import Secrets, SecretStore
 
@@ -64,7 +63,7 @@ def _secret_store() -> SecretStore:
 
 @contextlib.contextmanager
 def _store_failures() -> Iterator[None]:
-    from ledger_tui.client.oauth_tokens import TokenStoreFailed
+    from ledger_tui.client.oauth import TokenStoreFailed
 
     try:
         yield
@@ -104,8 +103,7 @@ class ServerConnection:
         profile = self._profile
         if profile is None or profile.client_id is None:
             return None
-        from ledger_tui.client.oauth import OAuthApp
-        from ledger_tui.client.oauth_tokens import OAuthTokenManager
+        from ledger_tui.client.oauth import OAuthApp, OAuthTokenManager
 
         app = OAuthApp(profile.auth_url or profile.url, profile.client_id, profile.scope)
         return OAuthTokenManager(self._api, Tokens(), app, ProfileTokenStore(profile.name))
@@ -181,7 +179,7 @@ class ServerConnection:
             raise CannotConnect(str(error)) from None
 
     async def _resume(self, token_manager: OAuthTokenManager, url: str) -> None:
-        from ledger_tui.client.oauth_tokens import TokenStoreFailed
+        from ledger_tui.client.oauth import TokenStoreFailed
 
         try:
             access = await token_manager.resume()

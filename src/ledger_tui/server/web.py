@@ -23,7 +23,7 @@ from aiohttp import web
 from textual_serve.server import Server
 
 from ledger_tui.server.embedded import EmbeddedServer, ServerDied
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from ledger_tui.ui.styles import background_of
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

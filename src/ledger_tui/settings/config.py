@@ -13,7 +13,7 @@
     client_id = "app_…"       # to sign in with OAuth instead of a key
     scope = "read:projects read:users"
 
-It never contains secrets.
+It never contains secrets. `Options` are what it and the command line set for one run.
 """
 
 from __future__ import annotations
@@ -21,16 +21,162 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from ledger_tui.client.transport import is_address, is_confidential, is_key
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import TimeStyle
-from ledger_tui.settings.list_settings import ListSettings, PaneChoice, parse_lists, parse_panes, parse_times
-from ledger_tui.settings.notify_config import Notify, parse_notify
 from ledger_tui.settings.own_commands import OwnCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A screen with its filters, and the object under the cursor, which was open or not."""
+
+    kind: str
+    filters: Mapping[str, str] = field(default_factory=dict)
+    record_id: str | None = None
+    opened: bool = False
+
+
+DELIVERY_KINDS = ("delivery.failed", "delivery.retrying")
+WAYS = ("bell", "osc9")
+_KIND = re.compile(r"\*|[a-z_]+\.(?:[a-z_]+|\*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """`on` has types of events, such as `invoice.paid` or `invoice.*`, and DELIVERY_KINDS; `by` has WAYS."""
+
+    on: tuple[str, ...] = ()
+    by: tuple[str, ...] = WAYS
+
+
+def parse_notify(table: Any, bad: Callable[[str, str], Exception]) -> Notify:
+    """Return what the table says. Raises what `bad` makes of an entry and a reason."""
+    if not isinstance(table, dict):
+        raise bad("notify", "must be a table")
+    for entry, value in table.items():
+        if entry not in ("on", "by"):
+            raise bad(f"notify.{entry}", "is not an entry of it; the entries are on and by")
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise bad(f"notify.{entry}", "must be a list of texts in quotes")
+        for each in value:
+            if entry == "by" and each not in WAYS:
+                raise bad("notify.by", f"has only {' and '.join(WAYS)}")
+            if entry == "on" and not _KIND.fullmatch(each):
+                reason = 'has types of events, like "invoice.paid" or "invoice.*", and ' + " and ".join(
+                    f'"{kind}"' for kind in DELIVERY_KINDS
+                )
+                raise bad("notify.on", reason)
+    return Notify(tuple(table.get("on", ())), tuple(table.get("by", WAYS)))
+
+
+Bad = Callable[[str, str], Exception]  # makes the error for an entry and the reason
+
+
+def parse_times(value: Any, bad: Bad) -> TimeStyle | None:
+    """Return how times are written; None when the file does not say."""
+    if value is None:
+        return None
+    styles = {style.value: style for style in TimeStyle}
+    if not isinstance(value, str) or value not in styles:
+        raise bad("times", f"must be one of {', '.join(styles)}")
+    return styles[value]
+
+
+def parse_panes(table: Any, bad: Bad) -> PaneChoice:
+    """Return how the list and the detail share the screen."""
+    if not isinstance(table, dict):
+        raise bad("panes", "must be a table")
+    known = [each.name for each in fields(PaneChoice)]
+    for entry, value in table.items():
+        if entry not in known:
+            raise bad(f"panes.{entry}", f"is not an entry of panes; the entries are {', '.join(known)}")
+        if entry == "split" and not isinstance(value, bool):
+            raise bad("panes.split", "must be true or false")
+        if entry == "detail_width" and (type(value) is not int or value < LEAST_COLUMNS):
+            raise bad("panes.detail_width", f"must be a number of columns from {LEAST_COLUMNS} on")
+    return PaneChoice(**table)
+
+
+def parse_lists(tables: Any, bad: Bad) -> dict[str, ListSettings]:
+    """Return the settings of each list by its name."""
+    if not isinstance(tables, dict):
+        raise bad("lists", "must be a table")
+    return {kind: _settings(kind, table, bad) for kind, table in tables.items()}
+
+
+def _settings(kind: str, table: Any, bad: Bad) -> ListSettings:
+    if not isinstance(table, dict):
+        raise bad(f"lists.{kind}", "must be a table")
+    known = [each.name for each in fields(ListSettings)]
+    for entry, value in table.items():
+        where = f"lists.{kind}.{entry}"
+        if entry not in known:
+            raise bad(where, f"is not an entry of a list; the entries are {', '.join(known)}")
+        if entry == "sort":
+            if not isinstance(value, str):
+                raise bad(where, 'must be a column in quotes, like "-amount"')
+        elif not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise bad(where, "must be a list of texts in quotes")
+    return ListSettings(
+        tuple(table.get("columns", ())), table.get("sort", ""), tuple(table.get("filters", ()))
+    )
+
+
+def entries_of(settings: ListSettings) -> Mapping[str, Any]:
+    """Return the entries for the file: those that are set."""
+    values = {"columns": [*settings.columns], "sort": settings.sort, "filters": [*settings.filters]}
+    return {name: value for name, value in values.items() if value}
+
+
+DETAIL_COLUMNS = 47
+
+
+LEAST_COLUMNS = 24  # of either pane
+
+
+@dataclass
+class PaneChoice:
+    """The user's choice, which holds for all screens: `split` is None while the width decides."""
+
+    split: bool | None = None
+    detail_width: int = DETAIL_COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class ListSettings:
+    """The settings of one list; empty values stand for what the program chooses.
+
+    `sort` is the name of a column, with a `-` before it for descending.
+    """
+
+    columns: tuple[str, ...] = ()
+    sort: str = ""
+    filters: tuple[str, ...] = ()  # the bookmarks: lines of the filter
+
+    @property
+    def sorted_by(self) -> str:
+        return self.sort.removeprefix("-")
+
+    @property
+    def descending(self) -> bool:
+        return self.sort.startswith("-")
+
+    def sorted_next(self, column: str) -> ListSettings:
+        """Return the next sorting by this column: ascending, then descending, then none."""
+        following = {column: f"-{column}", f"-{column}": ""}.get(self.sort, column)
+        return replace(self, sort=following)
+
+    def with_filter(self, line: str) -> ListSettings:
+        """Return the settings with a bookmark added, or removed if it was there."""
+        there = line in self.filters
+        filters = tuple(each for each in self.filters if each != line) if there else (*self.filters, line)
+        return replace(self, filters=filters)
+
 
 FILE_VARIABLE = "LEDGER_TUI_CONFIG"
 STORED = "stored"
@@ -167,7 +313,7 @@ def _commands(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str,
 
 
 def _themes(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, Mapping[str, str]]:
-    """Return the user's own themes, whose entries `styles.custom` knows."""
+    """Return the user's own themes, whose entries `ui.styles` knows."""
     if not isinstance(tables, dict):
         raise bad("themes", "must be a table")
     for name, table in tables.items():
@@ -238,3 +384,32 @@ def _looks_secret(entry: str) -> bool:
 
 def _one_line(text: object) -> str:
     return literal(" ".join(str(text).split()).rstrip("."))
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one run; without a `url` or a `profile` the dashboard runs its own server."""
+
+    url: str | None = None
+    key: str | None = None
+    database: str | None = None
+    demo: bool = False
+    read_only: bool = False
+    profile: Profile | None = None
+    config: Config = field(default_factory=Config)
+    config_file: str = "config.toml"
+    of_demo: bool = False  # `url` is the server of a demo, started by another process
+    tour_pace: float | None = None  # how fast to play the tour, on a demo alone; None not to play it
+    resume: Left | None = None  # where to begin
+
+    @property
+    def shows_demo(self) -> bool:
+        """Whether what is shown is a demo."""
+        return self.demo or self.of_demo
+
+    @property
+    def connection(self) -> str:
+        """Return what distinguishes this connection from others."""
+        if self.profile is not None:
+            return f"profile {self.profile.name}"
+        return self.url or f"own {self.database or ''}".rstrip()

@@ -11,9 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledger_tui.formats.times import TimeStyle
-from ledger_tui.settings.config import BadConfig, Config, Profile, is_profile_name, parse_config, read_config
-from ledger_tui.settings.list_settings import ListSettings, PaneChoice, entries_of
+from ledger_tui.settings.config import (
+    STORED,
+    BadConfig,
+    Config,
+    ListSettings,
+    PaneChoice,
+    Profile,
+    config_file,
+    entries_of,
+    is_profile_name,
+    parse_config,
+    read_config,
+)
 from ledger_tui.settings.private_files import write_private
+from ledger_tui.settings.secret_store import Secrets, secret_store
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -112,3 +124,18 @@ def _write(file: Path, document: TOMLDocument, wanted: Config) -> None:
     if parse_config(text, str(file)) != wanted:
         raise BadConfig(f"{file}: must be edited by hand; its layout is not one this command can change.")
     write_private(file, text)
+
+
+def save_connection(name: str, url: str, profile: Profile | None, key: str | None) -> str:
+    """Save a server and its key under a name, with what its profile says, if it has one.
+
+    Return a sentence that says where. Raises BadConfig and OSError.
+    """
+    file = config_file()
+    saved = replace(profile, name=name) if profile is not None else Profile(name, url)
+    if saved.client_id is None:
+        saved = replace(saved, key=STORED)
+    check_profile(file, saved)
+    where = secret_store().put(name, Secrets(api_key=key)) if saved.client_id is None and key else ""
+    add_profile(file, saved)
+    return f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")

@@ -1,18 +1,21 @@
-"""What the user chooses while the dashboard runs and finds again at the next start, in the config file."""
+"""What the user chooses while the dashboard runs and finds again at the next start.
+
+Settings are in the config file. The filter lines used before, and where the dashboard was left (for
+`--resume`), are kept by connection in files beside it.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from ledger_tui.formats import times
 from ledger_tui.formats.text import literal
-from ledger_tui.settings.config import BadConfig, Config, config_file
-from ledger_tui.settings.list_settings import ListSettings, PaneChoice
+from ledger_tui.settings.config import BadConfig, Config, Left, ListSettings, PaneChoice, config_file
 from ledger_tui.settings.private_files import write_private
 
 _KEPT = 20  # connections
@@ -137,3 +140,23 @@ class Kept:
         except (BadConfig, OSError) as error:
             return f"The time format could not be saved. It applies until you quit. ({literal(error)})"
         return ""
+
+
+def read_left(file: Path, connection: str) -> Left | None:
+    """Return where the dashboard of this connection was left, None if that is not known."""
+    entry = read_entry(file, connection)
+    if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
+        return None
+    filters, record_id = entry.get("filters"), entry.get("record_id")
+    pairs = filters.items() if isinstance(filters, dict) else ()
+    return Left(
+        entry["kind"],
+        {name: value for name, value in pairs if isinstance(value, str)},
+        record_id if isinstance(record_id, str) else None,
+        entry.get("opened") is True,
+    )
+
+
+def keep_left(file: Path, connection: str, left: Left) -> None:
+    """Keep where the dashboard was left, beside the entries of the connections used last."""
+    keep_entry(file, connection, asdict(left))

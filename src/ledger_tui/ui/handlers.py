@@ -1,16 +1,24 @@
-"""Message handlers that do nothing once the dashboard is closing.
+"""How messages and keys are handled: not once the dashboard is closing, and in order.
 
 While Textual removes the screens it still delivers pending messages, to widgets whose children are gone.
 `handles` is Textual's `on` without those.
+
+Keys are handled in order: `KeyOrder` dispatches each one when the effects of the one before are complete.
+Textual sends a key to the focused widget, from which it bubbles up to the application, and only there its
+binding is looked up. Keys that arrive in one read (a slow connection delivers them in bunches) would all go
+to the widget that has the focus now, even when the first of them opens the form that the others are for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from textual import on
+from textual import events, on
+from textual.app import App
 from textual.message import Message
 from textual.message_pump import MessagePump
 
@@ -34,3 +42,79 @@ def handles(message: type[Message]) -> Callable[[Handler], Handler]:
         return on(message)(while_running(method))
 
     return decorate
+
+
+_PATIENCE_SECONDS = 2.0  # a widget that hangs must not lock the keyboard
+_JOINERS = ("\u200d", "\u200c")
+
+
+def _joiner_as_text(event: events.Event) -> events.Event:
+    """Return what joins characters, as of an emoji, as pasted text: Textual's fields take no such key."""
+    if isinstance(event, events.Key) and event.character is not None and event.character in _JOINERS:
+        return events.Paste(event.character)
+    return event
+
+
+class KeyOrder:
+    """A queue of keys; `give_out` dispatches one of them in the application.
+
+    After each key a callback passes from the focused widget up to the application. Each widget runs it after
+    the messages that were in its queue. When it has passed all of them and their queues are empty, the key is
+    complete; otherwise, or when the screen or the focus has changed, it passes through again.
+    """
+
+    def __init__(self, app: App[Any], give_out: Callable[[events.Event], Awaitable[None]]) -> None:
+        self._app = app
+        self._give_out = give_out
+        self._waiting: deque[events.Event] = deque()
+        self._given_at: float | None = None  # when the incomplete key was dispatched
+        self._followed: tuple[MessagePump, ...] = ()  # the path of the current callback
+        self._rounds = 0
+
+    @property
+    def all_done(self) -> bool:
+        """Whether every key pressed has had its effect."""
+        return self._given_at is None
+
+    async def take(self, event: events.Event) -> None:
+        """Queue a key or pasted text, and dispatch it when no other is incomplete."""
+        self._waiting.append(_joiner_as_text(event))
+        if self._given_at is None or time.monotonic() - self._given_at > _PATIENCE_SECONDS:
+            await self._next()
+
+    async def _next(self) -> None:
+        self._given_at = time.monotonic()
+        self._rounds = 0
+        await self._give_out(self._waiting.popleft())
+        self._follow()
+
+    def _follow(self) -> None:
+        self._followed = self._path()
+        self._go(self._followed, 0)
+
+    def _path(self) -> tuple[MessagePump, ...]:
+        """Return the focused widget and its ancestors; the application is the last."""
+        screens = self._app.screen_stack
+        parts = (screens[-1].focused or screens[-1]).ancestors_with_self if screens else ()
+        return (*(part for part in parts if part is not self._app), self._app)
+
+    def _go(self, path: tuple[MessagePump, ...], at: int) -> None:
+        """Schedule the callback on the path's first widget from `at` on that still runs."""
+        for number in range(at, len(path)):
+            if path[number].call_later(
+                self._go if number + 1 < len(path) else self._returned, path, number + 1
+            ):
+                return
+
+    async def _returned(self, path: tuple[MessagePump, ...], _at: int) -> None:
+        if path is not self._followed:  # its key took too long and was given up
+            return
+        self._rounds += 1
+        # One pass is never enough: the application, at the end of the path, may have posted a message to a
+        # widget at its beginning, which is only now about to handle it.
+        if self._rounds == 1 or path != self._path() or any(part.message_queue_size for part in path):
+            self._follow()
+        elif self._waiting:
+            await self._next()
+        else:
+            self._given_at = None

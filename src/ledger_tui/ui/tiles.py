@@ -22,8 +22,7 @@ from ledger_tui.formats.text import fit
 from ledger_tui.resources.base import Cell, Link
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import TILE_KEYS, VIEW_KEYS
-from ledger_tui.ui.toned import TONE_STYLES
-from ledger_tui.ui.view import View
+from ledger_tui.ui.view import TONE_STYLES, View
 
 MARGIN = 2  # cells left of each row, for the mark of the one that enter opens
 

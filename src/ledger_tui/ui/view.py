@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import ContentSwitcher
 from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
@@ -19,11 +22,24 @@ from ledger_tui.client.session import Session
 from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.traffic import Exchange, Traffic, masked
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Action, Link, Place, Resource
+from ledger_tui.resources.base import Action, Cell, Link, Place, Resource
 from ledger_tui.settings.kept import Kept
 from ledger_tui.settings.own_commands import OwnCommand
 from ledger_tui.ui.handlers import handles, while_running
 from ledger_tui.ui.history import History, Location, RecentObjects
+
+
+# Containers that draw nothing: Textual also draws what is covered, and these cover whole screens.
+class Row(Horizontal):
+    BLANK = True
+
+
+class Stack(Vertical):
+    BLANK = True
+
+
+class Switcher(ContentSwitcher):
+    BLANK = True
 
 
 @dataclass
@@ -96,7 +112,7 @@ class Context:
 class View(Widget):
     """A screen. Its workers post their results as messages."""
 
-    BLANK = True  # see ui/blank.py
+    BLANK = True  # see ui/view.py
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(id=place.kind)
@@ -243,3 +259,26 @@ class View(Widget):
     def shown_exchange(self) -> Exchange:
         """Return the request that copy-as-curl copies."""
         return Exchange("GET", self.context.session.url + self.shown_path(), None, None, None, 0.0, None)
+
+
+# The one place that defines the style of each tone.
+TONE_STYLES = {
+    "plain": "$foreground",
+    "dim": "$muted",
+    "strong": "bold",
+    "plus": "$plus",
+    "minus": "$minus",
+    "warn": "bold $warning",
+    "bad": "bold $error",
+    "accent": "$accent",
+}
+
+
+def toned(cell: Cell) -> Content:
+    """Return a cell as styled text."""
+    return Content.styled(cell.text, TONE_STYLES[cell.tone])
+
+
+def toned_line(cells: Iterable[Cell]) -> Content:
+    """Return cells side by side as styled text."""
+    return Content("").join([toned(cell) for cell in cells])

@@ -17,7 +17,7 @@ import pytest
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener, Refused
 from ledger_engine.events.webhooks.signatures import sign
-from ledger_tui.client.webhooks import verify
+from ledger_tui.client.stream import verify
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
 from tests.forking import Process, run

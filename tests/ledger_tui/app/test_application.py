@@ -10,9 +10,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.commanding import ReconnectRequested
 from ledger_tui.formats.times import TimeStyle
-from ledger_tui.settings.config import Config, config_file
-from ledger_tui.settings.list_settings import ListSettings, PaneChoice
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Config, ListSettings, Options, PaneChoice, config_file
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 

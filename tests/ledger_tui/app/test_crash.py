@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.app.crash import crash_report
+from ledger_tui.app.application import crash_report
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.test_cli import Terminal, terminal
 

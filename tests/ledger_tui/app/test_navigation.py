@@ -9,7 +9,7 @@ from ledger_tui.features.trace.view import TraceView
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Link, Via
 from ledger_tui.resources.registry import TRACE
-from ledger_tui.settings.resuming import Left
+from ledger_tui.settings.config import Left
 from ledger_tui.ui.view import LinkFollowed
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer

@@ -11,9 +11,7 @@ from ledger_tui.app import notifying
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.notifying import Happened, News, Notifier, deliveries_of, sentence
 from ledger_tui.server.embedded import Address
-from ledger_tui.settings.config import BadConfig, Config, parse_config
-from ledger_tui.settings.notify_config import Notify
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import BadConfig, Config, Notify, Options, parse_config
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 from textual.geometry import Offset
 from textual.screen import Screen
 
-from ledger_tui.app.views import ScreenTabs
+from ledger_tui.app.navigation import ScreenTabs
 from ledger_tui.resources.registry import PLACES
 
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.client import oauth_tokens
+from ledger_tui.client import oauth
 from ledger_tui.client.api import Api
-from ledger_tui.client.oauth import OAuthApp, Refused
-from ledger_tui.client.oauth_tokens import OAuthTokenManager, TokenStoreFailed
+from ledger_tui.client.oauth import OAuthApp, OAuthTokenManager, Refused, TokenStoreFailed
 from ledger_tui.client.session import Session
-from ledger_tui.client.token_pair import Tokens
-from ledger_tui.client.tokens import NoTokens
+from ledger_tui.client.tokens import NoTokens, Tokens
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.settings.secret_store import Secrets
 
@@ -63,7 +61,7 @@ async def token_manager(shelf: TokenStore, monkeypatch: pytest.MonkeyPatch) -> O
     async def ask(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
         return pair(int(fields["refresh_token"].removeprefix("rt_")) + 1)
 
-    monkeypatch.setattr(oauth_tokens, "ask_for_tokens", ask)
+    monkeypatch.setattr(oauth, "ask_for_tokens", ask)
     await token_manager.signed_in(pair(1))
     return token_manager
 
@@ -117,7 +115,7 @@ async def test_a_refresh_token_that_is_refused_is_not_sent_again(
         sent.append(fields["refresh_token"])
         raise Refused("It was used before.")
 
-    monkeypatch.setattr(oauth_tokens, "ask_for_tokens", refuse)
+    monkeypatch.setattr(oauth, "ask_for_tokens", refuse)
     with pytest.raises(Refused):
         await token_manager.refresh()
     assert access(token_manager) == "at_1", "it may be good until it ends"
@@ -147,7 +145,7 @@ async def test_a_run_whose_kept_tokens_are_refused_has_its_user_sign_in(
     async def refuse(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
         raise Refused("It was used before.")
 
-    monkeypatch.setattr(oauth_tokens, "ask_for_tokens", refuse)
+    monkeypatch.setattr(oauth, "ask_for_tokens", refuse)
     shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=1.0)
     assert await token_manager.resume() is None
     assert token_manager.tokens.pair is None

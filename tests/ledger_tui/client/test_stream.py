@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
-from ledger_tui.client.stream import EventLine, ReceivedEvent
-from ledger_tui.client.webhooks import sign
+from ledger_tui.client.stream import EventLine, ReceivedEvent, repair, sign
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
 
@@ -158,3 +157,11 @@ async def test_a_server_without_a_stream_is_distinguished_from_a_broken_connecti
         _heard, error = await hear(EventLine(api))
     assert isinstance(error, NotOffered)
     assert session.missing_parts == {"events.stream"}
+
+
+async def test_a_receiver_that_knows_no_repair_is_said_to_be_out_of_reach(server: ContractServer) -> None:
+    async with client(server.url) as (api, _session, _traffic):
+        server.refuse(200, {"id": "whe_1", "url": f"{server.url}/hooks"})
+        with pytest.raises(ClientError, match="/hooks cannot be repaired from here"):
+            await repair(api, "whe_1")
+    assert ("POST", "/hooks/repair", {}) in server.requests

@@ -1,12 +1,13 @@
 """Exchange, rotation, and the one lock around them."""
 
+from __future__ import annotations
+
 import asyncio
 
 import pytest
 
 from ledger_tui.client.errors import ClientError, Unauthorized
-from ledger_tui.client.token_pair import Tokens
-from ledger_tui.client.tokens import NoTokens, TokenManager, refusal_of
+from ledger_tui.client.tokens import EARLY_SECONDS, NoTokens, TokenManager, Tokens, refusal_of
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
@@ -108,3 +109,55 @@ async def test_a_server_that_issues_no_tokens_is_said_to_be_one(
         with pytest.raises(ClientError) as refused:
             await token_manager.exchange()
     assert refusal_of(refused.value) == sentence
+
+
+ANSWER = {"access_token": "at_1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "rt_1"}
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_pair_is_due_five_minutes_before_it_ends() -> None:
+    clock = Clock()
+    tokens = Tokens(clock)
+    tokens.take(ANSWER)
+    assert (tokens.left, tokens.due_in) == (3600, 3600 - EARLY_SECONDS)
+    clock.now += 3600 - EARLY_SECONDS
+    assert (tokens.left, tokens.due_in) == (EARLY_SECONDS, 0)
+    clock.now += 10_000
+    assert (tokens.left, tokens.due_in) == (0, 0)
+
+
+def test_a_token_that_lasts_shorter_than_the_margin_is_due_at_half_its_time() -> None:
+    tokens = Tokens(Clock())
+    tokens.take({**ANSWER, "expires_in": 60})
+    assert tokens.due_in == 30
+
+
+def test_without_a_refresh_token_nothing_is_due() -> None:
+    tokens = Tokens(Clock())
+    assert tokens.due_in is None
+    tokens.take({"access_token": "at_1"})
+    assert (tokens.due_in, tokens.left) == (None, 3600)
+
+
+def test_a_pair_that_loses_its_refresh_token_lasts_to_its_end() -> None:
+    tokens = Tokens(Clock())
+    tokens.lose_refresh()  # before there are any
+    assert tokens.pair is None
+    tokens.take(ANSWER)
+    tokens.lose_refresh()
+    assert (tokens.due_in, tokens.left) == (None, 3600)
+
+
+@pytest.mark.parametrize("answer", [{}, {"access_token": 5}, {"access_token": "a\nb"}, {"access_token": "ä"}])
+def test_an_answer_without_an_access_token_is_refused_and_the_pair_kept(answer: dict[str, object]) -> None:
+    tokens = Tokens(Clock())
+    before = tokens.take(ANSWER)
+    with pytest.raises(ValueError, match="no access token"):
+        tokens.take(answer)
+    assert tokens.pair is before

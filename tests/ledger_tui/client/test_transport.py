@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from ledger_client.event_stream import NotEvents
-from ledger_tui.client.auth import BearerKey
+from ledger_tui.client.api import bearer
 from ledger_tui.client.errors import ClientError, Unreachable
 from ledger_tui.client.oauth import OAuthApp, SignInFailed, ask_for_tokens
 from ledger_tui.client.transport import decoded, is_address, transport_errors
@@ -22,7 +22,7 @@ UNUSABLE = [
 
 def test_without_a_credential_a_request_has_none() -> None:
     for credential, header in ((None, None), ("", None), ("sk_test_x", "Bearer sk_test_x")):
-        request = next(BearerKey(credential).auth_flow(httpx.Request("GET", "http://h")))
+        request = bearer(credential)(httpx.Request("GET", "http://h"))
         assert request.headers.get("Authorization") == header
 
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from ledger_tui.client.webhooks import sign, verify
+from ledger_tui.client.stream import sign, verify
 
 pytestmark = pytest.mark.process
 
@@ -47,6 +47,6 @@ def test_anything_else_is_no_signature_of_it(secret: str, body: bytes, header: s
 
 
 def test_a_receiver_needs_neither_a_screen_nor_an_http_client_for_it() -> None:
-    program = "import sys, ledger_tui.client.webhooks; print(*sys.modules)"
+    program = "import sys, ledger_tui.client.stream; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"textual", "httpx"} & {name.partition(".")[0] for name in loaded.stdout.split()}

@@ -8,7 +8,7 @@ import pytest
 from bench.terminal import Terminal
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.features.tour import STEPS, Tour
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

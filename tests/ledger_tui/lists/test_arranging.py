@@ -8,8 +8,7 @@ from ledger_tui.resources.events import events_resource
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.requests import requests_resource
 from ledger_tui.resources.webhook_log import WebhookLog
-from ledger_tui.settings.config import BadConfig
-from ledger_tui.settings.list_settings import ListSettings
+from ledger_tui.settings.config import BadConfig, ListSettings
 
 NAMES = AccountNames()
 

@@ -4,7 +4,7 @@ import pytest
 from textual.widget import Widget
 
 from ledger_tui.lists.panes import Panes
-from ledger_tui.settings.list_settings import PaneChoice
+from ledger_tui.settings.config import PaneChoice
 
 
 @pytest.mark.parametrize(

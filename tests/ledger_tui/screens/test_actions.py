@@ -5,7 +5,7 @@ import pytest
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client.session import Mode
 from ledger_tui.server.embedded import Address
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from ledger_tui.ui.dialogs import ConfirmScreen
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer

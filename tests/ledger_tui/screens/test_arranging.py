@@ -8,9 +8,7 @@ from ledger_tui.app.application import LedgerApp
 from ledger_tui.formats import times
 from ledger_tui.formats.times import TimeStyle
 from ledger_tui.server.embedded import Address
-from ledger_tui.settings.config import read_config
-from ledger_tui.settings.list_settings import ListSettings, PaneChoice
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import ListSettings, Options, PaneChoice, read_config
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -57,7 +57,7 @@ async def test_text_that_is_pasted_keeps_its_place_among_the_keys(
 async def test_a_part_that_hangs_does_not_lock_the_keyboard(
     server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledger_tui.ui.key_order._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("ledger_tui.ui.handlers._PATIENCE_SECONDS", 0.0)
     async with dashboards.open() as driver:
         table = driver.view.table
         monkeypatch.setattr(table, "call_later", lambda *_arguments: True)  # nobody comes back from it

@@ -9,10 +9,8 @@ from textual.widgets import Input
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.command_line import CommandScreen, KeyScreen
-from ledger_tui.settings.config import Config, Profile, read_config
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Config, Left, Options, Profile, read_config
 from ledger_tui.settings.own_commands import OwnCommand
-from ledger_tui.settings.resuming import Left
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, key_event, until

@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.commanding import ReconnectRequested, SaveProfileRequested
 from ledger_tui.features.overview.view import Overview
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from tests.ledger_tui.driving import Driver, until
 
 pytestmark = [pytest.mark.dashboard, pytest.mark.process, pytest.mark.slow]

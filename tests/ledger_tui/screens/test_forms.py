@@ -5,7 +5,7 @@ from textual.widgets import Input
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.forms.form_screen import FormScreen
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

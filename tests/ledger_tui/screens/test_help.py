@@ -3,8 +3,7 @@
 import pytest
 
 from ledger_tui.app.application import LedgerApp
-from ledger_tui.settings.config import Config
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Config, Options
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 

@@ -12,9 +12,8 @@ from textual.widgets import OptionList
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.forms.form_screen import FormScreen
 from ledger_tui.lists.paged_table import TableHeader
-from ledger_tui.settings.config import Config, read_config
-from ledger_tui.settings.options import Options
-from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.settings.config import Config, Options, read_config
+from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.styles import ABOUT
 from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.conftest import Dashboards

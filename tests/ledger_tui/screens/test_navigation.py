@@ -9,8 +9,7 @@ from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.commands import Palette
 from ledger_tui.features.raw.screen import JsonLines, RawScreen
 from ledger_tui.server.embedded import Address
-from ledger_tui.settings.config import Config, read_config
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Config, Options, read_config
 from ledger_tui.ui.styles import ABOUT, THEMES
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer

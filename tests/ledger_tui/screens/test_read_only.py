@@ -8,7 +8,7 @@ from ledger_tui.client.errors import ReadOnly
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.resources.registry import RESOURCES
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver

@@ -1,6 +1,6 @@
 """Token status: what is in use, the exchange, the rotation, the way back to the key."""
 
-from ledger_tui.client.token_pair import EARLY_SECONDS
+from ledger_tui.client.tokens import EARLY_SECONDS
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -15,7 +15,7 @@ from quart import Response, jsonify, request
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client import api, session
 from ledger_tui.client.session import ConnectionState
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 from textual.widgets import Static
 
-from ledger_tui.app.views import ScreenTabs
-from ledger_tui.client.webhooks import verify
+from ledger_tui.app.navigation import ScreenTabs
+from ledger_tui.client.stream import verify
 from ledger_tui.features.events import view as events_view
 from ledger_tui.features.events.view import EventsView
 from ledger_tui.resources.webhook_log import Listening

@@ -14,8 +14,7 @@ import ledger_tui.server.connection
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client.session import ConnectionState
 from ledger_tui.features.token.sign_in import SignInScreen
-from ledger_tui.settings.config import Profile
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options, Profile
 from ledger_tui.settings.secret_store import Secrets, secret_store
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

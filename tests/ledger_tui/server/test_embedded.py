@@ -15,7 +15,7 @@ import pytest
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.server import embedded
 from ledger_tui.server.embedded import EmbeddedServer, ServerDied
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import Options
 from tests.ledger_tui.driving import PATIENCE_SECONDS, Driver, until
 
 pytestmark = pytest.mark.process

@@ -5,8 +5,15 @@ from pathlib import Path
 import pytest
 
 from ledger_tui.app.application import LedgerApp
-from ledger_tui.settings.config import BadConfig, Config, Profile, config_file, parse_config, read_config
-from ledger_tui.settings.options import Options
+from ledger_tui.settings.config import (
+    BadConfig,
+    Config,
+    Options,
+    Profile,
+    config_file,
+    parse_config,
+    read_config,
+)
 
 WHOLE = """
 theme = "ledger-light"

@@ -27,7 +27,7 @@ from ledger_tui.formats.money import MINUS, format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import handles
-from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import KeyBar
 
 _PREVIEWED = 6
 _ITEM = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")

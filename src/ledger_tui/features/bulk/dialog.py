@@ -28,7 +28,7 @@ from ledger_tui.resources.base import Action, Resource, currency_of
 from ledger_tui.resources.events import known_by, subject
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import handles
-from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import KeyBar
 
 _NAMED = 5
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from math import floor
 
-from ledger_tui.client.endpoint_health import EndpointHealth, Mark
+from ledger_tui.client.figures import EndpointHealth, Mark
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import BUCKET_SECONDS, OVERDUE_AGES, Balances, PostingRate, Stage, Stages

@@ -25,11 +25,10 @@ from ledger_tui.features.overview.figures import Answered, BalanceHistory, Reque
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Link, Place
-from ledger_tui.ui.blank import Row
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.tiles import MARGIN, Tile, TileContent, TiledView, sentence
-from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound
+from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, Row
 
 
 @dataclass

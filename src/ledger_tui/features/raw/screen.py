@@ -20,7 +20,7 @@ from textual.widgets import Input, Static
 
 from ledger_tui.features.raw.text import JsonTree, json_text
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import KeyBar
 
 _KINDS = ("name", "text", "number", "word", "cursor", "found")
 

@@ -23,7 +23,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import handles
-from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import KeyBar
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from textual import work
@@ -11,21 +11,46 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Static
 
 from ledger_tui.client.errors import ClientError, Forbidden, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState, Mode
-from ledger_tui.client.token_pair import EARLY_SECONDS
-from ledger_tui.client.tokens import refusal_of
+from ledger_tui.client.tokens import EARLY_SECONDS, refusal_of
 from ledger_tui.formats import plot
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import TOKEN_KEYS, VIEW_KEYS
-from ledger_tui.ui.panel import Lines, Panel, fact
-from ledger_tui.ui.view import Context, View
+from ledger_tui.ui.view import Context, View, toned_line
+
+Lines = Sequence[Sequence[Cell]]
+Draw = Callable[[int, int], Lines]
+_LABEL_WIDTH = 14
+
+
+class Panel(Widget):
+    """`draw` returns the lines for a width and a height, and is called at each refresh."""
+
+    DEFAULT_CSS = "Panel { width: 1fr; height: 1fr; padding: 0 1; }"
+
+    def __init__(self, title: str, draw: Draw, *, id: str) -> None:
+        super().__init__(id=id)
+        self._title = title
+        self._draw = draw
+
+    def render(self) -> Content:
+        width, height = self.content_size
+        title = Content.styled(fit(self._title, width), "$muted underline")
+        lines = [toned_line(cells).truncate(width, ellipsis=True) for cells in self._draw(width, height - 1)]
+        return Content("\n").join([title, *lines[: max(0, height - 1)]])
+
+
+def fact(label: str, *value: Cell) -> list[Cell]:
+    """Return a line with its label, aligned with the lines around it."""
+    return [Cell(fit(label, _LABEL_WIDTH - 1) + " ", "dim"), *value]
 
 
 @dataclass

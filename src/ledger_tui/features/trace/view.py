@@ -24,13 +24,11 @@ from ledger_tui.lists.detail_pane import drawn
 from ledger_tui.lists.panes import WIDER_COLUMNS
 from ledger_tui.resources.base import Detail, Place
 from ledger_tui.resources.registry import BY_KIND
-from ledger_tui.ui.blank import Row
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.history import Location
 from ledger_tui.ui.keys import TRACE_KEYS, VIEW_KEYS
 from ledger_tui.ui.status_bar import awaited
-from ledger_tui.ui.toned import toned_line
-from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, LocationOpened, View
+from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, LocationOpened, Row, View, toned_line
 
 
 @dataclass

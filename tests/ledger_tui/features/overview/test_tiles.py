@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from ledger_tui.client.endpoint_health import EndpointHealth, Mark
+from ledger_tui.client.figures import EndpointHealth, Mark
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.totals import Balances, PostingRate, Stage, Stages, Sum
 from ledger_tui.features.overview import tiles

@@ -8,7 +8,7 @@ from textual.binding import Binding
 from textual.geometry import Offset
 from textual.screen import Screen
 
-from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import KeyBar
 
 
 class KeyScreen(Screen[None]):
