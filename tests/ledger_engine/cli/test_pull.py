@@ -30,6 +30,8 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "projects create": ("Shop",),
     "projects update": ("prj_x", "--name", "Shop"),
     "projects restore": ("prj_x",),
+    "projects archive": ("prj_x",),
+    "users create": ("Ada", "ada@example.com"),
     "users set-password": ("ada@example.com", "--password-stdin"),
     "apps create": ("Shop", "--redirect-uri", "https://shop.example/back"),
     "apps delete": ("app_x",),
@@ -45,7 +47,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
 }
 # What only reads, handles whole files, serves, or manages the keys that a copy is read with.
 NO_CHANGES = {
-    *("projects list", "apps list", "webhooks list", "webhooks deliveries", "events list"),
+    *("projects list", "users list", "apps list", "webhooks list", "webhooks deliveries", "events list"),
     *("keys create", "keys list", "keys revoke", "keys roll", "listen", "serve", "pull"),
     *("verify", "backup", "restore", "recover", "migrate", "conform", "completion"),
 }
