@@ -19,7 +19,7 @@ from typing import Any
 import ledger_engine
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound, OAuthRefusal
 from ledger_engine.http import bodies
-from ledger_engine.http.errors import CODES, OAUTH_CODES, render, render_rate_limited
+from ledger_engine.http.errors import CODES, OAUTH_CODES, RateLimited, render
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "errors.md"
 SOURCE = Path(ledger_engine.__file__).resolve().parent
@@ -152,7 +152,7 @@ def _shapes() -> Iterator[str]:
     used_code = OAuthRefusal("invalid_grant", "The code has already been used; its tokens are revoked.")
     yield _example(*_answer(used_code, "/oauth/token"))
     yield "Over the rate limit, on every path:\n\n"
-    yield _example(429, json.loads(render_rate_limited(12)))
+    yield _example(*_answer(RateLimited(12), "/v1/accounts"))
     yield "The second use of an [idempotency key](idempotency.md) has two more fields:\n\n"
     invoice, payment = "inv_01kafzr4qbf6s8d0g2j4m6p8rs", "txn_01kafzqm2cemx9v3r5t7w0y2ah"
     used_key = DuplicateIdempotencyKey(invoice, True, (invoice, payment))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -239,7 +238,7 @@ class Note(NamedTuple):
     body: bytes
     status: int
     answer: bytes
-    error_code: str | None = None  # of an operation's error; any other is short, and read from the answer
+    error_code: str | None = None
 
 
 class RequestRecorder:
@@ -366,7 +365,7 @@ def _entry(note: Note) -> Entry:
         caller.id,
         _masked_credential(note.authorization),
         note.address,
-        (note.error_code or _error_code(answer)) if note.status >= 400 else None,
+        note.error_code,
         masked(key.decode("latin-1")) if key else None,
         request_body or None,
         response_body or None,
@@ -379,15 +378,6 @@ def _masked_credential(header: bytes) -> str:
     """Return the kind and the last four characters: `sk_test_••••abcd`."""
     value = header.decode("latin-1").partition(" ")[2]
     return f"{value.rpartition('_')[0]}_{MASK}{value[-4:]}"
-
-
-def _error_code(answer: bytes) -> str | None:
-    try:
-        error = json.loads(answer)["error"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    code = error.get("code") if isinstance(error, dict) else error
-    return code if isinstance(code, str) else None
 
 
 def _text(body: bytes) -> str:

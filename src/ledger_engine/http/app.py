@@ -14,11 +14,11 @@ from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.dispatch import Dispatcher
-from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status, render
+from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status
 from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.openapi import documentation
-from ledger_engine.http.operations import Routes, call_of
+from ledger_engine.http.operations import Routes, call_of, refused
 from ledger_engine.http.pages import views
 from ledger_engine.http.pages.issuer import Issuer
 from ledger_engine.http.routes import (
@@ -115,17 +115,16 @@ def create_app(
 
 
 async def _show_error(error: LedgerError) -> Response:
-    status, headers, body = render(error, request.path)
-    return Response(body, status=status, headers={name.decode(): value.decode() for name, value in headers})
+    return refused(error)
 
 
 async def _show_http_error(error: HTTPException) -> Response:
     if isinstance(error, MethodNotAllowed):
-        return await _show_error(UnsupportedMethod(sorted(error.valid_methods or ())))
-    return await _show_error(from_status(error.code or 500, request.path))
+        return refused(UnsupportedMethod(sorted(error.valid_methods or ())))
+    return refused(from_status(error.code or 500, request.path))
 
 
 async def _show_failure(error: Exception) -> Response:
     request_id = call_of(request).request_id
     log.error("request %s failed", request_id, exc_info=error)
-    return await _show_error(InternalError(request_id))
+    return refused(InternalError(request_id))

@@ -18,7 +18,7 @@ from werkzeug.routing import Map, Rule
 
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.tasks import cancel
-from ledger_engine.http.errors import UnsupportedMethod, render
+from ledger_engine.http.errors import UnsupportedMethod
 from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.operations import CALL, Call, Route, Routes, Streamed
 from ledger_engine.http.wire.asgi import Asgi, Receive, Send, until_gone
@@ -54,11 +54,7 @@ class Dispatcher:
             elif call.unread is not None and self._pages.test(path, method):
                 await call.receive_body()
         except LedgerError as error:
-            call.error_code = error.code
-            await send.answer(*render(error, path))
-            # The frames it came through hold the request, and that may hold the error. In such a circle the
-            # bodies of thousands of refused requests would stay until the collector looks at everything.
-            error.__traceback__ = None
+            await send.answer(*call.refuse(error))
             return
         if route is None:
             await self._quart(scope, _with_body(call.body, receive), send)

@@ -55,6 +55,15 @@ class HeadersTooLarge(InvalidRequest):
         super().__init__("headers_too_large", message)
 
 
+class RateLimited(LedgerError):
+    """429; `wait` is the time in seconds after which a request is accepted again."""
+
+    def __init__(self, wait: int) -> None:
+        seconds = "1 second" if wait == 1 else f"{wait} seconds"
+        super().__init__("rate_limited", f"Too many requests. Try again in {seconds}.")
+        self.wait = wait
+
+
 class InternalError(LedgerError):
     """500: the caller gets the id of the request and no details."""
 
@@ -68,6 +77,7 @@ _STATUS: list[tuple[type[LedgerError], int]] = [
     (BodyTimeout, 408),
     (PayloadTooLarge, 413),
     (UriTooLong, 414),
+    (RateLimited, 429),
     (HeadersTooLarge, 431),
     (InvalidRequest, 400),
     (AuthenticationError, 401),
@@ -144,8 +154,11 @@ def status_of(error: LedgerError) -> int:
 
 
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
-    """Return the body in the shape of the surface that `path` belongs to: ledger, directory or OAuth."""
-    if _is_under(path, "/api"):
+    """Return the body in the shape of the surface that `path` belongs to: ledger, directory or OAuth.
+
+    That of a 429 is the same on every surface (docs/interface.md#errors).
+    """
+    if isinstance(error, RateLimited) or _is_under(path, "/api"):
         return {"error": error.code, "message": error.message, **_of_first_use(error)}
     if _is_under(path, "/oauth"):
         return {"error": _oauth_code(error), "error_description": error.message}
@@ -166,18 +179,23 @@ JSON = (b"content-type", b"application/json")
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 
 
-def render(error: LedgerError, path: str) -> Rendered:
-    """Return status, headers and body of the answer to a request for `path`."""
-    headers = [(b"content-type", b"application/json")]
+def render(error: LedgerError, path: str, status: int | None = None) -> Rendered:
+    """Return status, headers and body of the answer to a request for `path`.
+
+    `status` is another one than the error's own.
+    """
+    headers = [JSON]
     if isinstance(error, UnsupportedMethod):
         headers.append((b"allow", ", ".join(error.allowed).encode()))
     if isinstance(error, AuthenticationError):
         headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, RateLimited):
+        headers.append((b"retry-after", b"%d" % error.wait))
     if isinstance(error, DuplicateIdempotencyKey):
         headers.append((b"idempotency-original", error.original.encode()))
         if 0 < len(error.originals) <= ORIGINALS_MAX:
             headers.append((b"idempotency-originals", ",".join(error.originals).encode()))
-    return status_of(error), headers, dumps(body_of(error, path)).encode()
+    return status or status_of(error), headers, dumps(body_of(error, path)).encode()
 
 
 def _of_first_use(error: LedgerError) -> dict[str, Any]:
@@ -190,12 +208,6 @@ def _of_first_use(error: LedgerError) -> dict[str, Any]:
     if error.originals:
         fields["originals"] = error.originals
     return fields
-
-
-def render_rate_limited(wait: int) -> bytes:
-    """Return the body of a 429, the same on every surface (docs/interface.md#errors); `wait` in seconds."""
-    seconds = "1 second" if wait == 1 else f"{wait} seconds"
-    return dumps({"error": "rate_limited", "message": f"Too many requests. Try again in {seconds}."}).encode()
 
 
 def from_wire(error: wire.BadRequest) -> LedgerError:

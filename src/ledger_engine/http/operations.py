@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_json
-from quart import Request
+from quart import Request, Response, request
 
 from ledger_engine.access import idempotency
 from ledger_engine.access.credentials import Credential
@@ -25,7 +25,7 @@ from ledger_engine.core.errors import (
 from ledger_engine.core.records import Shown, as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
-from ledger_engine.http.errors import JSON, Rendered
+from ledger_engine.http.errors import JSON, Rendered, render
 from ledger_engine.store import BookKey, LongWork, T, Unit, keeps_to_book
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Page
@@ -40,12 +40,13 @@ class Call:
 
     `caller` is the credential, or the error that refuses it; a public operation uses neither. `unread` reads
     the body, None once `body` holds it; `receive_body` calls it. `route` is the path that the
-    operation declares, once the dispatcher has found it. `error_code` is the code of the error that an
-    operation has ended with.
+    operation declares, once the dispatcher has found it. `error_code` is the code of the error that the
+    request has ended with.
     """
 
     engine: Engine
     request_id: str
+    path: str
     caller: Credential | LedgerError
     body: bytes
     headers: dict[bytes, bytes]
@@ -80,6 +81,17 @@ class Call:
                 "missing_scope",
                 "Apps cannot do this, whatever their scopes: it would outlast the user's permission.",
             )
+
+    def refuse(self, error: LedgerError, status: int | None = None) -> Rendered:
+        """Return the answer of a request that ends with this error, and note its code for the log.
+
+        `status` is another one than the error's own.
+        """
+        self.error_code = error.code
+        # The frames it came through hold the request, and that may hold the error. In such a circle the
+        # bodies of thousands of refused requests would stay until the collector looks at everything.
+        error.__traceback__ = None
+        return render(error, self.path, status)
 
     def header(self, name: bytes) -> str | None:
         """Return the value of the header with this lower-case name, None if it was not sent."""
@@ -282,6 +294,12 @@ def call_of(request: Request) -> Call:
     """Return the Call that the gate made for this request."""
     call: Call = cast(dict[str, Any], request.scope)[CALL]
     return call
+
+
+def refused(error: LedgerError) -> Response:
+    """Return Quart's answer to its request that ends with this error."""
+    status, headers, body = call_of(request).refuse(error)
+    return Response(body, status=status, headers={name.decode(): value.decode() for name, value in headers})
 
 
 def shown(answer: Shown | Page[Any] | dict[str, Any] | BaseModel) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from ledger_engine.core.errors import (
     LedgerError,
     PermissionDenied,
 )
-from ledger_engine.core.records import dumps
 from ledger_engine.events import outbox
-from ledger_engine.http.errors import CODES, JSON, Rendered, body_of, render_rate_limited
+from ledger_engine.http.errors import CODES, RateLimited
 from ledger_engine.sandbox.faults import Action, Match
 
 RATE_LIMITED = 429
@@ -37,14 +36,12 @@ def codes_of(status: int) -> tuple[str, ...]:
     return CODES.get(status, _OTHER[status // 100])[1]
 
 
-def fault_answer(status: int, code: str | None, fault: str, path: str) -> Rendered:
-    """Return the answer of a fault to a request for `path`, in the shape that errors have there."""
+def fault_error(status: int, code: str | None, fault: str) -> LedgerError:
+    """Return the error that a request ends with because of a fault."""
     if status == RATE_LIMITED:
-        return status, [JSON, (b"retry-after", b"1")], render_rate_limited(1)
+        return RateLimited(1)
     type, codes = CODES.get(status, _OTHER[status // 100])
-    error = _KINDS[type](code or codes[0], f"The fault {fault} caused this answer.")
-    headers = [JSON, (b"www-authenticate", b"Bearer")] if status == 401 else [JSON]
-    return status, headers, dumps(body_of(error, path)).encode()
+    return _KINDS[type](code or codes[0], f"The fault {fault} caused this answer.")
 
 
 METHODS = ("GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS")

@@ -12,11 +12,10 @@ from typing import Any
 
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import NotFound, StorageUnavailable
-from ledger_engine.http.errors import render
 from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Header, Receive
-from ledger_engine.sandbox.fault_rules import fault_answer
+from ledger_engine.sandbox.fault_rules import fault_error
 from ledger_engine.sandbox.faults import Fault, Faults, Request
 from ledger_engine.sandbox.turnstile import Turnstile
 
@@ -38,7 +37,7 @@ class Guard:
         call: Call = scope[CALL]
         if is_helper(scope["path"]):
             if isinstance(call.caller, Credential) and not _may_help(call.caller):
-                await send.answer(*render(NotFound("path", scope["path"]), scope["path"]))
+                await send.answer(*call.refuse(NotFound("path", scope["path"])))
                 return
         elif len(self._faults):
             replaced = self._turnstile.replaced
@@ -46,7 +45,7 @@ class Guard:
             if self._turnstile.replaced != replaced:
                 # It was authenticated against a ledger that is gone.
                 error = StorageUnavailable("the ledger was replaced by a snapshot meanwhile")
-                await send.answer(*render(error, scope["path"]))
+                await send.answer(*call.refuse(error))
                 return
             if fault is not None:
                 await self._fail(fault, scope, receive, send)
@@ -69,7 +68,8 @@ class Guard:
         """Answer with an error, or end without an answer: then the server cuts the connection."""
         status, cut = fault.action["status"], fault.action["cut"]
         if status is not None:
-            await send.answer(*fault_answer(status, fault.action["code"], fault.id, scope["path"]))
+            call: Call = scope[CALL]
+            await send.answer(*call.refuse(fault_error(status, fault.action["code"], fault.id), status))
         elif cut != "before":
             answer = _Withheld()
             with contextlib.suppress(_Streamed):

@@ -24,12 +24,12 @@ from ledger_engine.http.errors import (
     HeadersTooLarge,
     InternalError,
     PayloadTooLarge,
+    RateLimited,
     UnsupportedMethod,
     UriTooLong,
     body_of,
     from_status,
     render,
-    render_rate_limited,
     status_of,
 )
 from ledger_engine.store.engine import Engine
@@ -112,7 +112,9 @@ def test_a_401_says_how_to_come_in() -> None:
 
 @pytest.mark.parametrize(("wait", "words"), [(1, "1 second."), (37, "37 seconds.")])
 def test_a_refusal_for_the_rate_says_how_long_to_wait(wait: int, words: str) -> None:
-    body = json.loads(render_rate_limited(wait))
+    status, headers, text = render(RateLimited(wait), "/v1/accounts")
+    assert (status, headers[1:]) == (429, [(b"retry-after", b"%d" % wait)])
+    body = json.loads(text)
     assert body["error"] == "rate_limited"
     assert body["message"].endswith(words)
     assert set(body) == {"error", "message"}

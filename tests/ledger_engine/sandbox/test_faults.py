@@ -11,6 +11,7 @@ import pytest
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.sandbox import faults
 from tests.helped_server import ROOT, HelpedServer, Owned
+from tests.ledger_engine.waiting import wait_until
 
 ACCOUNT = {"name": "Till", "currency": "EUR"}
 
@@ -94,6 +95,23 @@ def test_an_error_of_the_directory_and_of_the_rate_limit_have_theirs(own: Owned)
     assert limited.json()["error"] == "rate_limited"
     fault(own, {"status": 401}, path="/v1/accounts")
     assert own.api.get("/v1/accounts").headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_an_error_that_a_fault_made_or_cut_is_logged_with_its_code(own: Owned) -> None:
+    fault(own, {"status": 409, "code": "email_taken"}, path="/v1/accounts")
+    fault(own, {"status": 429}, path="/api/users")
+    fault(own, {"cut": "half"}, path="/v1/nowhere")
+    assert own.api.get("/v1/accounts").status_code == 409
+    assert own.api.get("/api/users").status_code == 429
+    with pytest.raises(httpx.RemoteProtocolError, match="complete message body"):
+        own.api.get("/v1/nowhere")
+
+    def logged() -> list[str | None]:
+        entries = own.api.get("/v1/requests", params={"limit": "3"}).json()["data"]
+        return [entry["error_code"] for entry in entries if not entry["path"].startswith(ROOT)]
+
+    wait_until(lambda: len(logged()) == 3)
+    assert logged() == ["not_found", "rate_limited", "email_taken"]
 
 
 def test_delays_add_up_and_what_comes_after_them_still_happens(own: Owned) -> None:

@@ -20,13 +20,11 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.events.request_log import Note, RequestRecorder
 from ledger_engine.http.errors import (
-    JSON,
     HeadersTooLarge,
     InternalError,
+    RateLimited,
     UriTooLong,
     from_wire,
-    render,
-    render_rate_limited,
 )
 from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.http.gate.cors import Cors
@@ -109,7 +107,7 @@ class Gate:
         preflight = None if cors is None else cors.preflight(scope["method"], headers)
         verdict = await self._count(scope, caller, only_look=preflight is not None)
         wire = extension_of(scope)
-        call = Call(self._engine, request_id, caller, b"", headers)
+        call = Call(self._engine, request_id, scope["path"], caller, b"", headers)
         try:
             refusal = await self._receive(call, scope, receive, wire)
         except ClientGone:
@@ -119,10 +117,11 @@ class Gate:
         reply = Reply(wire, send, added, refuses=refusal is not None)
         recorder = self._recorder
         try:
-            if verdict.wait or refusal is not None:
-                if verdict.wait:
-                    self._note_refusal("authentication" if scope["path"] in SIGN_IN_PATHS else "requests")
-                await _refuse_request(refusal, verdict, scope["path"], reply)
+            if verdict.wait:
+                self._note_refusal("authentication" if scope["path"] in SIGN_IN_PATHS else "requests")
+                refusal = RateLimited(verdict.wait)
+            if refusal is not None:
+                await reply.answer(*call.refuse(refusal))
                 return
             if preflight is not None:
                 await reply.answer(200, preflight, b"")
@@ -133,14 +132,13 @@ class Gate:
             recorder = None
         except TooManyBodies:
             self._note_refusal("bodies")
-            verdict = replace(verdict, remaining=0, wait=1)
-            reply.added[1:] = [*_headers(verdict), *for_pages]
-            await _refuse_request(None, verdict, scope["path"], reply)
+            reply.added[1:] = [*_headers(replace(verdict, remaining=0)), *for_pages]
+            await reply.answer(*call.refuse(RateLimited(1)))
         except Exception:
             log.exception("request %s failed", request_id)
             if reply.status:
                 raise
-            await reply.answer(*render(InternalError(request_id), scope["path"]))
+            await reply.answer(*call.refuse(InternalError(request_id)))
         finally:
             self._note_answer(call, scope, reply, now, time.perf_counter() - began, recorder)
 
@@ -205,9 +203,9 @@ class Gate:
         except HeadersTooLarge as error:
             if not is_known and len(headers.get(b"authorization", b"")) > HEADERS_MAX:
                 return cast(LedgerError, call.caller)
-            return error.with_traceback(None)
+            return error
         except LedgerError as error:
-            return error.with_traceback(None)  # as `Dispatcher` does, and for its reason
+            return error
         return None
 
     async def _caller(self, header: bytes | None, request_id: str, now: int) -> Credential | LedgerError:
@@ -257,15 +255,12 @@ def _address(scope: AsgiScope) -> str:
 
 
 def _headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
-    """Return the headers of every response, and `Retry-After` with a refusal."""
-    shown = [
+    """Return the headers of every response."""
+    return [
         (b"x-ratelimit-limit", b"%d" % verdict.limit),
         (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
         (b"x-ratelimit-reset", b"%d" % verdict.reset),
     ]
-    if verdict.wait:
-        shown.append((b"retry-after", b"%d" % verdict.wait))
-    return shown
 
 
 def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension | None) -> None:
@@ -296,11 +291,3 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
                 header = name.decode().title()
                 raise InvalidRequest("header_conflict", f"{header} is given more than once.", header)
     check_length(headers)
-
-
-async def _refuse_request(refusal: LedgerError | None, verdict: Verdict, path: str, reply: Reply) -> None:
-    """Answer a request that goes no further, as it exceeds its rate limit or is refused."""
-    if refusal is not None and not verdict.wait:
-        await reply.answer(*render(refusal, path))
-    else:
-        await reply.answer(429, [JSON], render_rate_limited(verdict.wait))

@@ -28,8 +28,8 @@ from ledger_engine.access.oauth.sign_ins import SignedIn
 from ledger_engine.core.errors import LedgerError, NotFound
 from ledger_engine.core.records import dumps
 from ledger_engine.http.bodies import pairs_of
-from ledger_engine.http.errors import render, status_of
-from ledger_engine.http.operations import Call, call_of
+from ledger_engine.http.errors import status_of
+from ledger_engine.http.operations import Call, call_of, refused
 from ledger_engine.http.pages import authorize_requests, html_pages
 from ledger_engine.http.pages.issuer import Issuer, metadata
 
@@ -168,8 +168,7 @@ class SignInPages:
         try:
             found = metadata(self._issuer.of(request))
         except LedgerError as error:  # a program reads it, so the error is no page
-            status, _, body = render(error, request.path)
-            return Response(body, status=status, content_type="application/json")
+            return refused(error)
         return Response(dumps(found), content_type="application/json")
 
     async def redirect_to_app(self, refusal: RefusedToApp) -> Response:

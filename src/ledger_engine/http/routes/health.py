@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.records import as_json, dumps
-from ledger_engine.http.errors import JSON, Rendered, status_of
+from ledger_engine.http.errors import Rendered, body_of
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.store import books
 
@@ -37,10 +37,7 @@ async def get_health(call: Call) -> Health | Rendered:
         await call.engine.check()
         copied = await call.engine.read(books.source)
     except StorageUnavailable as error:
-        body = {
-            **as_json(Health(False, VERSION, call.engine.notice, None)),
-            "error": error.code,
-            "message": error.message,
-        }
-        return status_of(error), [JSON], dumps(body).encode()
+        status, headers, _ = call.refuse(error)
+        health = as_json(Health(False, VERSION, call.engine.notice, None))
+        return status, headers, dumps({**health, **body_of(error, call.path)}).encode()
     return Health(True, VERSION, call.engine.notice, None if copied is None else copied.url)

@@ -120,6 +120,8 @@ async def test_refusals_are_logged_with_their_code(recorded: Recorded, engine: E
     await recorded.client.put("/v1/accounts")
     await recorded.client.post("/api/users", json={"name": "Ada"})
     await recorded.client.get("/v1/accounts?limit=" + "9" * 9000)
+    await recorded.client.post("/docs", content=b"x" * 2_000_000)
+    await recorded.client.put("/docs")
     entries = await recorded.log()
     assert [(entry["status"], entry["error_code"]) for entry in entries[::-1]] == [
         (400, "missing_field"),
@@ -128,6 +130,8 @@ async def test_refusals_are_logged_with_their_code(recorded: Recorded, engine: E
         (405, "method_not_allowed"),
         (400, "missing_field"),
         (414, "uri_too_long"),
+        (413, "payload_too_large"),
+        (405, "method_not_allowed"),
     ]
 
 
