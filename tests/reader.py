@@ -27,7 +27,7 @@ RUN_BY = {"python": ("python", "py"), "javascript": ("node", "mjs")}
 _SHOWN = re.compile(r"\b([a-z]{2,5}(?:_test)?)_[0-9A-Za-z]{24,}")
 _TO_FILL_IN = re.compile(r"\b([a-z]{2,5}(?:_test)?)_…")
 # These stay in the foreground: a reader goes on in another terminal once they have said that they are ready.
-_STAYS = re.compile(r"^[\w./-]*ledger-engine (?:serve|listen)\b[^&]*$")
+_STAYS = re.compile(r"^[\w./-]*ledger-engine (?:serve|listen|tail)\b[^&]*$")
 _READY = re.compile(r"(?m)^Listening (?:on|to) ")
 _COMMENT = re.compile(r"(?:^|\s)#\s.*")
 _CRON_LINE = re.compile(r"(?m)^(?:\S+ +){5}(.+)$")

@@ -4,6 +4,7 @@ import click
 
 from ledger_engine import __version__
 from ledger_engine.cli import (
+    api,
     apps,
     completion,
     conform,
@@ -38,6 +39,9 @@ main.add_command(apps.apps)
 main.add_command(webhooks.webhooks)
 main.add_command(events.events)
 main.add_command(listen.listen)
+main.add_command(listen.tail)
+main.add_command(api.api)
+main.add_command(api.trigger)
 main.add_command(data.seed)
 main.add_command(pull.pull)
 main.add_command(conform.conform)

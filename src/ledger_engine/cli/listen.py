@@ -1,28 +1,63 @@
-"""`ledger-engine listen`: events of a server, forwarded to a handler on this machine."""
+"""`ledger-engine listen` and `tail`: the events of a server as they happen, forwarded or printed."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
 import click
 
-from ledger_engine.access import api_keys
+from ledger_client.parsing import parsed
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_project, say
-from ledger_engine.core.settings import Location
-from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Unit
-from ledger_engine.store.engine import open_engine
-from ledger_engine.store.sqlite.lock import served_at
+from ledger_engine.cli.asking import Target, any_server
+from ledger_engine.cli.running import print_json, say
+from ledger_engine.core.settings import default_database, make_folder
+from ledger_engine.events.outbox import KINDS
+from ledger_engine.events.webhooks.endpoints import new_secret
+from ledger_engine.store.private_files import write_private
 
-_ANY_NUMBER = "On PostgreSQL several servers may run. Choose one with --url."
+_NAME = re.compile(r"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
+_READER = NewApiKey("listen", "member", ["read:projects", "read:users"], session=True)
+
+
+class Kinds(click.ParamType[tuple[str, ...]]):
+    """Types of events such as `invoice.paid,order.paid`."""
+
+    name = "A,B,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Return the types."""
+        kinds = tuple(kind.strip() for kind in str(value).split(","))
+        for kind in kinds:
+            if kind not in KINDS:
+                self.fail(f"{kind!r} is not one of {', '.join(KINDS)}.", param, ctx)
+        return kinds
+
+
+class Headers(click.ParamType[dict[str, str]]):
+    """Headers such as `X-Tenant: 1,X-Trace: on`."""
+
+    name = "NAME:VALUE,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
+        """Return the values by their names."""
+        found = {}
+        for header in str(value).split(","):
+            name, separator, text = (part.strip() for part in header.partition(":"))
+            if not (separator and _NAME.fullmatch(name) and text.isascii() and text.isprintable()):
+                self.fail(f"{header!r} must be like X-Tenant:1, in ASCII.", param, ctx)
+            found[name] = text
+        return found
 
 
 @click.command()
@@ -34,95 +69,88 @@ _ANY_NUMBER = "On PostgreSQL several servers may run. Choose one with --url."
     help="The address of your webhook handler.",
 )
 @click.option(
-    "--url",
-    type=options.Url(server=True),
-    help="The server to listen to; by default the one that serves the database.",
+    "--events", "kinds", type=Kinds(), help="Forward only these types, like invoice.paid,order.paid."
 )
-@click.option(
-    "--key",
-    type=options.Bearer(),
-    envvar="LEDGER_API_KEY",
-    help="An API key, or LEDGER_API_KEY. Not needed for a server on your own database.",
-)
+@click.option("--headers", type=Headers(), help="Headers to send along, like X-Tenant:1,X-Trace:on.")
 @click.option("--retry", is_flag=True, help="Retry what your handler did not accept, up to five times.")
-@options.mode
-@options.project
-@options.database
+@any_server
 def listen(
+    target: Target,
     forward_to: str,
-    url: str | None,
-    key: str | None,
+    kinds: tuple[str, ...] | None,
+    headers: dict[str, str] | None,
     retry: bool,
-    mode: str,
-    project: str | None,
-    database: Location,
 ) -> None:
     """Post each event that happens on a server to a URL of yours, signed as a webhook, until Ctrl-C."""
-    if url is not None and key is None:
-        raise click.UsageError("--url needs --key or LEDGER_API_KEY.")
-    server = url or served_at(options.file_of(database, _ANY_NUMBER))
-    if server is None:
-        raise click.ClickException(f"No server serves {database}: start one, or name another with --url.")
-    root = server.rstrip("/").removesuffix("/v1")
-    _run_until_stopped(_listen(root, key, forward_to, retry, mode == "live", project, database))
+
+    async def forward(root: str, key: str) -> None:
+        from ledger_engine.cli.listening import Listener
+
+        secret = _kept_secret()
+        await Listener(root, key, forward_to, secret, say, retry, kinds or (), headers or {}).run()
+
+    _follow(target, forward)
 
 
-async def _listen(
-    server: str,
-    key: str | None,
-    target: str,
-    retry: bool,
-    livemode: bool,
-    project: str | None,
-    database: Location,
-) -> None:
-    # Imported here: httpx takes longer to load than most commands to run.
-    from ledger_engine.cli.listening import Listener, Refused
+@click.command()
+@any_server
+@options.as_json
+def tail(target: Target, as_json: bool) -> None:
+    """Print each event that happens on a server, one line each, until Ctrl-C."""
 
-    async with _key(key, database, project, livemode) as value:
-        try:
-            await Listener(server, value, target, say, retry).run()
-        except Refused as refusal:
-            raise click.ClickException(str(refusal)) from refusal
+    async def show(root: str, key: str) -> None:
+        from ledger_engine.cli.listening import Follower
+
+        to_people = partial(say, err=True)
+        follower = Follower(root, key, to_people, lambda: to_people(f"Listening to {root}"))
+        async with aclosing(follower.events()) as followed:
+            async for event in followed:
+                record = parsed(event.body)
+                if as_json:
+                    print_json(record, indent=None)
+                else:
+                    say(f"{record.get('created')} {event.kind} {_subject(record)} {event.id}")
+
+    _follow(target, show)
 
 
-@asynccontextmanager
-async def _key(
-    given: str | None, database: Location, project: str | None, livemode: bool
-) -> AsyncIterator[str]:
-    """Yield the given key, or create one that can only read and revoke it at the end."""
-    if given is not None:
-        yield given
-        return
-    value = api_keys.new_value(livemode)
-
-    def make(unit: Unit) -> tuple[Tenant, str]:
-        tenant = Tenant(known_project(unit, project).id, livemode)
-        new = NewApiKey("listen", "member", ["read:projects", "read:users"], session=True)
-        return tenant, api_keys.create(unit, tenant, new, value).id
-
-    engine = open_engine(database)
+def _subject(record: dict[str, Any]) -> Any:
+    """Return the id of the object that an event is about."""
     try:
-        tenant, id = await engine.write(make)
-        try:
-            yield value
-        finally:
-            await engine.write(partial(api_keys.revoke, tenant=tenant, id=id))
-    finally:
-        await engine.close()
+        return record["data"]["object"]["id"]
+    except (LookupError, TypeError):
+        return "-"
 
 
-def _run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` until Ctrl-C or SIGTERM, which are its normal end and not errors."""
+def _kept_secret() -> str:
+    """Return the signing secret of this user's listeners, which the first one makes."""
+    file = default_database().with_name("listen.secret")
+    if not file.exists():
+        make_folder(default_database())
+        write_private(file, f"{new_secret()}\n")
+    return file.read_text(encoding="utf-8").strip()
+
+
+def _follow(target: Target, work: Callable[[str, str], Awaitable[None]]) -> None:
+    """Run `work` with the server's address and a key, until Ctrl-C or SIGTERM, which are its normal end."""
+
+    async def follow() -> None:
+        # Imported here: httpx takes longer to load than most commands to run.
+        from ledger_engine.cli.listening import Refused
+
+        root = target.root()
+        async with target.key(_READER) as key:
+            try:
+                await work(root, key)
+            except Refused as refusal:
+                raise click.ClickException(str(refusal)) from refusal
 
     async def run() -> None:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(follow())
         if sys.platform != "win32":
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await task
-        except asyncio.CancelledError:
-            return
 
     asyncio.run(run())

@@ -83,9 +83,9 @@ def shown(record: Record, **more: Any) -> dict[str, Any]:
     return {**as_json(record), **more}
 
 
-def print_json(value: object) -> None:
-    """Print one JSON document on stdout."""
-    _write(printable_json(json.dumps(value, ensure_ascii=False, indent=2)))
+def print_json(value: object, *, indent: int | None = 2) -> None:
+    """Print one JSON document on stdout; without `indent`, as one line."""
+    _write(printable_json(json.dumps(value, ensure_ascii=False, indent=indent)))
 
 
 def say(line: str, *, err: bool = False) -> None:

@@ -42,6 +42,24 @@ def test_an_address_that_cannot_be_asked_is_a_wrong_call(tmp_path: Path, options
     assert len(done.output.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--events", "invoice.paid,invoice.pays"), "'invoice.pays' is not one of account.created, "),
+        (("--events", ""), "'' is not one of account.created, "),
+        (("--headers", "X-Tenant"), "'X-Tenant' must be like X-Tenant:1, in ASCII."),
+        (("--headers", "X-Tenant:1,a b:2"), "'a b:2' must be like X-Tenant:1, in ASCII."),
+        (("--headers", "X-Tenant:é"), "'X-Tenant:é' must be like X-Tenant:1, in ASCII."),
+    ],
+)
+def test_a_type_that_is_none_and_a_bad_header_are_named(
+    tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    done = listen(tmp_path, *TARGET, *URL, *options)
+    assert done.exit_code == 2
+    assert words in done.output
+
+
 @pytest.mark.parametrize("key", ["sk_tést", "", "a b", "a\nb"])
 def test_a_key_that_cannot_be_sent_is_a_wrong_call_that_does_not_repeat_it(tmp_path: Path, key: str) -> None:
     done = listen(tmp_path, *TARGET, *URL, key=key)

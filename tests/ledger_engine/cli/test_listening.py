@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.locations import place_of_its_own
 from tests.receivers import Received, Receiver, answering, receiving
 
 pytestmark = pytest.mark.process
+SECRET = "whsec_dGVzdA=="
 
 
 def free_port() -> int:
@@ -55,10 +57,6 @@ class Output:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    @property
-    def secret(self) -> str:
-        return next(line for line in self.lines if "whsec_" in line).rpartition(" ")[2]
-
     async def until(self, text: str, count: int = 1) -> None:
         async def look() -> int:
             return len([line for line in self.lines if text in line])
@@ -68,11 +66,13 @@ class Output:
 
 @asynccontextmanager
 async def listening_to(
-    server: Server, key: str, receiver: Receiver, *, retry: bool = False
+    server: Server, key: str, receiver: Receiver, *, retry: bool = False, **more: Any
 ) -> AsyncIterator[Output]:
     """Run a listener that has connected."""
     output = Output()
-    task = asyncio.create_task(Listener(server.url, key, receiver.url, output.lines.append, retry).run())
+    task = asyncio.create_task(
+        Listener(server.url, key, receiver.url, SECRET, output.lines.append, retry, **more).run()
+    )
     try:
         await output.until("whsec_")
         yield output
@@ -95,12 +95,27 @@ async def test_each_event_is_forwarded_signed_and_printed(server: Server, key: s
         await output.until("<-- 200", 5)
         assert receiver.events == await events(server, key)
         for request in receiver.received:
-            assert verify(output.secret, request.body, request.headers["ledger-signature"])
+            assert verify(SECRET, request.body, request.headers["ledger-signature"])
             assert request.headers["ledger-event-type"] == "account.created"
             assert request.attempt == 1
     out = [line for line in output.lines if line.startswith("--> account.created evt_")]
     back = [line for line in output.lines if line.startswith("<-- 200 Whatever evt_")]
     assert (len(out), len(back)) == (5, 5)
+
+
+async def test_only_the_chosen_types_are_forwarded_with_the_headers_that_were_given(
+    server: Server, key: str
+) -> None:
+    chosen = {"kinds": ("user.created",), "headers": {"X-Tenant": "7", "Ledger-Attempt": "9"}}
+    async with receiving() as receiver, listening_to(server, key, receiver, **chosen) as output:
+        await open_accounts(server.port, key, count=1)
+        async with connected(key) as connection:
+            body = {"name": "Ada", "email": "ada@example.com"}
+            await connection.request(server.port, "POST", "/api/users", body)
+        await output.until("<-- 200")
+    (request,) = receiver.received
+    assert request.headers["ledger-event-type"] == "user.created"
+    assert (request.headers["x-tenant"], request.attempt) == ("7", 1)
 
 
 async def test_after_a_lost_connection_it_goes_on_where_it_was_with_the_same_secret(
@@ -117,7 +132,7 @@ async def test_after_a_lost_connection_it_goes_on_where_it_was_with_the_same_sec
         await receiver.until_received(5)
         assert receiver.events == await events(server, key)
         for request in receiver.received:
-            assert verify(output.secret, request.body, request.headers["ledger-signature"])
+            assert verify(SECRET, request.body, request.headers["ledger-signature"])
     assert "Connected again." in output.lines
 
 
@@ -156,7 +171,7 @@ async def test_a_missing_handler_is_reported(server: Server, key: str) -> None:
 
 async def test_an_invalid_key_is_refused(server: Server) -> None:
     with pytest.raises(Refused, match="401"):
-        await Listener(server.url, "sk_test_none", "http://127.0.0.1:1/", print).run()
+        await Listener(server.url, "sk_test_none", "http://127.0.0.1:1/", SECRET, print).run()
 
 
 @asynccontextmanager
@@ -206,13 +221,13 @@ def event(body: str, indent: int | None = None) -> bytes:
 async def test_a_server_that_is_no_ledger_is_refused(answer: bytes, words: str) -> None:
     async with speaking(answer) as url:
         with pytest.raises(Refused, match=words):
-            await Listener(url, "sk", "http://127.0.0.1:1/", print).run()
+            await Listener(url, "sk", "http://127.0.0.1:1/", SECRET, print).run()
 
 
 async def test_an_event_in_several_lines_with_any_character_is_forwarded_whole() -> None:
     body = json.dumps({"id": "evt_1", "type": "account.created", "name": "a\u2028b\x85c"}, ensure_ascii=False)
     async with receiving() as receiver, speaking(STREAM + SESSION + event(body, indent=1)) as url:
-        listening_ = asyncio.create_task(Listener(url, "sk", receiver.url, print).run())
+        listening_ = asyncio.create_task(Listener(url, "sk", receiver.url, SECRET, print).run())
         await receiver.until_received(1)
         listening_.cancel()
         await asyncio.gather(listening_, return_exceptions=True)
@@ -224,7 +239,7 @@ async def test_an_event_of_another_kind_or_without_data_is_passed_over() -> None
     others = b"event: event\ndata:\n\n" + b"event: later\ndata: 1\n\n"  # without data, and of a later version
     async with receiving() as receiver, speaking(STREAM + SESSION + others + event(body)) as url:
         output = Output()
-        task = asyncio.create_task(Listener(url, "sk", receiver.url, output.lines.append).run())
+        task = asyncio.create_task(Listener(url, "sk", receiver.url, SECRET, output.lines.append).run())
         await receiver.until_received(1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -240,7 +255,9 @@ async def test_a_server_that_has_trouble_is_asked_again_and_named_without_repeat
     busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
     async with speaking(busy, asked) as url:
         output = Output()
-        task = asyncio.create_task(Listener(url, "sk", "http://127.0.0.1:1/", output.lines.append).run())
+        task = asyncio.create_task(
+            Listener(url, "sk", "http://127.0.0.1:1/", SECRET, output.lines.append).run()
+        )
         for _ in range(6):
             await asked.acquire()
         task.cancel()
@@ -259,7 +276,7 @@ async def test_what_is_never_taken_is_tried_so_often_and_the_stream_waits_for_to
     sent = b"".join(event(json.dumps({"id": f"evt_{number}", "type": "x"})) for number in (1, 2, 3))
     async with receiving(answering(500)) as receiver, speaking(STREAM + SESSION + sent) as url:
         output = Output()
-        task = asyncio.create_task(Listener(url, "sk", receiver.url, output.lines.append, True).run())
+        task = asyncio.create_task(Listener(url, "sk", receiver.url, SECRET, output.lines.append, True).run())
         await output.until("<-- 500", 9)
         assert sorted((each.event, each.attempt) for each in receiver.received) == [
             (f"evt_{number}", attempt) for number in (1, 2, 3) for attempt in (1, 2, 3)
@@ -275,7 +292,7 @@ async def test_what_waits_for_another_attempt_ends_with_the_listener(monkeypatch
     monkeypatch.setattr(listening, "RETRIES_S", (1000,))
     sent = event('{"id": "evt_1", "type": "x"}')
     async with receiving(answering(500)) as receiver, speaking(STREAM + SESSION + sent) as url:
-        listener = Listener(url, "sk", receiver.url, (output := Output()).lines.append, True)
+        listener = Listener(url, "sk", receiver.url, SECRET, (output := Output()).lines.append, True)
         task = asyncio.create_task(listener.run())
         await output.until("Not connected")
         (waiting,) = listener._retries
@@ -288,11 +305,12 @@ async def test_what_waits_for_another_attempt_ends_with_the_listener(monkeypatch
 
 
 class Command:
-    """`ledger-engine listen` as a process."""
+    """`ledger-engine listen` or `tail` as a process, of a user whose data are in `home`."""
 
-    def __init__(self, *words: str) -> None:
-        pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONUNBUFFERED": "1"}
-        self.process = Process(("listen", *words), stdout=pipe, stderr=pipe, environment=environment)
+    def __init__(self, home: Path, *words: str) -> None:
+        pipe = subprocess.PIPE
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "XDG_DATA_HOME": str(home)}
+        self.process = Process(words, stdout=pipe, stderr=pipe, environment=environment)
 
     async def line(self) -> str:
         assert self.process.stdout is not None
@@ -308,34 +326,65 @@ class Command:
 
 
 @pytest.mark.sqlite
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-async def test_without_a_key_it_listens_to_the_databases_own_server(server: Server, stop: int) -> None:
+async def test_without_a_key_it_listens_to_the_databases_own_server_with_one_secret_in_every_run(
+    server: Server, tmp_path: Path
+) -> None:
     key = server.make_key()
     project = server.cli("projects", "list")[-1]["id"]
+    secrets = set()
     async with receiving() as receiver:
         target = receiver.url.removeprefix("http://")
-        command = Command("--forward-to", target, "--database", str(server.database), "--project", project)
-        try:
-            assert await command.line() == f"Listening to {server.url}, forwarding to {receiver.url}\n"
-            secret = (await command.line()).strip().rpartition(" ")[2]
-            await open_accounts(server.port, key, count=1)
-            await receiver.until_received(1)
-            (request,) = receiver.received
-            assert verify(secret, request.body, request.headers["ledger-signature"])
-            assert (await command.line()).startswith("--> account.created evt_")
-            assert (await command.line()).startswith("<-- 200 ")
-            assert await command.end(stop) == 0
-        finally:
-            command.close()
+        words = ("--forward-to", target, "--database", str(server.database), "--project", project)
+        for run_number, stop in enumerate((signal.SIGINT, signal.SIGTERM), 1):
+            command = Command(tmp_path, "listen", *words)
+            try:
+                assert await command.line() == f"Listening to {server.url}, forwarding to {receiver.url}\n"
+                secret = (await command.line()).strip().rpartition(" ")[2]
+                await open_accounts(server.port, key, count=1)
+                await receiver.until_received(run_number)
+                request = receiver.received[-1]
+                assert verify(secret, request.body, request.headers["ledger-signature"])
+                assert (await command.line()).startswith("--> account.created evt_")
+                assert (await command.line()).startswith("<-- 200 ")
+                assert await command.end(stop) == 0
+            finally:
+                command.close()
+            secrets.add(secret)
+    assert len(secrets) == 1
+    (kept,) = tmp_path.rglob("listen.secret")
+    assert (kept.stat().st_mode & 0o777, kept.read_text()) == (0o600, f"{secret}\n")
     own = [
         each for each in server.cli("keys", "list", "--project", project, "--all") if each["name"] == "listen"
     ]
+    assert len(own) == 2
     assert all(each["revoked_at"] is not None for each in own)
 
 
-async def test_with_a_key_it_listens_to_any_server(server: Server, key: str) -> None:
+@pytest.mark.sqlite
+async def test_tail_prints_each_event_in_a_line(server: Server, tmp_path: Path) -> None:
+    key = server.make_key()
+    project = server.cli("projects", "list")[-1]["id"]
+    words = ("tail", "--database", str(server.database), "--project", project)
+    people, program = Command(tmp_path, *words), Command(tmp_path, *words, "--json")
+    try:
+        for each in (people, program):
+            assert each.process.stderr is not None
+            said = await asyncio.to_thread(each.process.stderr.readline)
+            assert said == f"Listening to {server.url}\n"
+        await open_accounts(server.port, key, count=1)
+        event = json.loads(await program.line())
+        shown = (event["created"], "account.created", event["data"]["object"]["id"], event["id"])
+        assert (await people.line()).split() == list(shown)
+        assert [await each.end(signal.SIGINT) for each in (people, program)] == [0, 0]
+    finally:
+        people.close()
+        program.close()
+
+
+async def test_with_a_key_it_listens_to_any_server(server: Server, key: str, tmp_path: Path) -> None:
     async with receiving() as receiver:
-        command = Command("--forward-to", receiver.url, "--url", f"{server.url}/v1", "--key", key)
+        words = ("--forward-to", receiver.url, "--url", f"{server.url}/v1", "--key", key)
+        command = Command(tmp_path, "listen", *words)
         try:
             assert server.url in await command.line()
             await command.line()

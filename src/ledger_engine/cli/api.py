@@ -1,0 +1,141 @@
+"""`ledger-engine api` and `trigger`: one request to a server, and the requests that produce an event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from typing import Any
+
+import click
+
+from ledger_client.parsing import parsed
+from ledger_engine.cli import options
+from ledger_engine.cli.asking import Target, any_server
+from ledger_engine.cli.running import print_json, say
+from ledger_engine.events.outbox import KINDS
+
+METHODS = ("GET", "POST", "PATCH", "DELETE")
+_IN_QUERY = ("GET", "DELETE")
+# How each type of event is produced: the type that comes before it, the request and its body. `{account}` is
+# the id of the account that was made on the way.
+_STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
+    "account.created": (None, "POST", "/v1/accounts", {"name": "Test account", "currency": "EUR"}),
+    "transaction.created": (
+        "account.created",
+        "POST",
+        "/v1/transactions",
+        {"account": "{account}", "amount": 1250, "type": "credit", "description": "Test posting"},
+    ),
+    "invoice.created": (
+        "account.created",
+        "POST",
+        "/v1/invoices",
+        {"account": "{account}", "customer": "Test customer", "amount": 1250},
+    ),
+    "invoice.updated": ("invoice.created", "PATCH", "/v1/invoices/{invoice}", {"amount": 2500}),
+    "invoice.opened": ("invoice.created", "POST", "/v1/invoices/{invoice}/finalize", None),
+    "invoice.paid": ("invoice.opened", "POST", "/v1/invoices/{invoice}/pay", None),
+    "invoice.voided": ("invoice.opened", "DELETE", "/v1/invoices/{invoice}", None),
+    "user.created": (None, "POST", "/api/users", {"name": "Test user", "email": "{new}@example.com"}),
+    "user.deactivated": ("user.created", "DELETE", "/api/users/{user}", None),
+    "user.restored": ("user.deactivated", "POST", "/api/users/{user}/restore", None),
+    "order.created": (
+        "user.created",
+        "POST",
+        "/api/orders",
+        {"user_id": "{user}", "items": [{"name": "Test item", "quantity": 1, "unit_amount": 1250}]},
+    ),
+    "order.paid": ("order.created", "POST", "/api/orders/{order}/pay", None),
+    "order.shipped": ("order.paid", "POST", "/api/orders/{order}/ship", None),
+}
+
+
+@click.command()
+@click.argument("method", type=click.Choice(METHODS, case_sensitive=False))
+@click.argument("path")
+@click.argument("fields", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("-d", "--data", metavar="JSON", help="The body, instead of NAME=VALUE.")
+@any_server
+def api(target: Target, method: str, path: str, fields: tuple[str, ...], data: str | None) -> None:
+    """Send one request and print the answer.
+
+    NAME=VALUE is a field of the body, and in a GET or DELETE one of the query. A value that is JSON, such as
+    1250 or null, is that value in a body; every other one is text.
+    """
+    if not path.startswith("/"):
+        raise click.UsageError(f"{path!r} is not a path like /v1/accounts.")
+    if data is not None and fields:
+        raise click.UsageError("Give --data or NAME=VALUE, not both.")
+    pairs = [field.partition("=") for field in fields]
+    for name, separator, _ in pairs:
+        if not (name and separator):
+            raise click.UsageError(f"{name!r} is not like NAME=VALUE.")
+    parts: dict[str, Any] = {}
+    if data is not None:
+        parts = {"content": data.encode(), "headers": {"Content-Type": "application/json"}}
+    elif fields and method in _IN_QUERY:
+        parts = {"params": [(name, value) for name, _, value in pairs]}
+    elif fields:
+        parts = {"json": {name: _read(value) for name, _, value in pairs}}
+
+    async def ask() -> str:
+        async with target.connected("api") as send:
+            return str((await send(method, path, **parts)).text)
+
+    text = asyncio.run(ask())
+    try:
+        print_json(parsed(text))
+    except ValueError:
+        for line in text.splitlines():
+            say(line)
+
+
+@click.command()
+@click.argument("type", type=click.Choice(KINDS), metavar="TYPE")
+@any_server
+@options.as_json
+def trigger(target: Target, type: str, as_json: bool) -> None:
+    """Produce an event of TYPE, like invoice.paid, by the requests that lead to it, in test mode."""
+    if target.livemode or not (target.given_key or "sk_test_").startswith("sk_test_"):
+        raise click.UsageError("trigger makes test data, so it needs a key that begins with sk_test_.")
+    made = asyncio.run(_produce(target, type))
+    if as_json:
+        print_json(made)
+        return
+    for kind, record in made.items():
+        say(f"{kind} {record['id']}")
+
+
+async def _produce(target: Target, type: str) -> dict[str, Any]:
+    """Send the requests that lead to an event; return the object of each by the type of its event."""
+    steps: list[str] = []
+    before: str | None = type
+    while before is not None:
+        steps.insert(0, before)
+        before = _STEPS[before][0]
+    ids, made = {"new": secrets.token_hex(8)}, dict[str, Any]()
+    async with target.connected("trigger") as send:
+        for step in steps:
+            _, method, path, body = _STEPS[step]
+            filled = None if body is None else {name: _filled(value, ids) for name, value in body.items()}
+            answer = await send(method, path.format_map(ids), json=filled)
+            try:
+                record = made[step] = parsed(answer.content)
+                ids[step.partition(".")[0]] = record["id"]
+            except (ValueError, LookupError, TypeError):
+                raise click.ClickException(
+                    f"The answer to {method} {path} is not an object of a ledger."
+                ) from None
+    return made
+
+
+def _filled(value: Any, ids: dict[str, str]) -> Any:
+    return value.format_map(ids) if isinstance(value, str) else value
+
+
+def _read(value: str) -> Any:
+    try:
+        return json.loads(value, parse_constant=str)  # NaN and Infinity are not JSON
+    except ValueError:
+        return value
