@@ -53,7 +53,6 @@ class Begun(Message):
 _FIRST_DIALOGS = (
     "forms.form_screen",
     "forms.submission",
-    "ui.help",
     "app.command_line",
 )  # imported in advance, off the event loop
 _CHANGES = (
