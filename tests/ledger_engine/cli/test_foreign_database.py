@@ -21,7 +21,11 @@ ID = "apps_1"
 # Without a database, or with one that is opened after a server was asked.
 LEFT_OUT = {("completion",), ("conform",), ("pull",)}
 # These have no use for a database without a log, or without a server.
-IN_OTHER_WORDS = {("recover",): "holds nothing that could be recovered", ("listen",): "No server serves"}
+OF_A_SERVER = {("listen",), ("tail",), ("api",), ("trigger",)}
+IN_OTHER_WORDS = {
+    ("recover",): "holds nothing that could be recovered",
+    **dict.fromkeys(OF_A_SERVER, "No server serves"),
+}
 WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("serve",): ("--port", "0"),
     ("projects", "create"): ("Roastery",),
@@ -31,6 +35,9 @@ WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("webhooks", "create"): ("https://example.com/",),
     ("events", "resend"): ("evt_1",),
     ("listen",): ("--forward-to", "localhost:1"),
+    ("api",): ("get", "/v1/accounts"),
+    ("trigger",): ("invoice.paid",),
+    ("users", "create"): ("Ada", "ada@example.com"),
     ("seed",): ("minimal",),
 }
 TABLES = (
@@ -116,7 +123,7 @@ def test_a_file_whose_copy_is_not_complete_is_refused_by_every_command(tmp_path:
             stack.callback(ServingLock(path).release)  # as `migrate` holds it
         for name, words in commands(str(path), tmp_path):
             # These look for a server or a file.
-            if name != ("listen",) and (name != ("migrate",) or path.exists()):
+            if name not in OF_A_SERVER and (name != ("migrate",) or path.exists()):
                 assert said in refused(words), words
     for command in ("backup", "recover"):
         assert said in refused([command, str(path), "--database", str(other)]), command
@@ -132,11 +139,8 @@ def test_a_database_with_tables_of_another_program_is_refused_by_every_command_a
         for statement in TABLES.split(";"):
             connection.execute(statement.encode())
         for name, words in commands(address, tmp_path):
-            if name not in {
-                ("recover",),
-                ("listen",),
-                ("restore",),
-            }:  # which take no such address, or no dump
+            # These take no such address, or no dump.
+            if name not in {*OF_A_SERVER, ("recover",), ("restore",)}:
                 assert SAID in refused(words), words
         found = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace")
         assert {name for (name,) in found} == {"users", "accounts", "projects"}

@@ -48,7 +48,18 @@ CHANGES: dict[str, tuple[str, ...]] = {
 # What only reads, handles whole files, serves, or manages the keys that a copy is read with.
 NO_CHANGES = {
     *("projects list", "users list", "apps list", "webhooks list", "webhooks deliveries", "events list"),
-    *("keys create", "keys list", "keys revoke", "keys roll", "listen", "serve", "pull"),
+    *(
+        "keys create",
+        "keys list",
+        "keys revoke",
+        "keys roll",
+        "listen",
+        "tail",
+        "api",
+        "trigger",
+        "serve",
+        "pull",
+    ),
     *("verify", "backup", "restore", "recover", "migrate", "conform", "completion"),
 }
 
