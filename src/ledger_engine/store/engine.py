@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from ledger_engine.store.transfer import Source, Table, Target
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
+WRITE_TRIED_EVERY_S = 1.0  # whoever asks, as no credential is needed to ask
+WRITE_TRIED_FOR_S = 3.0
 
 
 class Engine:
@@ -41,6 +45,8 @@ class Engine:
         self.shared = shared or Shared(Windows(), LocalSemaphores())
         self._time_kept = 0
         self.notice: str | None = None  # a message for the health check while something is wrong
+        self._write_tried: asyncio.Task[None] | None = None
+        self._write_tried_at = 0.0
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""
@@ -96,6 +102,22 @@ class Engine:
         It cannot be read, or the last commit failed and a new one fails as well.
         """
         await self._database.check()
+
+    async def check_writable(self) -> None:
+        """Raise StorageUnavailable when the database cannot be used, or a commit, which is tried, fails."""
+        now = time.monotonic()
+        if self._write_tried is None or now - self._write_tried_at >= WRITE_TRIED_EVERY_S:
+            self._write_tried, self._write_tried_at = asyncio.create_task(self._try_to_write()), now
+            self._write_tried.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            async with asyncio.timeout(WRITE_TRIED_FOR_S):
+                await asyncio.shield(self._write_tried)
+        except TimeoutError:
+            raise StorageUnavailable("it does not answer") from None
+
+    async def _try_to_write(self) -> None:
+        await self._database.check()
+        await self._database.write(kept_time.reach)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with the topics of each commit, before its works are answered."""

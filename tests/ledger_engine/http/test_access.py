@@ -63,6 +63,7 @@ def post(has: Has) -> dict[str, Any]:
 
 TABLE = {
     "GET /api/health": Row(None, None),
+    "GET /api/health/ready": Row(None, None),
     "POST /v1/auth/token": Row(
         None, None, body=lambda has: {"grant_type": "api_key", "api_key": has["value"]}
     ),

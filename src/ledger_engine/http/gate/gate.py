@@ -45,7 +45,7 @@ from ledger_engine.limits import RateLimits, Verdict
 from ledger_engine.store.engine import Engine
 
 HEADERS_MAX = 16 * 1024
-HEALTH = "/api/health"
+HEALTH = frozenset({"/api/health", "/api/health/ready"})
 # Authentication endpoints have a stricter limit, counted per client address
 # (docs/decisions.md#rate-limits-auth).
 SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
@@ -236,7 +236,7 @@ class Gate:
             free = PLANS["free"]
             who, per_minute, per_second = f"address/{address}", free.requests_per_minute, free.burst
         # While the storage is lost, answer so without counting: retries would turn that answer into a 429.
-        if scope["path"] == HEALTH or isinstance(caller, StorageUnavailable):
+        if scope["path"] in HEALTH or isinstance(caller, StorageUnavailable):
             return await self._rate_limits.peek(who, per_minute)
         return await self._rate_limits.count(who, per_minute, per_second)
 

@@ -292,6 +292,7 @@ RECORDS: dict[str, dict[str, Any]] = {
     "RequestWithEvents": {**_LOGGED_REQUEST, "events": [_EVENT]},
     "ApiKey": _API_KEY,
     "ApiKeyWithValue": {**_API_KEY, "key": "sk_test_…"},
+    "Readiness": {"ok": True},
     "Health": {"ok": True, "version": "1.4.2", "notice": None, "copy_of": None},
 }
 

@@ -30,6 +30,13 @@ class Health:
     copy_of: str | None
 
 
+@dataclass(slots=True)
+class Readiness:
+    """Whether the server is ready for requests that write."""
+
+    ok: bool
+
+
 @routes.add("GET", "/health", public=True, answer=Health)
 async def get_health(call: Call) -> Health | Rendered:
     """Report whether the server can work; 503 when its storage is lost."""
@@ -37,7 +44,20 @@ async def get_health(call: Call) -> Health | Rendered:
         await call.engine.check()
         copied = await call.engine.read(books.source)
     except StorageUnavailable as error:
-        status, headers, _ = call.refuse(error)
-        health = as_json(Health(False, VERSION, call.engine.notice, None))
-        return status, headers, dumps({**health, **body_of(error, call.path)}).encode()
+        return _unavailable(call, Health(False, VERSION, call.engine.notice, None), error)
     return Health(True, VERSION, call.engine.notice, None if copied is None else copied.url)
+
+
+@routes.add("GET", "/health/ready", public=True, answer=Readiness, beyond_contract=True)
+async def get_readiness(call: Call) -> Readiness | Rendered:
+    """Report whether a commit succeeds, which is tried at most once a second; 503 when it does not."""
+    try:
+        await call.engine.check_writable()
+    except StorageUnavailable as error:
+        return _unavailable(call, Readiness(False), error)
+    return Readiness(True)
+
+
+def _unavailable(call: Call, state: Health | Readiness, error: StorageUnavailable) -> Rendered:
+    status, headers, _ = call.refuse(error)
+    return status, headers, dumps({**as_json(state), **body_of(error, call.path)}).encode()

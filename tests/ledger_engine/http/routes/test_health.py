@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from ledger_engine.store.engine import Engine
+from tests.ledger_engine.waiting import looked_until
 
 
 @pytest.mark.sqlite
@@ -22,6 +23,9 @@ async def test_lost_storage_is_reported_until_it_is_back(
         refused = await anyone.post("/v1/accounts", json={})
         assert refused.status_code == 401
         assert (await anyone.get("/api/health")).status_code == 200  # nobody has tried to write
+        answer = await anyone.get("/api/health/ready")
+        assert (answer.status_code, answer.json()["ok"]) == (503, False)
+        assert answer.json()["error"] == "storage_unavailable"
         with pytest.raises(Exception, match="not available"):
             await engine.write(lambda unit: unit.execute("CREATE TABLE more (text TEXT)"))
         for _ in range(3):
@@ -35,6 +39,19 @@ async def test_lost_storage_is_reported_until_it_is_back(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     # Nobody writes in between: asking is enough to find out that all is well again.
     assert (await anyone.get("/api/health")).status_code == 200
+    await looked_until(lambda: anyone.get("/api/health/ready"), lambda answer: answer.status_code == 200)
+
+
+async def test_a_server_is_ready_while_a_commit_succeeds_which_is_tried_once_a_second(
+    anyone: httpx.AsyncClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger_engine.store.engine.WRITE_TRIED_EVERY_S", 1000)
+    commits: list[int] = []
+    engine.observe_commits(lambda works, _: commits.append(works))
+    for _ in range(5):
+        answer = await anyone.get("/api/health/ready")
+        assert (answer.status_code, answer.json()) == (200, {"ok": True})
+    assert commits == [1]
 
 
 async def test_a_closed_engine_is_not_healthy(anyone: httpx.AsyncClient, engine: Engine) -> None:
