@@ -284,6 +284,38 @@ def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, data
     assert stopped(again) == ""
 
 
+def test_a_ledger_without_a_key_is_served_with_a_hint_and_with_make_key_gets_one_once(
+    start: Start, database: Location
+) -> None:
+    answer_of_command(database, "seed", "minimal")
+    server = start("--port", "0")
+    url_of(server)
+    assert stopped(server) == (
+        "This ledger has no API key: `ledger-engine keys create --mode test` creates one, and so does"
+        " `serve --make-key`.\n"
+    )
+    server = start("--port", "0", "--make-key")
+    url_of(server)
+    assert re.search(r"A test key, shown this once: sk_test_\w{32}\n", stopped(server))
+    server = start("--port", "0", "--make-key")
+    url_of(server)
+    assert stopped(server) == ""
+
+
+def test_with_seed_an_empty_ledger_gets_a_data_set_and_a_key_and_another_stays_as_it_is(
+    start: Start, database: Location
+) -> None:
+    url = url_of(server := start("--port", "0", "--seed", "minimal"))
+    key = re.search(r"sk_test_\w{32}", stopped(server))
+    assert key is not None
+    for name in ("minimal", "roastery"):
+        url = url_of(server := start("--port", "0", "--seed", name))
+        with client(url, key[0]) as api:
+            assert [user["name"] for user in api.get("/api/users").json()["data"]] == ["Ada Winter"]
+        assert stopped(server) == ""
+    assert "There is no data set 'none'" in refusal(start("--seed", "none"), 2)
+
+
 def test_everything_is_there_again_after_a_restart(start: Start, database: Location) -> None:
     server = start("--port", "0")
     url = url_of(server)

@@ -158,6 +158,11 @@ def every(unit: Unit, project: str) -> list[ApiKey]:
     return [_read(row) for row in rows]
 
 
+def has_any(unit: Unit) -> bool:
+    """Return whether any project has a key that is valid and not that of a session."""
+    return unit.first("SELECT 1 FROM api_keys WHERE revoked_at IS NULL AND session = 0 LIMIT 1") is not None
+
+
 def tenant_of(unit: Unit, id: str) -> Tenant:
     """Return the local administrator's tenant for the project and mode of this key; raises NotFound."""
     row = unit.first("SELECT project, livemode FROM api_keys WHERE id = :id", {"id": id})

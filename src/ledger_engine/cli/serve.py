@@ -24,6 +24,7 @@ from ledger_engine.core.settings import (
     Location,
     ServeSettings,
 )
+from ledger_engine.core.tenant import mode_name
 from ledger_engine.store.private_files import write_private
 
 if TYPE_CHECKING:
@@ -207,6 +208,16 @@ class Address(click.ParamType[tuple[str, int]]):
     help="A test key for the first project: sk_test_ and 32 letters or digits.",
 )
 @click.option(
+    "--make-key",
+    is_flag=True,
+    help="Create a key and show it once, if the ledger has none.",
+)
+@click.option(
+    "--seed",
+    metavar="FILE",
+    help="Load this data set first, if the ledger is empty: a JSON file, or the name of an included one.",
+)
+@click.option(
     "--test-helpers",
     is_flag=True,
     help="Offer the test helpers: an owner's test key can move the clock, cause faults and rewind.",
@@ -273,9 +284,14 @@ def _announce(ready: Ready, issuer: str | None, database: Location | None) -> No
         if database is not None and _is_journal(sys.stdout):
             _say(_hide_key(ready.key, database))
         else:
-            _say(f"A test key for the new project, shown this once: {ready.key}")
+            _say(f"A {_mode(ready.key)} key, shown this once: {ready.key}")
             here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
             _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
+    if ready.keyless is not None:
+        _say(
+            f"This ledger has no API key: `ledger-engine keys create --mode {ready.keyless}` creates one,"
+            " and so does `serve --make-key`."
+        )
     if ready.metrics_url is not None:
         _say(f"Metrics on {ready.metrics_url}")
     if ready.notice is not None:
@@ -296,15 +312,20 @@ def _is_journal(output: TextIO) -> bool:
 
 def _hide_key(key: str, database: Location) -> str:
     """Write the key to a file beside the database that only its owner can read; return what to print."""
-    another = "`ledger-engine keys create --mode test` creates one."
+    named = f"{_mode(key)} key"
+    another = f"`ledger-engine keys create --mode {_mode(key)}` creates one."
     if isinstance(database, str):
-        return f"The test key of the new project is not shown in a journal; {another}"
+        return f"The new {named} is not shown in a journal; {another}"
     file = database.with_name(f"{database.name}.key")
     try:
         write_private(file, f"{key}\n")
     except OSError as error:
-        return f"The test key of the new project cannot be written to {file}: {error.strerror}; {another}"
-    return f"A test key for the new project is in {file}; delete the file when you have it."
+        return f"The new {named} cannot be written to {file}: {error.strerror}; {another}"
+    return f"A {named} is in {file}; delete the file when you have it."
+
+
+def _mode(key: str) -> str:
+    return mode_name(key.startswith("sk_live_"))
 
 
 def _announce_embedded(ready: Ready) -> None:

@@ -62,6 +62,8 @@ class ServeSettings:
     number of processes that answer requests, `metrics` the address and port to serve metrics on.
     `limits` is the address of the Redis in which the servers of a PostgreSQL database count requests.
     `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
+    `seed` is the name or file of a data set for a ledger that is empty. With it, or with `make_key`, a ledger
+    without a key gets one.
     """
 
     database: Location | None
@@ -85,6 +87,8 @@ class ServeSettings:
     log_format: str = "text"
     log_level: str = "warning"
     test_helpers: bool = False
+    seed: str | None = None
+    make_key: bool = False
 
     def check(self) -> None:
         """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
@@ -118,6 +122,8 @@ class ServeSettings:
             raise BadSettings("--workers shares a SQLite file; on PostgreSQL start several servers instead.")
         if self.limits is not None:
             self._check_limits(self.limits)
+        if self.seed is not None and self.database is None:
+            raise BadSettings("--demo loads a data set of its own; leave out --seed.")
         if self.test_helpers and isinstance(self.database, str):
             raise BadSettings("--test-helpers works on a SQLite file; leave it out with PostgreSQL.")
         if self.workers > 1 and self.test_helpers:

@@ -24,15 +24,17 @@ from ledger_engine.store.sqlite.lock import ServingLock
 class Ready:
     """What is printed once the server accepts requests.
 
-    `key` is the value of a test key, shown only here: the first key of a new project, or the dashboard's own.
-    `notice` says what is paused because the machine's clock may be wrong. `metrics_url` is where the metrics
-    are, if they are served.
+    `key` is the value of a key, shown only here: the first key of the ledger, or the dashboard's own.
+    `keyless` is the mode in which a key can be created for a ledger that has none. `notice` says what is
+    paused because the machine's clock may be wrong. `metrics_url` is where the metrics are, if they are
+    served.
     """
 
     url: str
     key: str | None
     notice: str | None
     metrics_url: str | None
+    keyless: str | None = None
 
 
 def run(
@@ -74,10 +76,11 @@ async def _serve(
     config = configure(settings)
     listener = listen(settings.host, settings.port)
     url = url_of(settings, listener)
+    await ledger.seed(settings, database)
     async with (
         ledger.opened(settings, database) as engine,
         ledger.presence(engine, settings, database) as server,
-        ledger.credential(engine, settings, server) as key,
+        ledger.credential(engine, settings, server) as (key, keyless),
         ledger.demo(engine, wanted=settings.database is None, report=report) as demo,
         ledger.background(engine, settings, ledger.test_helpers(engine, settings, database)) as background,
         ledger.metrics(engine, settings, database) as (meter, metrics_url),
@@ -86,7 +89,7 @@ async def _serve(
         def note_ready() -> None:
             if lock is not None:
                 lock.note_url(url)
-            announce(Ready(url, key, engine.notice, metrics_url))
+            announce(Ready(url, key, engine.notice, metrics_url, keyless))
             if demo is not None:
                 demo.start(url, settings.certfile)
 

@@ -16,7 +16,7 @@ from ledger_engine.access import api_keys, projects, sessions
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
-from ledger_engine.core.tenant import Tenant
+from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.limits import RateLimits
 from ledger_engine.limits.counted_together import CountedTogether
@@ -48,6 +48,24 @@ def location(settings: ServeSettings) -> Iterator[Location]:
         yield Path(folder, "demo.db")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def seed(settings: ServeSettings, database: Location) -> None:
+    """Load the data set of the settings into a ledger that is empty, or go on with it; before it is served.
+
+    Raises BadSettings for a data set that cannot be used, and what loading it raises.
+    """
+    if settings.seed is None:
+        return
+    from ledger_engine.tools.seed import reading
+    from ledger_engine.tools.seed.entries import BadDataSet
+    from ledger_engine.tools.seed.turns import load_once
+
+    try:
+        data_set = reading.read(reading.path(settings.seed))
+    except (BadDataSet, OSError) as error:
+        raise BadSettings(f"--seed cannot be used: {error}") from error
+    await load_once(database, data_set)
 
 
 @contextlib.asynccontextmanager
@@ -88,20 +106,22 @@ async def presence(engine: Engine, settings: ServeSettings, database: Location) 
 @contextlib.asynccontextmanager
 async def credential(
     engine: Engine, settings: ServeSettings, server: str | None = None
-) -> AsyncIterator[str | None]:
-    """Yield the value of the key to show, None if there is none.
+) -> AsyncIterator[tuple[str | None, str | None]]:
+    """Yield the value of the key to show, and the mode of the one that is missing; None for what is not.
 
-    It is the first key of a new project, or an embedded dashboard's, a session of the server with this id.
-    The key of the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
+    The key is the ledger's first one, or an embedded dashboard's, a session of the server with this id. The
+    key of the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
     """
     # A copy of another server has one mode only.
     copied = await engine.read(books.source)
-    value = api_keys.new_value(livemode=settings.embedded and copied is not None and copied.livemode)
+    livemode = copied is not None and copied.livemode
+    value = api_keys.new_value(livemode)
     try:
         shown = await engine.write(partial(_make_key, value=value, settings=settings, server=server))
     except Conflict as error:
         raise BadSettings(f"--api-key cannot be used: {error.message}") from error
-    yield value if shown else None
+    is_missing = not shown and not await engine.read(api_keys.has_any)
+    yield value if shown else None, mode_name(livemode) if is_missing else None
 
 
 @contextlib.asynccontextmanager
@@ -211,15 +231,16 @@ def _make_key(unit: Unit, value: str, settings: ServeSettings, server: str | Non
     Raises Conflict when the key of the settings cannot be had.
     """
     project, new = projects.first_or_new(unit)
-    tenant, embedded = Tenant(project.id, livemode=False), settings.embedded
+    tenant = Tenant(project.id, livemode=False)
+    wanted = new or ((settings.make_key or settings.seed is not None) and not api_keys.has_any(unit))
     if settings.api_key is not None:
         if project.archived_at is not None:
             raise Conflict("not_recoverable", f"The project {project.id} is archived.")
         api_keys.ensure(unit, tenant, settings.api_key)
-        new = False
-    if embedded:
-        tenant.livemode = value.startswith("sk_live_")
+        wanted = False
+    tenant.livemode = value.startswith("sk_live_")
+    if settings.embedded:
         api_keys.create(unit, tenant, api_keys.NewApiKey("dashboard", "owner", None, True, server), value)
-    elif new:
+    elif wanted:
         api_keys.create(unit, tenant, api_keys.NewApiKey("first key", "owner"), value)
-    return embedded or new
+    return settings.embedded or wanted

@@ -328,6 +328,39 @@ async def load_data_set(
     return loaded
 
 
+async def load_once(database: Location, data_set: DataSet) -> None:
+    """Load the data set into the first project of a ledger that is empty, or go on with a load of it.
+
+    The project is created if there is none. Another ledger is left as it is. Call it in a process that does
+    not have the ledger open. Raises what `load_data_set` does.
+    """
+    steps = loading.steps_of(data_set)
+    is_new = isinstance(database, Path) and not database.exists()
+    if not is_new:
+        async with turns.opened(database) as engine:
+            if not await engine.read(partial(_awaits, data_set=data_set, steps=len(steps))):
+                return
+    await load_data_set(database, _first_project, data_set, steps, Progress(), is_new=is_new)
+
+
+def _first_project(unit: Unit) -> Project:
+    return projects.first_or_new(unit)[0]
+
+
+def _awaits(unit: Unit, data_set: DataSet, steps: int) -> bool:
+    """Return whether the first project's test mode is empty, or a load of the data set into it was begun."""
+    project = projects.first(unit)
+    if project is None:
+        return True
+    row = unit.first(
+        "SELECT done FROM seeds WHERE project = :project AND name = :name",
+        {"project": project.id, "name": data_set.name},
+    )
+    if row is not None:
+        return int(row["done"]) < steps
+    return limits.stored_objects(unit, loading.tenant_of(project)) == 0
+
+
 def _is_served(database: Location) -> bool:
     """Return whether a server may be running, which would wait for the writer's lock."""
     return isinstance(database, str) or served_at(database) is not None
