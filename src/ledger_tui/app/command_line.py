@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.transport import is_key
-from ledger_tui.features.test_helpers.requests import (
+from ledger_tui.features.test_helpers import (
     HELPER_WORDS,
     BadHelper,
     HelperRequest,

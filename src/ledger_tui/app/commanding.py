@@ -12,8 +12,7 @@ from textual.screen import Screen
 
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.session import Mode
-from ledger_tui.features.test_helpers.requests import PART
-from ledger_tui.features.test_helpers.view import HelperRequested
+from ledger_tui.features.test_helpers import PART, HelperRequested
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.settings.config import BadConfig, config_file

@@ -139,7 +139,7 @@ class Connecting:
 
     def sign_in(self, manager: OAuthTokenManager) -> None:
         """Open the dialog that signs in through the browser."""
-        from ledger_tui.features.token.sign_in import SignInScreen
+        from ledger_tui.features.token import SignInScreen
 
         self._app.push_screen(SignInScreen(manager.app), self._sign_in_closed)
 

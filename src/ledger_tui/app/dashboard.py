@@ -18,12 +18,11 @@ from ledger_tui.app.list_dialogs import ListDialogs
 from ledger_tui.app.navigation import Navigation, ScreenTabs, load_rarer_views
 from ledger_tui.app.object_actions import ActionDone, ActionFailed, ObjectActions
 from ledger_tui.app.test_helping import HelperDone, TestHelping
-from ledger_tui.client.records import Record
+from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
-from ledger_tui.features.raw.text import FoundId, ids_in
-from ledger_tui.features.test_helpers.requests import PART
-from ledger_tui.features.test_helpers.view import HelperLineRequested, HelperRequested
-from ledger_tui.features.token.view import TokensChanged
+from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
+from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRequested
+from ledger_tui.features.token import TokensChanged
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.form_screen import Created
 from ledger_tui.lists.resource_view import (
@@ -39,7 +38,7 @@ from ledger_tui.lists.resource_view import (
 from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.registry import PLACES, TEST_HELPERS, TRACED, ids_within, is_id, resource_of_id
 from ledger_tui.settings.config import Left
-from ledger_tui.ui.dialogs import ChooseScreen
+from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen
 from ledger_tui.ui.handlers import handles, while_running
 from ledger_tui.ui.keys import GLOBAL_KEYS, KeyBar
 from ledger_tui.ui.status_bar import StatusBar
@@ -50,11 +49,7 @@ class Begun(Message):
     """The dashboard has its first view, and can be ended from now on."""
 
 
-_FIRST_DIALOGS = (
-    "forms.form_screen",
-    "forms.submission",
-    "app.command_line",
-)  # imported in advance, off the event loop
+_FIRST_DIALOGS = ("forms.form_screen", "app.command_line")  # imported in advance, off the event loop
 _CHANGES = (
     "create",
     "edit",
@@ -311,14 +306,10 @@ class Dashboard(Screen[None]):
 
     def action_copy_curl(self) -> None:
         """Copy the request that read what is shown, or, in the request log, the selected request itself."""
-        from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
-
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
 
     def action_help(self) -> None:
-        from ledger_tui.ui.dialogs import HelpScreen
-
         # They would cover the keys. Textual removes them only from the screen on top: still this one.
         self.app.clear_notifications()
         self.app.push_screen(HelpScreen(self.active_bindings))
@@ -326,7 +317,7 @@ class Dashboard(Screen[None]):
     def action_raw(self) -> None:
         record = self.view.selected
         if record is not None:
-            from ledger_tui.features.raw.screen import RawScreen
+            from ledger_tui.features.raw import RawScreen
 
             self.app.push_screen(RawScreen("JSON", record))
 

@@ -32,7 +32,7 @@ class ListDialogs:
 
     def choose_columns(self) -> None:
         """Sort the list and choose its columns, with a preview of each change."""
-        from ledger_tui.lists.columns_dialog import ColumnsScreen
+        from ledger_tui.lists.arranging import ColumnsScreen
 
         view, kept = self._navigation.resource_view, self._context.kept
         kind = view.resource.kind
@@ -64,7 +64,7 @@ class ListDialogs:
 
     def act_on_all(self, message: BulkRequested) -> None:
         """Ask once, then act on several objects one after the other."""
-        from ledger_tui.features.bulk.dialog import BulkScreen, bulk_question
+        from ledger_tui.features.bulk import BulkScreen, bulk_question
 
         view, action, context = self._navigation.resource_view, message.action, self._context
         left_out = len(view.marked) - len(message.records)
@@ -101,7 +101,7 @@ class ListDialogs:
 
     def show_in_program(self, message: ProgramRequested) -> None:
         """Show a record in another program."""
-        from ledger_tui.features.raw.programs import show_in_program
+        from ledger_tui.features.raw import show_in_program
 
         keys = self._context.key_variables
         self._warn(show_in_program(self._screen.app, message.variable, message.record, keys))
@@ -113,8 +113,7 @@ class ListDialogs:
         if not isinstance(view, ResourceView) or listed is None:
             self._screen.notify("There is no list here to export.")
             return
-        from ledger_tui.features.export.dialog import ExportScreen
-        from ledger_tui.features.export.writing import ExportRequest
+        from ledger_tui.features.export import ExportRequest, ExportScreen
 
         path, params = listed
         resource = view.resource

@@ -73,7 +73,7 @@ class ScreenTabs(Widget):
         )
 
 
-_RARER = ("overview.view", "token.view", "events.view", "requests", "trace.view", "test_helpers.view")
+_RARER = ("overview.view", "token", "events", "requests", "trace.view", "test_helpers")
 
 
 def load_rarer_views() -> None:
@@ -89,7 +89,7 @@ def make_view(place: Place, context: Context) -> View:
 
         return Overview(place, context)
     if place.kind == "token":
-        from ledger_tui.features.token.view import TokenView
+        from ledger_tui.features.token import TokenView
 
         return TokenView(place, context)
     if place.kind == "trace":
@@ -97,12 +97,12 @@ def make_view(place: Place, context: Context) -> View:
 
         return TraceView(place, context)
     if place.kind == "test_helpers":
-        from ledger_tui.features.test_helpers.view import HelpersView
+        from ledger_tui.features.test_helpers import HelpersView
 
         return HelpersView(place, context)
     assert isinstance(place, Resource)
     if place.kind == "events":
-        from ledger_tui.features.events.view import EventsView
+        from ledger_tui.features.events import EventsView
 
         return EventsView(context)
     if place.kind == "requests":

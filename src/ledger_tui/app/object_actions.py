@@ -14,7 +14,7 @@ from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import literal
-from ledger_tui.forms.confirmations import question
+from ledger_tui.forms.submission import question
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.ui.dialogs import ConfirmScreen
 from ledger_tui.ui.view import ActionRequested, Context

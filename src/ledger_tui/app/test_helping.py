@@ -11,7 +11,7 @@ from textual.screen import Screen
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
 from ledger_tui.client.records import Record
-from ledger_tui.features.test_helpers.requests import MISSING, PART, ROOT, HelperRequest, outcome_of
+from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
 from ledger_tui.formats.text import literal
 from ledger_tui.ui.dialogs import ConfirmScreen
 from ledger_tui.ui.view import Context

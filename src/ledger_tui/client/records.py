@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Record = dict[str, Any]
 
@@ -31,3 +31,36 @@ class Want:
     cursor: str | None
     limit: int = PAGE_SIZE
     met: Set[str | None] = frozenset()  # the cursors before it: meeting one of them again would be a circle
+
+
+class FoundId(NamedTuple):
+    """An id in a record; `where` is its dotted path."""
+
+    where: str
+    record_id: str
+
+
+def ids_in(value: Any, is_id: Callable[[str], bool], where: str = "") -> Iterator[FoundId]:
+    """Yield every id in a record, in its order, each once, the record's own last."""
+    seen: dict[str, FoundId] = {}
+    for path, text in _texts(value, where):
+        if is_id(text):
+            seen.setdefault(text, FoundId(path, text))
+    own = value.get("id") if isinstance(value, dict) else None
+    yield from (found for found in seen.values() if found.record_id != own)
+    if own in seen:
+        yield seen[own]
+
+
+def _texts(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    stack = [(where, value)]
+    while stack:  # without recursion, because the server decides how deeply an answer is nested
+        path, inner = stack.pop()
+        if isinstance(inner, str):
+            yield path, inner
+        elif isinstance(inner, dict):
+            stack.extend((f"{path}.{key}".lstrip("."), each) for key, each in reversed(inner.items()))
+        elif isinstance(inner, list):
+            stack.extend(
+                (f"{path}.{number}".lstrip("."), each) for number, each in reversed([*enumerate(inner)])
+            )

@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from ledger_tui.client.names import AccountName, Directory, UserName
 from ledger_tui.formats.text import fit, literal
-from ledger_tui.resources.invoice_lines import (
+from ledger_tui.resources.invoices import (
     TypedLine,
     column_at_fault,
     dump_lines,

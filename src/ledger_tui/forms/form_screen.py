@@ -21,7 +21,6 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode, Session
 from ledger_tui.formats.text import literal
-from ledger_tui.forms.confirmations import question_of_form, what_moves
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
 from ledger_tui.forms.submission import (
     FormAlreadySent,
@@ -30,6 +29,8 @@ from ledger_tui.forms.submission import (
     FormSent,
     FormUnanswered,
     Submission,
+    question_of_form,
+    what_moves,
 )
 from ledger_tui.resources.base import Field
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog

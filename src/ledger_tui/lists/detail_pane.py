@@ -1,6 +1,7 @@
 """One record in full: its facts in aligned lines, and links to related objects.
 
-It also reads what a resource shows beyond the record, such as an account's balance over time.
+It also reads what a resource shows beyond the record, such as an account's balance over time. `Panes` has the
+list and the detail beside each other, or one of them: by the width, or as the user chose.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 from textual.worker import Worker, WorkerState
@@ -23,9 +25,59 @@ from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Detail, Resource, Section
+from ledger_tui.settings.config import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import TABLE_KEYS
-from ledger_tui.ui.view import Context, LinkFollowed, PartFailed, toned, toned_line
+from ledger_tui.ui.view import Context, LinkFollowed, PartFailed, Row, toned, toned_line
+
+WIDE_COLUMNS = 120  # from here on both are shown unless the user chose otherwise
+WIDER_COLUMNS = 150  # from here on the detail is wide enough for ids in JSON
+WIDER_DETAIL_COLUMNS = 60
+STEP = 4
+
+
+class Panes(Row):
+    """A list and a detail. `wide` says whether both are shown."""
+
+    def __init__(self, list_: Widget, detail: Widget, choice: PaneChoice) -> None:
+        super().__init__()
+        self._list = list_
+        self._detail = detail
+        self._choice = choice
+        self.wide = False
+
+    def compose(self) -> list[Widget]:
+        return [self._list, self._detail]
+
+    def lay_out(self, width: int, *, opened: bool) -> None:
+        """Show both panes or one; `opened` says which one that is."""
+        self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
+        # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
+        self._list.display = self.wide or not opened
+        self._detail.display = self.wide or opened
+        least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)
+        wanted = self._choice.detail_width
+        if wanted == DETAIL_COLUMNS:  # the user has chosen none
+            if width >= WIDER_COLUMNS:
+                wanted = WIDER_DETAIL_COLUMNS
+            elif self._choice.split and width < WIDE_COLUMNS:
+                wanted = width // 2
+        self._detail.styles.width = max(least, min(wanted, most)) if self.wide else "1fr"
+
+    def cycle(self, *, opened: bool) -> bool:
+        """Go on from list to both to detail, and return whether the detail is open then."""
+        if self.wide:
+            self._choice.split = False
+            return True
+        self._choice.split = not opened
+        return False
+
+    def resize(self, step: int, width: int) -> None:
+        """Move the border between the panes by steps; to the right the list grows."""
+        if self.wide:
+            now = self._detail.outer_size.width or self._choice.detail_width
+            self._choice.detail_width = max(LEAST_COLUMNS, min(now - step * STEP, width - LEAST_COLUMNS))
+
 
 LABEL_WIDTH = 14
 

@@ -17,11 +17,10 @@ from ledger_tui.formats import times
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranged_window import ArrangedWindow
 from ledger_tui.lists.caption import Caption
-from ledger_tui.lists.detail_pane import DetailPane, RecordFailed, RecordLoaded
+from ledger_tui.lists.detail_pane import DetailPane, Panes, RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.lists.offers import offers, why_not
 from ledger_tui.lists.paged_table import PagedTable
-from ledger_tui.lists.panes import Panes
 from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.resources.base import Action, Resource
 from ledger_tui.ui.handlers import handles

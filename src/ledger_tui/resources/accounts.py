@@ -1,30 +1,202 @@
-"""The screen of accounts: balances, and the transactions that moved them."""
+"""The screens of accounts and of their statements: balances, and the transactions that moved them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
+from ledger_tui.client.totals import moment
+from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.balance_plot import balance_sections, read_balance_points
 from ledger_tui.resources.base import (
     Cell,
     Column,
     Detail,
     Fact,
     Field,
+    Filter,
+    Filters,
     Form,
     Link,
     More,
+    RelatedView,
     Resource,
     Section,
     Tone,
     mode_of,
     text_of,
     time_of,
+    to_events,
 )
-from ledger_tui.resources.links import to_events
-from ledger_tui.resources.statements import TO_STATEMENT
+from ledger_tui.resources.filtering import check_date
+from ledger_tui.resources.transactions import TRANSACTIONS
+
+_DAYS = 30
+_ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balance"}
+
+
+def _money(record: Record, name: str, *, sign: bool = False, tone: Tone | None = None) -> Cell:
+    value, currency = record.get(name), record.get("currency")
+    if not isinstance(value, int):
+        return Cell("", "dim") if value is None else text_of(record, name)
+    text = format_amount(value, currency if isinstance(currency, str) else None, sign=sign)
+    return Cell(text, tone or ("minus" if value < 0 else "plus" if sign else "plain"))
+
+
+def _statement_description(record: Record) -> Cell:
+    end = _ENDS.get(str(record.get("id")))
+    return Cell(end, "strong") if end else text_of(record, "description")
+
+
+def _statement_detail(record: Record, _names: AccountNames) -> Detail:
+    currency = text_of(record, "currency", "dim").text
+    is_line = str(record.get("id")) not in _ENDS
+    amount = _money(record, "amount", sign=True)
+    balance = _money(record, "running_balance")
+    facts = [
+        Fact("date", time_of(record, "date")),
+        Fact("balance", Cell(f"{balance.text} {currency}", balance.tone)),
+    ]
+    if not is_line:
+        return Detail(_statement_description(record), (Section("", tuple(facts)),))
+    facts.insert(1, Fact("description", _statement_description(record)))
+    facts.append(Fact("transaction", text_of(record, "transaction", "dim")))
+    link = Link("The transaction", "transactions", record_id=str(record.get("transaction")))
+    return Detail(Cell(f"{amount.text} {currency}", amount.tone), (Section("", tuple(facts)),), (link,))
+
+
+def _to_statement(record: Record | None, _filters: Filters) -> Link | None:
+    if record is None:
+        return None
+    first_day = (datetime.now(UTC) - timedelta(days=_DAYS)).date().isoformat()
+    return Link("Its statement", "statement", filters={"account": str(record.get("id")), "from": first_day})
+
+
+TO_STATEMENT = RelatedView("statement", "s", "statement", _to_statement)
+
+STATEMENT = Resource(
+    kind="statement",
+    key="",
+    title="Statement",
+    short="",
+    singular="statement",
+    path="/v1/accounts/{account}/statement",
+    id_prefix="",
+    paging="statement",
+    columns=(
+        Column("date (UTC)", 19, lambda r, _n: time_of(r, "date"), by="date"),
+        Column("description", 12, lambda r, _n: _statement_description(r), grow=1),
+        Column("amount", 12, lambda r, _n: _money(r, "amount", sign=True), align="right"),
+        Column("balance", 12, lambda r, _n: _money(r, "running_balance"), align="right"),
+        Column("cur", 3, lambda r, _n: text_of(r, "currency", "dim"), rank=1),
+        Column("transaction", 30, lambda r, _n: text_of(r, "transaction", "dim"), rank=2),
+    ),
+    detail=_statement_detail,
+    filters=(
+        Filter("account", "account", "acc_…", account=True),
+        Filter("from", "from", "2026-11-01", check_date),
+        Filter("to", "to", "2026-11-20", check_date),
+    ),
+    form=TRANSACTIONS.form,
+    has_object_path=False,
+    part="statements",
+    missing_text="This server has no statements; see the account's transactions instead.",
+    empty="Choose an account first: s on an account.",
+    under="accounts",
+)
+
+
+_HEIGHT = 5
+_POSTINGS = 100
+
+
+@dataclass(frozen=True)
+class BalancePoints:
+    """The balances after each of the latest transactions, oldest first, and their times (None: not known)."""
+
+    balances: tuple[int, ...]
+    times: tuple[float, ...] | None
+    first: str
+    last: str
+
+
+async def read_balance_points(api: Api, account: Record) -> BalancePoints:
+    """Return the latest balances, with one request.
+
+    Where transactions have no `balance_after`, they are computed back from today's balance.
+    """
+    params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
+    data = (await api.read("/v1/transactions", params)).record.get("data")
+    rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
+    return balance_points(account, rows)
+
+
+def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePoints:
+    """Return the points of an account from its newest transactions."""
+    balance = account.get("balance")
+    running = balance if isinstance(balance, int) else 0
+    balances: list[int] = []
+    for row in newest_first:
+        balance_after, amount = row.get("balance_after"), row.get("amount")
+        running = balance_after if isinstance(balance_after, int) else running
+        balances.append(running)
+        step = amount if isinstance(amount, int) else 0
+        running -= step if row.get("type") == "credit" else -step
+    moments = [moment(row.get("created")) for row in newest_first]
+    times = tuple(at for at in reversed(moments) if at is not None)
+    ends = [time_of(row, "created").text[:16] for row in newest_first]
+    return BalancePoints(
+        # The balance before the first of them was not within the plotted time.
+        balances=tuple(reversed(balances)),
+        times=times if times and len(times) == len(newest_first) else None,
+        first=ends[-1] if ends else "",
+        last=ends[0] if ends else "",
+    )
+
+
+@dataclass(frozen=True)
+class _BalancePlot:
+    points: BalancePoints
+    currency: str | None
+
+    def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
+        points = self.points
+        high, low = (format_amount(end(points.balances), self.currency) for end in (max, min))
+        # A balance that never changed runs in the middle, and its label is there too.
+        labels = {0: high, _HEIGHT - 1: low} if high != low else {_HEIGHT // 2: high}
+        margin = max(len(high), len(low))
+        columns = max(8, width - margin - 2)
+        lines = []
+        for number, line in enumerate(plot.line(points.balances, columns, _HEIGHT, points.times)):
+            label = labels.get(number, "").rjust(margin)
+            lines.append((Cell(f"{label} ┤", "dim"), Cell(line, "accent")))
+        if points.times is None:
+            foot = f"its last {len(points.balances)} postings"
+            return [*lines, (Cell(" " * (margin + 2) + foot, "dim"),)]
+        # When both ends are on one day, the day is shown once.
+        last = points.last[11:] if points.last[:10] == points.first[:10] else points.last
+        width_left = max(1, columns - len(points.first) - len(last))
+        return [*lines, (Cell(" " * (margin + 2) + points.first + " " * width_left + last, "dim"),)]
+
+
+def balance_sections(account: Record, points: object, _names: AccountNames) -> tuple[Section, ...]:
+    """Return the plot, or why there is none."""
+    if isinstance(points, ClientError):
+        return (Section("balance", (Fact("", Cell(literal(points), "minus")),)),)
+    if not isinstance(points, BalancePoints):
+        return ()
+    if not points.balances:
+        return (Section("", (Fact("postings", Cell("none yet", "dim")),)),)
+    currency = account.get("currency")
+    return (
+        Section("balance", drawing=_BalancePlot(points, currency if isinstance(currency, str) else None)),
+    )
 
 
 def _balance(record: Record, _names: AccountNames) -> Cell:

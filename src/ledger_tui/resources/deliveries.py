@@ -25,7 +25,7 @@ from ledger_tui.resources.base import (
     text_of,
     time_of,
 )
-from ledger_tui.resources.bodies import body_section, header_section
+from ledger_tui.resources.drawings import body_section, header_section
 
 LOOKS: Mapping[str, tuple[str, Tone]] = {
     "pending": ("◔", "accent"),

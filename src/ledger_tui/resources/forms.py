@@ -9,7 +9,7 @@ from typing import Any
 
 from ledger_tui.formats.money import BadAmount, parse_amount
 from ledger_tui.resources.base import Field, Form
-from ledger_tui.resources.invoice_lines import parse_lines
+from ledger_tui.resources.invoices import parse_lines
 
 _MOST_PAIRS = 20
 _ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)(?:\s*@\s*(\d{1,15}))?")

@@ -24,10 +24,10 @@ from ledger_tui.resources.base import (
     status_of,
     text_of,
     time_of,
+    to_events,
 )
+from ledger_tui.resources.drawings import lifecycle
 from ledger_tui.resources.filtering import one_of
-from ledger_tui.resources.lifecycle import lifecycle
-from ledger_tui.resources.links import to_events
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {
     "open": ("○", "accent"),

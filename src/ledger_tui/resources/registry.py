@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ledger_tui.resources.accounts import ACCOUNTS
+from ledger_tui.resources.accounts import ACCOUNTS, STATEMENT
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Place, Resource
 from ledger_tui.resources.deliveries import DELIVERIES
@@ -13,7 +13,6 @@ from ledger_tui.resources.events import EVENTS
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.requests import REQUESTS
-from ledger_tui.resources.statements import STATEMENT
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.users import USERS
 

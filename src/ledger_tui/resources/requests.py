@@ -30,10 +30,10 @@ from ledger_tui.resources.base import (
     clock_of,
     text_of,
     time_of,
+    to_objects_in,
 )
-from ledger_tui.resources.bodies import body_section
+from ledger_tui.resources.drawings import body_section
 from ledger_tui.resources.filtering import one_of
-from ledger_tui.resources.links import to_objects_in
 
 _EVENTS_SHOWN = 10
 _MASKED = re.compile(r"_(test|live)_•+")

@@ -32,9 +32,10 @@ from ledger_tui.resources.base import (
     mode_of,
     text_of,
     time_of,
+    to_events,
+    to_other_side,
 )
 from ledger_tui.resources.filtering import check_date, one_of
-from ledger_tui.resources.links import to_events, to_other_side
 
 _PAYMENT = re.compile(r"Invoice (\S+): ")
 _PAGES_OF_INVOICES = 5

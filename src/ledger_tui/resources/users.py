@@ -31,9 +31,9 @@ from ledger_tui.resources.base import (
     status_of,
     text_of,
     time_of,
+    to_events,
 )
 from ledger_tui.resources.filtering import one_of
-from ledger_tui.resources.links import to_events
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
 _ORDERS_READ, _ORDERS_SHOWN = 100, 10

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.app.application import LedgerApp
-from ledger_tui.app.commands import Palette
-from ledger_tui.features.raw.screen import JsonLines, RawScreen
+from ledger_tui.app.application import LedgerApp, Palette
+from ledger_tui.features.raw import JsonLines, RawScreen
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Config, Options, read_config
 from ledger_tui.ui.styles import ABOUT, THEMES

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ledger_tui.features.raw.programs import show_in_program
+from ledger_tui.features.raw import show_in_program
 
 
 class Terminal:

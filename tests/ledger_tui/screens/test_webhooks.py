@@ -12,9 +12,9 @@ from textual.widgets import Static
 
 from ledger_tui.app.navigation import ScreenTabs
 from ledger_tui.client.stream import verify
-from ledger_tui.features.events import view as events_view
-from ledger_tui.features.events.view import EventsView
-from ledger_tui.resources.webhook_log import Listening
+from ledger_tui.features import events
+from ledger_tui.features.events import EventsView
+from ledger_tui.resources.events import Listening
 from tests.ledger_tui.driving import Driver, until
 
 
@@ -143,7 +143,7 @@ async def test_a_delivery_is_shown_with_its_attempt_and_bodies(driver: Driver, r
 async def test_the_end_of_a_delivery_is_read_also_after_the_first_endpoint_was_registered(
     driver: Driver, receiver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_view, "_QUIET_SECONDS", 3600)  # while there is no endpoint
+    monkeypatch.setattr(events, "_QUIET_SECONDS", 3600)  # while there is no endpoint
     view = await open_log(driver)
     await register(driver, receiver)
     Receiver.answers.clear()

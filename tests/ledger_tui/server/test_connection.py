@@ -13,7 +13,7 @@ from keyring.backends.fail import Keyring as NoKeyring
 import ledger_tui.server.connection
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client.session import ConnectionState
-from ledger_tui.features.token.sign_in import SignInScreen
+from ledger_tui.features.token import SignInScreen
 from ledger_tui.settings.config import Options, Profile
 from ledger_tui.settings.secret_store import Secrets, secret_store
 from tests.ledger_tui.contract_server import ContractServer

@@ -21,8 +21,16 @@ from ledger_tui.client.errors import AlreadyDone, ClientError, NotOffered, Refus
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Mode, Session
 from ledger_tui.client.traffic import masked
-from ledger_tui.features.batch.batch_file import BadFile
-from ledger_tui.features.batch.posting import Part, Posting, parts_of, post_part, prepare, read_file, totals
+from ledger_tui.features.batch.posting import (
+    BadFile,
+    Part,
+    Posting,
+    parts_of,
+    post_part,
+    prepare,
+    read_file,
+    totals,
+)
 from ledger_tui.formats.money import MINUS, format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog

@@ -21,7 +21,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState
 from ledger_tui.client.totals import BUCKET_SECONDS, Balances, PostingRate
 from ledger_tui.features.overview import tiles
-from ledger_tui.features.overview.figures import Answered, BalanceHistory, RequestFigures
+from ledger_tui.features.overview.tiles import Answered, BalanceHistory, RequestFigures
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Link, Place

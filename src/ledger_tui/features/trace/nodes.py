@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import moment
-from ledger_tui.features.trace.model import Change, Step, Trace, balance_before, changes, later
+from ledger_tui.features.trace.reading import Change, Step, Trace, balance_before, changes, later
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Cell, Link, Tone, text_of, time_of

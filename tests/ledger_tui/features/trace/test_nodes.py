@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.features.trace.model import Step, Trace
 from ledger_tui.features.trace.nodes import Node, nodes_of, summary
+from ledger_tui.features.trace.reading import Step, Trace
 
 CREATED = "2026-11-20T04:31:00.000Z"
 REQUEST = {"id": "req_1", "method": "POST", "path": "/v1/invoices", "created": CREATED, "status": 200}

@@ -1,5 +1,5 @@
 from ledger_tui.client.names import AccountNames
-from ledger_tui.resources.balance_plot import balance_points, balance_sections
+from ledger_tui.resources.accounts import balance_points, balance_sections
 
 ACCOUNT = {"id": "acc_1", "balance": 825, "currency": "EUR"}
 POSTINGS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger_tui.features.token.view import TokenView
+from ledger_tui.features.token import TokenView
 from ledger_tui.resources.registry import PLACE_OF_KIND
 from tests.ledger_tui.alone import unconnected
 

@@ -3,7 +3,7 @@
 import pytest
 from textual.widget import Widget
 
-from ledger_tui.lists.panes import Panes
+from ledger_tui.lists.detail_pane import Panes
 from ledger_tui.settings.config import PaneChoice
 
 

@@ -6,14 +6,13 @@ import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Mode
-from ledger_tui.features.bulk.dialog import bulk_question
-from ledger_tui.forms.confirmations import question, question_of_form, what_moves
+from ledger_tui.features.bulk import bulk_question
+from ledger_tui.forms.submission import question, question_of_form, what_moves
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
 from ledger_tui.resources.endpoints import ENDPOINTS
-from ledger_tui.resources.invoice_lines import TypedLine, dump_lines, parse_lines
-from ledger_tui.resources.invoices import INVOICES
+from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.users import USERS
