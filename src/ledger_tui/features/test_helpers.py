@@ -414,16 +414,19 @@ class HelpersView(TiledView):
         return _SHORT.get(binding.action, binding.description)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("helper", "delete_helper") or action == "open":
-            if self.problem == MISSING:
-                return False
-            if self.context.session.forbids_changes:
-                return None
-            chosen = (self.selected or {}).get("object")
-            return (
-                action == "helper" or chosen == "snapshot" or (action, chosen) == ("delete_helper", "fault")
-            )
-        return super().check_action(action, parameters)
+        chosen = (self.selected or {}).get("object")
+        takes = {"open": ("snapshot",), "delete_helper": ("snapshot", "fault"), "helper": (chosen,)}
+        if action not in takes:
+            return super().check_action(action, parameters)
+        refused = self.problem == MISSING or self.context.session.forbids_changes
+        return True if chosen in takes[action] and not refused else None
+
+    def why_not(self, binding: Binding) -> str:
+        """Return why a key does nothing here, or nothing to what is chosen."""
+        if self.problem == MISSING:
+            return MISSING
+        what = "snapshot" if binding.action == "open" else "snapshot or fault"
+        return self.context.session.forbids_changes or f"No {what} is chosen; tab goes to them."
 
     def action_helper(self, name: str) -> None:
         if name == "stop":

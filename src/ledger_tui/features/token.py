@@ -150,9 +150,8 @@ class TokenView(View, can_focus=True):
         if action == "back":
             return False
         if action == "exchange":
-            if self.context.session.read_only:
-                return False
-            return True if tokens.key and not self.asking else None
+            allowed = tokens.key and not self.asking and not self.context.session.read_only
+            return True if allowed else None
         if action == "rotate":
             return True if pair is not None and pair.refresh and not self.asking else None
         if action == "use_key":
@@ -162,6 +161,8 @@ class TokenView(View, can_focus=True):
     def why_not(self, binding: Binding) -> str:
         """Return why a key for another credential does nothing now."""
         tokens = self.context.tokens
+        if binding.action == "exchange" and self.context.session.read_only:
+            return self.context.session.forbids_changes
         if self.asking:
             return "The answer to the last request is still awaited."
         if not tokens.key:

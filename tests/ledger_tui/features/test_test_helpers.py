@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from textual.binding import Binding
 
 from ledger_tui.app.command_line import BadCommand, Choices, completions, parse_command
 from ledger_tui.client.names import AccountNames
@@ -34,13 +35,18 @@ def state(snapshots: int) -> HelperState:
     return HelperState({"frozen": True, "now": "2026-11-20T04:31:00.123Z"}, found, [])
 
 
-def test_without_test_helpers_their_keys_are_not_there_and_while_reading_only_they_are_dim() -> None:
+def test_a_key_that_can_do_nothing_is_dim_and_says_why() -> None:
     without = HelpersView(TEST_HELPERS, unconnected())
     without.problem = MISSING
-    assert [without.check_action(each, ()) for each in OFFERED] == [False] * 3
     reading = HelpersView(TEST_HELPERS, unconnected(read_only=True))
     reading.state = state(1)
-    assert [reading.check_action(each, ()) for each in OFFERED] == [None] * 3
+    for view in (without, reading):
+        assert [view.check_action(each, ()) for each in OFFERED] == [None] * 3
+    assert [without.why_not(Binding("x", each)) for each in OFFERED] == [MISSING] * 3
+    empty = HelpersView(TEST_HELPERS, unconnected())
+    empty.state = state(0)
+    assert [empty.check_action(each, ()) for each in OFFERED] == [True, None, None]
+    assert empty.why_not(Binding("v", "delete_helper")) == "No snapshot or fault is chosen; tab goes to them."
 
 
 @pytest.mark.parametrize(("snapshots", "last"), [(3, "snapshot 2"), (4, "and 2 more"), (200, "and 198 more")])

@@ -7,8 +7,10 @@ import pytest
 
 from bench.terminal import Terminal
 from ledger_tui.app.application import LedgerApp
-from ledger_tui.features.tour import STEPS, Tour
-from ledger_tui.settings.config import Options
+from ledger_tui.features import tour
+from ledger_tui.features.tour import STEPS, Step, Tour
+from ledger_tui.settings.config import Config, Options
+from ledger_tui.settings.own_commands import OwnCommand
 from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -54,8 +56,8 @@ async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to
     messages: list[str] = []
     settle = Tour._settle
 
-    async def settle_and_look(tour: Tour) -> None:
-        await settle(tour)
+    async def settle_and_look(playing: Tour) -> None:
+        await settle(playing)
         shown.append("\n".join(strip.text for strip in strips_on_screen(app)))
 
     monkeypatch.setattr(Tour, "_settle", settle_and_look)
@@ -83,6 +85,19 @@ async def test_any_key_ends_it_and_does_nothing_else(server: ContractServer) -> 
         assert app.is_running
         await driver.press("2")
         await driver.sees("No transactions here.")
+
+
+@pytest.mark.dashboard
+async def test_it_presses_the_default_keys_whatever_the_config_file_makes_of_them(
+    server: ContractServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"show.transactions": "ctrl+y", "show.invoices": "4", "show.users": "3"}
+    config = Config(keys=keys, commands={"end": OwnCommand("end", "2", "false")})
+    for key, shown in (("2", "No transactions here."), ("3", "This server has no list of invoices")):
+        monkeypatch.setattr(tour, "STEPS", (Step(f"it presses {key}", (key,), 60),))
+        app = LedgerApp(Options(url=server.url, key=server.key, of_demo=True, tour_pace=100.0, config=config))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await Driver(app, pilot).sees(f"it presses {key}", shown)
 
 
 def test_each_caption_fits_the_smallest_screen() -> None:
