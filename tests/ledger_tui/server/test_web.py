@@ -31,11 +31,13 @@ def dashboard_in_browsers(server: ContractServer, folder: Path) -> Iterator[str]
     kept = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored, there too
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         signal.signal(signal.SIGHUP, kept)
-        assert process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
-        assert found is not None
-        yield found.group()
-        process.send_signal(next(ENDS))
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
+            assert found is not None
+            yield found.group()
+        finally:
+            process.send_signal(next(ENDS))
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
