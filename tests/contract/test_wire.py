@@ -341,6 +341,18 @@ def test_a_client_that_waits_with_a_body_too_large_is_refused_at_once(wire: Wire
     assert connection.is_closed()
 
 
+@holds("errors-404", "error-codes")
+@pytest.mark.parametrize("path", ["/v1/nowhere", "/nowhere"])
+def test_a_client_that_waits_with_a_body_for_an_unknown_path_is_refused_at_once(
+    wire: Wire, path: str
+) -> None:
+    connection = wire.connect()
+    connection.send(wire.head("POST", path, "Expect: 100-continue", "Content-Length: 5000"))
+    assert connection.socket.recv(12, socket.MSG_PEEK) == b"HTTP/1.1 404"
+    assert connection.receive().json()["error"]["code"] == "not_found"
+    assert connection.is_closed()
+
+
 @holds("post-accounts", "get-accounts")
 @pytest.mark.parametrize("length", [b"9" * 19, b"9" * 20, b"9" * 23, b"9" * 1000])
 def test_a_length_beyond_all_bounds_is_too_large(wire: Wire, length: bytes) -> None:

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from quart import Quart, Response, request
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.events.request_log import RequestRecorder
-from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.dispatch import Dispatcher
-from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status
+from ledger_engine.http.errors import InternalError
 from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.openapi import documentation
@@ -92,36 +89,23 @@ def create_app(
     counted by that clock, and by this application alone. `test_helpers` are added where
     they are given; without them nothing of theirs is in the application.
 
-    A request comes first to the gate and then to the dispatcher, which serves the operations; only pages and
-    unknown paths reach Quart itself.
+    A request comes first to the gate and then to the dispatcher, which serves the operations; only pages
+    reach Quart itself.
     """
     app = Quart(__name__, static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = BODY_MAX
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
     resources = RESOURCES if test_helpers is None else [*RESOURCES, test_helpers.routes]
     app.register_blueprint(documentation.pages(resources))
     app.register_blueprint(views.SignInPages(issuer or Issuer()).blueprint())
-    app.register_error_handler(LedgerError, _show_error)
-    app.register_error_handler(HTTPException, _show_http_error)
     app.register_error_handler(Exception, _show_failure)
-    dispatcher: Any = Dispatcher(app.asgi_app, app.url_map, resources)
+    dispatcher: Any = Dispatcher(app, resources)
     served = dispatcher if test_helpers is None else test_helpers.guard(dispatcher, engine)
     cors = Cors(cors_origins) if cors_origins else None
     rate_limits = engine.shared.rate_limits if wall_clock is None else Windows(wall_clock)
     gate: Any = Gate(served, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
     app.asgi_app = gate if test_helpers is None else test_helpers.outside(gate, engine)
     return app
-
-
-async def _show_error(error: LedgerError) -> Response:
-    return refused(error)
-
-
-async def _show_http_error(error: HTTPException) -> Response:
-    if isinstance(error, MethodNotAllowed):
-        return refused(UnsupportedMethod(sorted(error.valid_methods or ())))
-    return refused(from_status(error.code or 500, request.path))
 
 
 async def _show_failure(error: Exception) -> Response:

@@ -2,7 +2,7 @@
 
 For each request Quart starts two tasks and sets up a context, a session and signals. An operation needs none
 of these, as its `Call` has all it needs, and without them posting a transaction takes a third less time. So
-the operations have a URL map of their own; pages and unknown paths go to Quart.
+the dispatcher looks every path up in the application's URL map, and only pages go to Quart.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
-from werkzeug.exceptions import MethodNotAllowed, NotFound
-from werkzeug.routing import Map, Rule
+from quart import Quart
+from werkzeug import exceptions
 
-from ledger_engine.core.errors import LedgerError
+from ledger_engine.core.errors import LedgerError, NotFound
 from ledger_engine.core.tasks import cancel
 from ledger_engine.http.errors import UnsupportedMethod
 from ledger_engine.http.gate.reply import Reply
@@ -27,16 +26,17 @@ from ledger_engine.http.wire.asgi import Asgi, Receive, Send, until_gone
 class Dispatcher:
     """An ASGI application between the gate, which makes the `Call`, and Quart.
 
-    `quart` is Quart's own ASGI application and `pages` the URL map of what it serves.
+    It adds the operations to the application's URL map, where each has its name as the endpoint.
     """
 
-    def __init__(self, quart: Asgi, pages: Map, resources: Sequence[Routes]) -> None:
-        self._quart = quart
-        self._pages = pages.bind("")  # no path depends on the host
-        self._operations = _map_of(tuple(resources)).bind("")
-        self._public = {
-            route.operation.path for routes in resources for route in routes.routes if route.operation.public
-        }
+    def __init__(self, app: Quart, resources: Sequence[Routes]) -> None:
+        self._quart: Asgi = app.asgi_app
+        routes = [route for each in resources for route in each.routes]
+        for each in routes:
+            app.add_url_rule(each.operation.path, each.operation.name, methods=[each.operation.method])
+        self._operations = {each.operation.name: each for each in routes}
+        self._public = {each.operation.path for each in routes if each.operation.public}
+        self._urls = app.url_map.bind("")  # no path depends on the host
         # The operations found so far whose path has no variable part, by path and method.
         self._found: dict[tuple[str, str], Route] = {}
 
@@ -51,7 +51,7 @@ class Dispatcher:
             if route is not None:
                 call.route = route.operation.path
                 answer = await route.serve(call, parts, scope["raw_path"], scope["query_string"])
-            elif call.unread is not None and self._pages.test(path, method):
+            else:
                 await call.receive_body()
         except LedgerError as error:
             await send.answer(*call.refuse(error))
@@ -64,36 +64,26 @@ class Dispatcher:
             await send.answer(*answer)
 
     def _match(self, call: Call, path: str, method: str) -> tuple[Route | None, dict[str, Any]]:
-        """Return the requested operation, None if there is none, and the variable parts of its path.
+        """Return the requested operation, None for a page, and the variable parts of its path.
 
-        Raises UnsupportedMethod when the path has other methods. Under /v1 and /api an unknown path or method
-        also needs a valid credential (docs/interface.md#authentication).
+        Raises NotFound, or UnsupportedMethod when the path has other methods. Under /v1 and /api an unknown
+        path or method also needs a valid credential (docs/interface.md#authentication).
         """
         known = self._found.get((path, method))
         if known is not None:
             return known, {}
         try:
-            route, parts = self._operations.match(path, method)
-        except (NotFound, MethodNotAllowed) as error:
+            endpoint, parts = self._urls.match(path, method)
+        except (exceptions.NotFound, exceptions.MethodNotAllowed) as error:
             if f"{path}/".startswith(("/v1/", "/api/")) and path not in self._public:
                 call.authenticate()
-            if isinstance(error, MethodNotAllowed):
+            if isinstance(error, exceptions.MethodNotAllowed):
                 raise UnsupportedMethod(sorted(error.valid_methods or ())) from None
-            return None, {}
-        if not parts:
+            raise NotFound("path", path) from None
+        route = self._operations.get(endpoint)
+        if route is not None and not parts:
             self._found[path, method] = route
         return route, dict(parts)
-
-
-@cache
-def _map_of(resources: tuple[Routes, ...]) -> Map:
-    """Return the URL map of the operations. Making it takes most of the time of making an application."""
-    rules = [
-        Rule(route.operation.path, endpoint=route, methods=[route.operation.method])
-        for routes in resources
-        for route in routes.routes
-    ]
-    return Map(rules, merge_slashes=False)
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:

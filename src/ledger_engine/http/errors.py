@@ -5,7 +5,6 @@ See docs/decisions.md#errors.
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
 from ledger_engine.core.errors import (
@@ -226,18 +225,6 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
         return PayloadTooLarge("The body is larger than 1 MB.")
     code = "header_conflict" if isinstance(error, wire.HeaderConflict) else "invalid_value"
     return InvalidRequest(code, error.message)
-
-
-def from_status(status: int, path: str) -> LedgerError:
-    """Return the error for a status that the web framework chose by itself."""
-    if status == HTTPStatus.NOT_FOUND:
-        error: LedgerError = NotFound("path", path)
-    elif status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        error = PayloadTooLarge("The body is larger than 1 MB.")
-    else:
-        phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "error"
-        error = InvalidRequest("invalid_value", f"The request was refused: {phrase.lower()}.")
-    return error
 
 
 def _is_under(path: str, root: str) -> bool:

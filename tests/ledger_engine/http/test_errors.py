@@ -28,7 +28,6 @@ from ledger_engine.http.errors import (
     UnsupportedMethod,
     UriTooLong,
     body_of,
-    from_status,
     render,
     status_of,
 )
@@ -118,13 +117,6 @@ def test_a_refusal_for_the_rate_says_how_long_to_wait(wait: int, words: str) -> 
     assert body["error"] == "rate_limited"
     assert body["message"].endswith(words)
     assert set(body) == {"error", "message"}
-
-
-@pytest.mark.parametrize("status", [400, 404, 408, 413, 415, 499, 501])
-def test_what_the_framework_refuses_by_itself_has_our_form(status: int) -> None:
-    error = from_status(status, "/v1/nothing")
-    assert 400 <= status_of(error) < 500
-    assert error.message
 
 
 def test_an_id_of_any_length_is_cut_in_the_message() -> None:
