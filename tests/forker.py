@@ -53,7 +53,6 @@ NEEDED_BY = {
     "listen": ["ledger_engine.cli.listening", "httpcore", "anyio._backends._asyncio"],
     "profiles": [
         "ledger_tui.cli",
-        "ledger_tui.app.profile_commands",
         "ledger_tui.settings.config_edit",
         "ledger_tui.settings.secret_store",
     ],

@@ -24,7 +24,7 @@ from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRequested
 from ledger_tui.features.token import TokensChanged
 from ledger_tui.formats.text import literal
-from ledger_tui.forms.form_screen import Created
+from ledger_tui.forms.form_screen import Created, FormScreen
 from ledger_tui.lists.resource_view import (
     BatchRequested,
     BulkRequested,
@@ -38,7 +38,7 @@ from ledger_tui.lists.resource_view import (
 from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.registry import PLACES, TEST_HELPERS, TRACED, ids_within, is_id, resource_of_id
 from ledger_tui.settings.config import Left
-from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen
+from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import handles, while_running
 from ledger_tui.ui.keys import GLOBAL_KEYS, KeyBar
 from ledger_tui.ui.status_bar import StatusBar
@@ -215,7 +215,6 @@ class Dashboard(Screen[None]):
 
     def _open_form(self, form: Form, record: Record | None) -> None:
         # Imported here, as most dialogs are: the first paint does not need them.
-        from ledger_tui.forms.form_screen import FormScreen
         from ledger_tui.forms.submission import Submission
 
         view = self.navigation.resource_view
@@ -235,8 +234,6 @@ class Dashboard(Screen[None]):
         else:
             view.show_created(created.record)
         if created.secret is not None:
-            from ledger_tui.ui.dialogs import ShownOnceScreen
-
             self.app.push_screen(ShownOnceScreen(created.sentence, created.secret))
 
     @handles(ActionRequested)

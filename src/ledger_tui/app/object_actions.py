@@ -16,7 +16,7 @@ from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.submission import question
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.ui.dialogs import ConfirmScreen
+from ledger_tui.ui.dialogs import ConfirmScreen, ShownOnceScreen
 from ledger_tui.ui.view import ActionRequested, Context
 
 
@@ -111,8 +111,6 @@ class ObjectActions:
             if wanted.action.name == "roll" and self._context.tokens.is_own(wanted.record):
                 self._context.tokens.replace_key(message.secret)
                 note = "It was this dashboard's own key: the new one is in use already."
-            from ledger_tui.ui.dialogs import ShownOnceScreen
-
             self._screen.app.push_screen(ShownOnceScreen(sentence, message.secret, note))
 
     def failed(self, message: ActionFailed) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ledger_tui.client.transport import is_key
-from ledger_tui.settings.config import Config, read_config
+from ledger_tui.settings.config import STORED, BadConfig, Config, Profile, config_file, read_config
 
 
 @click.group()
@@ -42,8 +42,6 @@ def add(
     auth_url: str | None,
 ) -> None:
     """Add a profile. Its key is asked for, and kept in the keyring or in a file for you alone."""
-    from ledger_tui.app.profile_commands import read_checked
-    from ledger_tui.settings.config import STORED, Profile, config_file
     from ledger_tui.settings.config_edit import add_profile, check_profile
     from ledger_tui.settings.secret_store import Secrets, secret_store
 
@@ -65,8 +63,6 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(as_json: bool) -> None:
     """List the profiles. Secrets are not shown."""
-    from ledger_tui.app.profile_commands import read_checked
-    from ledger_tui.settings.config import config_file
 
     with _usage_errors():
         found = read_checked(config_file()).profiles
@@ -83,8 +79,6 @@ def list_(as_json: bool) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a profile and forget its secrets."""
-    from ledger_tui.app.profile_commands import read_checked
-    from ledger_tui.settings.config import config_file
     from ledger_tui.settings.config_edit import remove_profile
     from ledger_tui.settings.secret_store import secret_store
 
@@ -126,7 +120,6 @@ def _ask_key(key_stdin: bool) -> str:
 @contextmanager
 def _usage_errors() -> Iterator[None]:
     """Raise UsageError for BadConfig, as the config file is part of the call; a full disk is an error."""
-    from ledger_tui.settings.config import BadConfig
 
     try:
         yield

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
+from ledger_tui.forms.submission import FieldErrors, body_of, changes_of
 from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines, sum_as_typed
 
 INVOICE = {
