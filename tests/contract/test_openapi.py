@@ -21,8 +21,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.app import RESOURCES, create_app
 from ledger_engine.http.errors import CODES
 from ledger_engine.http.openapi import examples
-from ledger_engine.http.openapi.document import document
-from ledger_engine.http.openapi.documentation import SCRIPT
+from ledger_engine.http.openapi.documentation import SCRIPT, document
 from ledger_engine.http.openapi.terms import TERMS
 from ledger_engine.ledger import accounts
 from tests.contract.clockwork import Clockwork

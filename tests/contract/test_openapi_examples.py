@@ -17,7 +17,7 @@ from ledger_engine.events import outbox
 from ledger_engine.events.outbox import KINDS
 from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.errors import CODES, OAUTH_CODES
-from ledger_engine.http.openapi.document import document
+from ledger_engine.http.openapi.documentation import document
 from ledger_engine.sandbox import routes as test_helpers
 from ledger_engine.sandbox.happening import make_happen
 from tests.contract.clockwork import Clockwork

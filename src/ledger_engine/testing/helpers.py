@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from ledger_engine.testing.answers import answered
+from ledger_engine.testing.project import answered
 
 _ROOT = "/v1/test_helpers"
 

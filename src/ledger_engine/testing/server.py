@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 import httpx
 
 from ledger_client.answers import LIST_BYTES_MAX, Client
-from ledger_engine.testing.answers import answered
-from ledger_engine.testing.project import Ledger
+from ledger_engine.testing.project import Ledger, answered
 
 STOP_TIMEOUT_S = 20
 _NO_LIMIT = "1000000"

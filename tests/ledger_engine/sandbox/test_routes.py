@@ -12,7 +12,7 @@ from quart import Quart
 from ledger_engine.events import outbox
 from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.openapi import of_test_helpers
-from ledger_engine.http.openapi.document import document
+from ledger_engine.http.openapi.documentation import document
 from ledger_engine.sandbox.routes import routes
 from tests import auditing
 from tests.contract.documented import Documented

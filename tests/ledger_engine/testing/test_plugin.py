@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from ledger_engine.testing import LedgerServer
-from ledger_engine.testing.answers import answered
+from ledger_engine.testing.project import answered
 from tests.house.pages import blocks
 from tests.ledger_client.hostile_server import EVENTS, head, hostile
 

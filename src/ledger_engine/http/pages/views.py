@@ -14,14 +14,14 @@ import logging
 import re
 from functools import partial
 from secrets import token_urlsafe
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from quart import Blueprint, Response, request
 
 from ledger_engine.access import projects
 from ledger_engine.access.api_keys import SECRET_LENGTH, new_secret
 from ledger_engine.access.oauth import passwords, sign_ins
-from ledger_engine.access.oauth.authorization import AuthorizationRequest, RefusedToApp, decide
+from ledger_engine.access.oauth.authorization import AuthorizationRequest, RefusedToApp, consider, decide
 from ledger_engine.access.oauth.grants import AnsweredBefore
 from ledger_engine.access.oauth.passwords import Login
 from ledger_engine.access.oauth.sign_ins import SignedIn
@@ -30,7 +30,7 @@ from ledger_engine.core.records import dumps
 from ledger_engine.http.bodies import pairs_of
 from ledger_engine.http.errors import status_of
 from ledger_engine.http.operations import Call, call_of, refused
-from ledger_engine.http.pages import authorize_requests, html_pages
+from ledger_engine.http.pages import html_pages
 from ledger_engine.http.pages.issuer import Issuer, metadata
 
 CHECKED_AT_ONCE = 2  # passwords; each check takes 64 MB and keeps a few processors busy for a while
@@ -145,9 +145,7 @@ class SignInPages:
         except AnsweredBefore:
             return _answered_before(authorization)
         assert code is not None, "a no is raised"
-        return html_pages.redirect(
-            authorize_requests.answer(authorization, self._issuer.of(request), code=code)
-        )
+        return html_pages.redirect(_code_address(authorization, self._issuer.of(request), code=code))
 
     async def sign_out(self) -> Response:
         """Sign the user out, so that another user can sign in and decide."""
@@ -174,14 +172,19 @@ class SignInPages:
     async def redirect_to_app(self, refusal: RefusedToApp) -> Response:
         """Redirect the browser to the app with an error."""
         status = 302 if request.method == "GET" else 303
-        return html_pages.redirect(authorize_requests.refusal(refusal, self._issuer.of(request)), status)
+        return html_pages.redirect(_error_address(refusal, self._issuer.of(request)), status)
 
     async def _read_authorization(
         self, call: Call, raw: bytes, sign_in: str | None = None
     ) -> AuthorizationRequest:
-        """Return the request in a query or a form; raises what `authorization.read` and `Issuer.of` do."""
+        """Return the request in a query or a form; raises what `consider` and `Issuer.of` do."""
         self._issuer.of(request)  # without an issuer the server cannot answer any app
-        return await authorize_requests.read(call.engine, raw, sign_in)
+        wanted = await call.engine.read(partial(consider, given=pairs_of(raw), sign_in=sign_in))
+        if sign_in is not None and wanted.user is None:
+            ended = await call.engine.read(partial(sign_ins.expired_at, value=sign_in))
+            if ended is not None:
+                await call.engine.keep_time(ended)
+        return wanted
 
 
 # Pages
@@ -216,7 +219,7 @@ async def _consent_page(call: Call, authorization: AuthorizationRequest, user: S
         project=await _project_name(call, authorization),
         user=user,
         scopes=[(scope, *_MEANINGS[scope]) for scope in authorization.scopes],
-        destination=authorize_requests.origin(authorization),
+        destination=_origin(authorization),
         parameters=authorization.parameters(),
         token=_token(cookie, authorization, "consent", token_urlsafe()),
     )
@@ -251,7 +254,7 @@ def _authorize_path(authorization: AuthorizationRequest) -> str:
 def _leading_to(authorization: AuthorizationRequest) -> str:
     # Chromium applies form-action to every redirect that follows a form, also beyond the app's first address;
     # https: allows the app to redirect its user.
-    return f"'self' https: {authorize_requests.origin(authorization)}"
+    return f"'self' https: {_origin(authorization)}"
 
 
 async def _style() -> Response:
@@ -330,3 +333,26 @@ def _code(cookie: str, token: str) -> str:
 
 def _keyed(cookie: str, values: list[object]) -> str:
     return hmac.new(cookie.encode(), dumps(values).encode(), "sha256").hexdigest()
+
+
+def _code_address(wanted: AuthorizationRequest, issuer: str, *, code: str) -> str:
+    """Return the address that sends the code to the app; `issuer` is this server's own address."""
+    return _address(wanted.redirect_uri, {"code": code, "state": wanted.state, "iss": issuer})
+
+
+def _error_address(refused: RefusedToApp, issuer: str) -> str:
+    """Return the address that sends an error to the app."""
+    state = {} if refused.state is None else {"state": refused.state}
+    error = {"error": refused.error, "error_description": refused.description, **state, "iss": issuer}
+    return _address(refused.redirect_uri, error)
+
+
+def _origin(wanted: AuthorizationRequest) -> str:
+    """Return the origin of the app's address, in the form of a Content-Security-Policy."""
+    parts = urlsplit(wanted.redirect_uri)
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") else f"{parts.scheme}:"
+
+
+def _address(uri: str, answer: dict[str, str]) -> str:
+    """Return the URI with the answer added to its query, which is kept (RFC 6749, 4.1.2)."""
+    return f"{uri}{'&' if '?' in uri else '?'}{urlencode(answer)}"

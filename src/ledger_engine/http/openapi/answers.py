@@ -1,4 +1,6 @@
-"""The errors in the OpenAPI document: a schema for each surface, an answer for each surface and status.
+"""The headers and the errors of answers in the OpenAPI document.
+
+Errors have a schema for each surface, and an answer for each surface and status.
 
 An answer only refers to its surface's schema, so that a generated client has one type for it and not one for
 each operation and status. Which codes come with a status is in its description and, for programs, in
@@ -7,12 +9,45 @@ each operation and status. Which codes come with a status is in its description 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ledger_engine.http.errors import CODES, OAUTH_CODES
-from ledger_engine.http.openapi.headers import EVERYWHERE, headers
 from ledger_engine.http.openapi.schemas import Schema, json_content
 from ledger_engine.http.operations import Operation
+
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+HEADERS: dict[str, Any] = {
+    "Request-Id": {
+        "description": "The id of this request, also in the server's log.",
+        "schema": {"type": "string", "pattern": "^req_[0-9a-z]{26}$"},
+    },
+    "X-RateLimit-Limit": {"description": "Requests allowed in the window.", "schema": _COUNT},
+    "X-RateLimit-Remaining": {"description": "Requests left in the window.", "schema": _COUNT},
+    "X-RateLimit-Reset": {
+        "description": "When the window resets: Unix time in seconds.",
+        "schema": _COUNT,
+    },
+    "Location": {"description": "The `redirect_uri`, with the error.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
+    "Idempotency-Original": {
+        "description": "The object that the idempotency key created before. *Beyond the contract.*",
+        "schema": {"type": "string"},
+    },
+    "Idempotency-Originals": {
+        "description": "The ids of all that a batch created, in its order, or of an action's object and of"
+        " what the action made; separated by commas. It is absent where they are more than 100: then"
+        " `originals` in the body has them. *Beyond the contract.*",
+        "schema": {"type": "string"},
+    },
+}
+EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
+
+
+def headers(names: Iterable[str]) -> dict[str, Any]:
+    """Return references to these headers."""
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
 
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {
