@@ -18,7 +18,7 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.money import MINUS
-from ledger_tui.lists.arranged_window import Keep, Order
+from ledger_tui.lists.window import Keep, Order
 from ledger_tui.resources.base import Column, Filters, Resource
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import BadConfig, ListSettings

@@ -21,9 +21,9 @@ from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
 from ledger_tui.client.records import Page, Record, Want
 from ledger_tui.formats.text import literal
-from ledger_tui.lists.arranged_window import ArrangedWindow, Keep
 from ledger_tui.lists.arranging import columns_of, order_of, selected_by
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
+from ledger_tui.lists.window import Keep, Window
 from ledger_tui.resources.base import Resource
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles, while_running
@@ -58,7 +58,7 @@ class RecordList(Stack):
     def __init__(
         self,
         resource: Resource,
-        window: ArrangedWindow,
+        window: Window,
         context: Context,
         changed: Callable[[], None],
         stand_in_rows: Callable[[], list[Record]],

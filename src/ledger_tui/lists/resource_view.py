@@ -15,13 +15,13 @@ from textual.widgets import Static
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.text import literal
-from ledger_tui.lists.arranged_window import ArrangedWindow
 from ledger_tui.lists.caption import Caption
 from ledger_tui.lists.detail_pane import DetailPane, Panes, RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.lists.offers import offers, why_not
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
+from ledger_tui.lists.window import Window
 from ledger_tui.resources.base import Action, Resource
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.history import recent_of
@@ -88,7 +88,7 @@ class ResourceView(View):
     def __init__(self, resource: Resource, context: Context) -> None:
         super().__init__(resource, context)
         self.resource = resource
-        self.window = ArrangedWindow()
+        self.window = Window()
         self.record_list = RecordList(resource, self.window, context, self.changed, self.stand_in_rows)
         self.detail = DetailPane(resource, context)
         self.filter_bar = FilterBar(self.record_list)

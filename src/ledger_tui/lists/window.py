@@ -8,54 +8,28 @@ any server that has cursors. The first page needs no cursor and is always kept: 
 A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
 are fetched with `ending_before` until the newest row is met.
 Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network, no widget.
+
+The loaded rows can be shown in another order, or only some of them. No server sorts its lists, and none
+searches them: both are done here, among the rows that are loaded. While rows are arranged, row numbers count
+those shown, and older pages are loaded only when they are asked for (`want_more`), as a page may have no row
+to show.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
 
-FLASH_SECONDS = 1.0
-
-
-_WATCHED = ("balance", "status")  # fields, which are the names of their columns too
-
-
-_NONE: frozenset[str] = frozenset()
-
-
-class ChangedRows:
-    """The changed fields by the row's id, until `forget`."""
-
-    def __init__(self) -> None:
-        self._fields: dict[object, frozenset[str]] = {}
-
-    def note(self, before: Mapping[object, Record], rows: Sequence[Record | None]) -> bool:
-        """Compare the rows with those shown before, by id; return whether a watched field has changed."""
-        found = False
-        for row in rows:
-            old = before.get(row.get("id")) if row is not None else None
-            if row is None or old is None or old is row:
-                continue
-            changed = frozenset(name for name in _WATCHED if old.get(name) != row.get(name))
-            if changed:
-                self._fields[row.get("id")] = changed
-                found = True
-        return found
-
-    def of(self, record: Record) -> frozenset[str]:
-        """Return the fields of a row that have just changed."""
-        return self._fields.get(record.get("id"), _NONE) if self._fields else _NONE
-
-    def forget(self) -> None:
-        self._fields.clear()
-
+Order = Callable[[Record], Any]  # the key to sort by
+Keep = Callable[[Record], bool]  # whether a row is shown
 
 CAP = 5_000
+KEPT_MOST = 5_000  # rows of dropped pages that are kept because they match
 # A first page with this many pages of pushed rows is read again, to keep it small.
 _HEAD_PAGES = 5
 
@@ -71,13 +45,18 @@ class Window:
     """The rows known of one list, the row the cursor is on, and what to fetch next.
 
     `following` means the cursor stays on the newest row and new ones are shown at once; otherwise the cursor
-    stays on its object and new rows are counted in `waiting`.
+    stays on its object and new rows are counted in `waiting`. Without an order and a condition all rows are
+    shown, in the server's order.
     """
 
     def __init__(self, *, page_size: int = PAGE_SIZE, cap: int = CAP) -> None:
         self.page_size = page_size
         self.cap = cap
         self.generation = 0
+        self._order: Order | None = None
+        self._descending = False
+        self._keep: Keep | None = None
+        self._aside: dict[int, list[Record]] = {}  # by slot: rows to show of pages that were dropped
         self.reset()
 
     def reset(self) -> None:
@@ -98,19 +77,80 @@ class Window:
         self._pushed: set[object] = set()  # those of them that were pushed and not read
         self.waiting_is_least = False
         self.in_flight: Want | None = None
+        self._shown: list[Record] = []
+        self._source: list[Record] = []  # the rows that `_shown` was made of
+        self._arranged_as: object = None  # … and how
+        self._aside.clear()
 
     def open_at(self, record: Record) -> None:
         """Start anew with one object in the middle of its list; the rows above and below it are fetched."""
+        self._order = self._keep = None
         self.reset()
         record_id = str(record.get("id"))
         self._append(Want(self.generation, "page", 0, None), Page([record], record_id))
         self.newer = record_id
         self.following = False
 
+    # ------------------------------------------------------------------ arranging
+
+    @property
+    def arranged(self) -> bool:
+        """Whether the rows are sorted or only some are shown."""
+        return self._order is not None or self._keep is not None
+
+    @property
+    def sorted(self) -> bool:
+        """Whether the rows are in another order than the server's."""
+        return self._order is not None
+
+    @property
+    def searches(self) -> bool:
+        """Whether only the rows that match are shown."""
+        return self._keep is not None
+
+    def sort(self, order: Order | None, *, descending: bool = False) -> None:
+        """Show the loaded rows in this order; None for the server's. The cursor stays on its object."""
+        held = self.current
+        self._order, self._descending = order, descending
+        self._show_again(held)
+
+    def show_only(self, keep: Keep | None) -> None:
+        """Show only the loaded rows for which `keep` is true; None for all of them."""
+        held = self.current
+        self._keep = keep
+        self._aside.clear()
+        self._show_again(held)
+
+    def arrange_again(self) -> None:
+        """Sort and search again, because what decides it has changed: names, deliveries."""
+        self._arranged_as = None
+        if self.arranged:
+            self._show_again(self.current)
+
+    def _show_again(self, held: Record | None) -> None:
+        self._settle_cursor(held, self.cursor)
+
+    def _arrange(self) -> None:
+        """Compute the rows that are shown."""
+        rows = [*self._all_rows()]
+        wanted = (self._order, self._descending, self._keep)
+        # Most polls find nothing new, and sorting thousands of rows costs more than drawing them.
+        if wanted == self._arranged_as and [*map(id, rows)] == [*map(id, self._source)]:
+            return
+        self._source, self._arranged_as = rows, wanted
+        shown = rows if self._keep is None else [*filter(self._keep, rows)]
+        self._shown = (
+            shown if self._order is None else sorted(shown, key=self._order, reverse=self._descending)
+        )
+
+    def _all_rows(self) -> Iterator[Record]:
+        for number, slot in enumerate(self.slots):
+            yield from slot.rows if slot.rows is not None else self._aside.get(number, ())
+
     # ------------------------------------------------------------------ rows
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return len(self._shown) if self.arranged else self._starts[-1]
 
     @property
     def waiting(self) -> int:
@@ -120,17 +160,24 @@ class Window:
     @property
     def complete(self) -> bool:
         """Return whether both ends of the list are known."""
-        return self.loaded and self.frontier is None and self.newer is None
+        return self.loaded and self.frontier is None and self.newer is None and not self.searches
 
     @property
     def at_the_end(self) -> bool:
         """Return whether nothing follows below the last row."""
-        return self.loaded and self.frontier is None
+        return self.loaded and (self.arranged or self.frontier is None)
+
+    @property
+    def has_older(self) -> bool:
+        """Return whether older pages can be loaded."""
+        return self.loaded and self.frontier is not None
 
     def row(self, index: int) -> Record | None:
         """Return the record at an absolute row number; None if it is not kept or does not exist."""
         if not 0 <= index < len(self):
             return None
+        if self.arranged:
+            return self._shown[index]
         rows = self.slots[slot := self._slot_at(index)].rows
         return rows[index - self._starts[slot]] if rows is not None else None
 
@@ -152,6 +199,9 @@ class Window:
 
     def at_hand(self) -> Iterator[tuple[int, Record]]:
         """Yield the kept rows from the top, each with its row number."""
+        if self.arranged:
+            yield from enumerate(self._shown)
+            return
         for n in sorted(self._at_hand):
             yield from enumerate(self.slots[n].rows or (), self._starts[n])
 
@@ -165,18 +215,21 @@ class Window:
         if not self.loaded:
             return ""
         if not len(self):
-            return "0"
+            return f"0 of {self.resident:,} loaded" if self.arranged else "0"
         last = min(top + height, len(self))
+        first = min(top + 1, last)
+        at = f"{first:,}–{last:,}" if first < last else f"{last:,}"
+        if self.searches:
+            return f"{at} of {len(self):,} among {self.resident:,} loaded"
+        if self.arranged:
+            return f"{at} of {len(self):,} loaded" if self.has_older else f"{at} of {len(self):,}"
         if self.newer is not None:  # the number of rows above is not known
             return f"in the middle, {len(self):,} loaded"
         if self.complete:
-            of = f"{len(self):,}"
-        elif self.total is not None and self.total > len(self):
-            of = f"{self.total:,}"
-        else:
-            of = f"> {len(self):,}"
-        first = min(top + 1, last)
-        return f"{first:,}–{last:,} of {of}" if first < last else f"{last:,} of {of}"
+            return f"{at} of {len(self):,}"
+        if self.total is not None and self.total > len(self):
+            return f"{at} of {self.total:,}"
+        return f"{at} of > {len(self):,}"
 
     # ------------------------------------------------------------------ moving
 
@@ -199,7 +252,7 @@ class Window:
 
     def want(self, top: int, height: int) -> Want | None:
         """Return the next page to fetch for the rows `top … top+height` on screen, or None. One at a time."""
-        if self.in_flight is not None:
+        if self.in_flight is not None or (self.arranged and self.loaded):
             return None
         if not self.loaded:
             return self._send(Want(self.generation, "page", 0, None, self.page_size))
@@ -214,10 +267,15 @@ class Window:
         if self.newer is not None and not self.newer_refused and top < reach:
             return self._send(Want(self.generation, "newer", 0, self.newer, self.page_size))
         if self.frontier is not None and top + height + reach >= len(self):
-            met = {slot.cursor for slot in self.slots}
-            end = len(self.slots)
-            return self._send(Want(self.generation, "page", end, self.frontier, self.page_size, met))
+            return self.want_more()
         return None
+
+    def want_more(self) -> Want | None:
+        """Return the next older page to fetch, to look for more rows in it."""
+        if self.in_flight is not None or not self.has_older:
+            return None
+        met = {slot.cursor for slot in self.slots}
+        return self._send(Want(self.generation, "page", len(self.slots), self.frontier, self.page_size, met))
 
     def want_news(self) -> Want | None:
         """Return the first page to fetch again, for new rows on top and changes in it."""
@@ -229,7 +287,12 @@ class Window:
         """Return the page in the middle of the screen, to fetch it again; its rows may have changed."""
         if self.in_flight is not None or not len(self):
             return None
-        number = self._slot_at(min(top + height // 2, len(self) - 1))
+        middle = min(top + height // 2, len(self) - 1)
+        if self.arranged:
+            record = self._shown[middle]
+            number = next((n for n in self._at_hand if record in (self.slots[n].rows or ())), 0)
+        else:
+            number = self._slot_at(middle)
         return self._send_again(number) if number else None
 
     def _send_again(self, number: int) -> Want:
@@ -267,6 +330,8 @@ class Window:
 
     def replace(self, record: Record) -> bool:
         """Show a newer state of one object in its row; False if its row is not kept."""
+        if self.arranged:
+            return self._replace_arranged(record)
         index = self.index_of(record.get("id"))
         if index is None:
             return False
@@ -275,6 +340,15 @@ class Window:
         assert rows is not None
         rows[index - self._starts[slot]] = record
         return True
+
+    def _replace_arranged(self, record: Record) -> bool:
+        held, found = self.current, False
+        for rows in [*(self.slots[n].rows or [] for n in self._at_hand), *self._aside.values()]:
+            for index, row in enumerate(rows):
+                if row.get("id") == record.get("id"):
+                    rows[index], found = record, True
+        self._show_again(held)
+        return found
 
     def push(self, records: Sequence[Record]) -> list[Record]:
         """Add pushed rows, newest first. Returns those shown: none unless it follows.
@@ -290,12 +364,14 @@ class Window:
             self._pushed |= {record.get("id") for record in new}
             self._waits |= self._pushed
             return []
-        rows = [*new, *head.rows]
+        held, rows = self.current, [*new, *head.rows]
         if len(rows) > _HEAD_PAGES * self.page_size:
             rows = rows[: self.page_size]
             self._begin_with(Page(rows, str(rows[-1].get("id"))))
         else:
             self._fill(0, rows)
+        if self.arranged:
+            self._show_again(held)
         return new
 
     # ------------------------------------------------------------------ inside
@@ -387,6 +463,8 @@ class Window:
         self._waits, self._pushed, self.waiting_is_least = set(), set(), False
 
     def _settle_cursor(self, held: Record | None, before: int) -> None:
+        if self.arranged:
+            self._arrange()
         if self.following:
             self.cursor = 0
             return
@@ -398,6 +476,9 @@ class Window:
         surplus = self.resident - self.cap
         if surplus <= 0:
             return
+        if self.arranged:
+            self._evict_arranged(surplus)
+            return
         eye = self._slot_at(max(0, min(top, len(self) - 1)))
         far = sorted(self._at_hand - {0}, key=lambda number: abs(number - eye), reverse=True)
         for number in far:
@@ -406,6 +487,19 @@ class Window:
             surplus -= self.slots[number].count
             self.slots[number].rows = None
             self._at_hand.discard(number)
+
+    def _evict_arranged(self, surplus: int) -> None:
+        # Rows on the screen may be of any page: those that match are kept when their page is dropped.
+        for number in sorted(self._at_hand - {0}):
+            if surplus <= 0:
+                return
+            rows = self.slots[number].rows or []
+            if self._keep is not None and sum(map(len, self._aside.values())) < KEPT_MOST:
+                self._aside[number] = [record for record in rows if self._keep(record)]
+            surplus -= self.slots[number].count
+            self.slots[number].rows = None
+            self._at_hand.discard(number)
+        self._arrange()
 
 
 def _unless_same(old: Record, new: Record) -> Record:

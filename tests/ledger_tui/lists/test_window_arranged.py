@@ -1,22 +1,22 @@
 """A window in another order, or of only some rows."""
 
 from ledger_tui.client.records import Page, Record
-from ledger_tui.lists.arranged_window import ArrangedWindow
+from ledger_tui.lists.window import Window
 
 
 def rows(*numbers: int) -> list[Record]:
     return [{"id": f"t{number:05}", "n": number} for number in numbers]
 
 
-def loaded(*numbers: int, older: str | None = None, **sizes: int) -> ArrangedWindow:
-    window = ArrangedWindow(**sizes)
+def loaded(*numbers: int, older: str | None = None, **sizes: int) -> Window:
+    window = Window(**sizes)
     want = window.want(0, 10)
     assert want is not None
     window.apply(want, Page(rows(*numbers), older))
     return window
 
 
-def numbers(window: ArrangedWindow) -> list[int]:
+def numbers(window: Window) -> list[int]:
     return [record["n"] for record in window.rows_between(0, len(window))]
 
 
