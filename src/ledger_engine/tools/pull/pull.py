@@ -17,7 +17,7 @@ from ledger_engine.store import Unit, books
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.pull import applying, staging
 from ledger_engine.tools.pull.applying import Applied, Unusable, id_of
-from ledger_engine.tools.pull.remote import LISTS, ListOf, PageRead, PullFailed, Remote
+from ledger_engine.tools.pull.remote import LISTS, CursorLost, ListOf, PageRead, PullFailed, Remote
 from ledger_engine.tools.pull.staging import Book, Origin
 
 _READ_AGAIN_MAX = 5  # times, for a list of invoices that changes under the reading
@@ -85,11 +85,22 @@ async def _pass(remote: Remote, engine: Engine, book: Book, pulled: Pulled, repo
 async def _read(
     remote: Remote, engine: Engine, book: Book, listed: ListOf, pulled: Pulled, report: ReportProgress
 ) -> None:
-    """Read the list down to the newest record that the copy has, and keep each page."""
+    """Read the list down to the newest record that the copy has, and keep each page.
+
+    When the server does not know a cursor, begin once more.
+    """
+    lost = False
     for _ in range(_READ_AGAIN_MAX):
         before: list[str] = []
         while not (reading := (await engine.read(partial(staging.readings, book=book)))[listed.kind]).done:
-            page = await remote.page(listed, reading.cursor or None)
+            try:
+                page = await remote.page(listed, reading.cursor or None)
+            except CursorLost:
+                if lost:
+                    raise
+                lost, before = True, []
+                await engine.write(partial(staging.again, book=book, kind=listed.kind))
+                continue
             if page is None:
                 pulled.not_shown.append(listed.kind)
                 await engine.write(partial(staging.keep, book=book, reading=reading, records=[], after=None))

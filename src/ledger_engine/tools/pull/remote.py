@@ -27,6 +27,7 @@ WAIT_MAX_S = 65.0  # for the next window of a minute
 ANSWER_BYTES_MAX = LIST_BYTES_MAX
 ANSWER_SECONDS_MAX = 300.0
 SHARE = 0.9  # of the rate limit; the rest is left to others who use the same key
+_CURSOR_LOST = (400, 404, 410, 422)
 _NOT_SHOWN = (403, 404, 405, 501)
 _RETRIED = (429, *(status for status in range(500, 600) if status != 501))
 
@@ -36,6 +37,10 @@ class PullFailed(Conflict):
 
     def __init__(self, message: str) -> None:
         super().__init__("not_recoverable", message)
+
+
+class CursorLost(PullFailed):
+    """The server does not know the cursor, which may be one that it gave long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +124,14 @@ class Remote:
     async def page(self, listed: ListOf, cursor: str | None, **narrowed: str) -> PageRead | None:
         """Return a page of the list, the newest without a cursor; None when the server does not show it.
 
-        `narrowed` are further parameters. Raises PullFailed.
+        `narrowed` are further parameters. Raises CursorLost and PullFailed.
         """
         params = {"per_page" if listed.by == "page" else "limit": str(PAGE)} | narrowed
         if cursor is not None:
             params[listed.by] = cursor
         response = await self._get(listed.path, params)
+        if cursor is not None and listed.by != "page" and response.status_code in _CURSOR_LOST:
+            raise CursorLost(f"{self.url}{listed.path}: {_refusal(response)}")
         if response.status_code in _NOT_SHOWN and not listed.required:
             return None
         if response.status_code != 200:

@@ -83,3 +83,40 @@ async def test_an_account_that_is_posted_to_while_it_is_compared_is_left_to_the_
                 pulls = [await pull.pull(remote, engine, origin, nothing) for _ in range(2)]
             assert [each.applied.new["transactions"] for each in pulls] == [1, 2]
             assert (await engine.read(auditing.verify)).fault is None
+
+
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_list_whose_cursor_the_source_no_longer_knows_is_read_from_its_beginning(
+    copied: Copied, status: int
+) -> None:
+    refusing: int | None = 500  # the answer to every cursor
+    gone: set[str] = set()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        cursor = request.url.params.get("starting_after")
+        if cursor is not None and (refusing or cursor in gone):
+            gone.add(cursor)
+            return httpx.Response(refusing or status)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            found = await client.get(request.url, headers=request.headers)
+        return httpx.Response(found.status_code, headers=found.headers, content=found.content)
+
+    with ContractServer() as server:
+        for number in range(150):
+            server.add_account(f"Account {number}")
+        async with (
+            copied() as engine,
+            Remote(server.url, KEY, no_wait, httpx.MockTransport(answer)) as remote,
+        ):
+            origin = await pull.identify(remote, KEY)
+            with pytest.raises(PullFailed, match="Run the command again to go on from here"):
+                await pull.pull(remote, engine, origin, nothing)
+            refusing = status
+            server.add_account("Another, so that the second page begins elsewhere")
+            with pytest.raises(PullFailed, match=f"/v1/accounts: it answered {status}"):
+                await pull.pull(remote, engine, origin, nothing)
+            refusing = None
+            server.add_account("Yet another")
+            pulled = await pull.pull(remote, engine, origin, nothing)
+            assert pulled.applied.new["accounts"] == 152
+            assert (await engine.read(auditing.verify)).fault is None
