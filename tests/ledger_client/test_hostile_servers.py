@@ -73,7 +73,7 @@ async def listens(url: str, _seconds: float) -> None:
             raise Told
 
     with contextlib.suppress(Refused, Told):
-        await Listener(url, KEY, url, tell).run()
+        await Listener(url, KEY, url, "whsec_test", tell).run()
 
 
 async def shows(url: str, _seconds: float) -> None:
