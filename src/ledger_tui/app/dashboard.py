@@ -13,11 +13,16 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.worker import Worker
 
+from ledger_tui.app.actions import (
+    ActionDone,
+    ActionFailed,
+    HelperDone,
+    ListDialogs,
+    ObjectActions,
+    TestHelping,
+)
 from ledger_tui.app.commanding import CommandLine, OwnCommands, ThemeChoice
-from ledger_tui.app.list_dialogs import ListDialogs
 from ledger_tui.app.navigation import Navigation, ScreenTabs, load_rarer_views
-from ledger_tui.app.object_actions import ActionDone, ActionFailed, ObjectActions
-from ledger_tui.app.test_helping import HelperDone, TestHelping
 from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl

@@ -18,11 +18,10 @@ from ledger_tui.formats.text import literal
 from ledger_tui.lists.caption import Caption
 from ledger_tui.lists.detail_pane import DetailPane, Panes, RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
-from ledger_tui.lists.offers import offers, why_not
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.lists.window import Window
-from ledger_tui.resources.base import Action, Resource
+from ledger_tui.resources.base import Action, Resource, offers, why_not
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.history import recent_of
 from ledger_tui.ui.keys import RESOURCE_KEYS

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ledger_tui.features.batch.dialog import BatchScreen
+from ledger_tui.features.batch import BatchScreen
 from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer

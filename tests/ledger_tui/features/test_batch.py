@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.features.batch import posting as batch
-from ledger_tui.features.batch.posting import (
+from ledger_tui.features import batch
+from ledger_tui.features.batch import (
     ROWS_IN_PART,
     BadFile,
     FileRow,
@@ -178,7 +178,7 @@ def test_of_many_problems_the_first_five_are_said_and_that_there_are_more() -> N
 
 def test_a_file_of_too_many_transactions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     # 100,000 rows would take seconds to read
-    monkeypatch.setattr("ledger_tui.features.batch.posting.ROWS_MOST", 3)
+    monkeypatch.setattr("ledger_tui.features.batch.ROWS_MOST", 3)
     row = '{"account":"Till","type":"credit","amount":1}\n'
     assert len(read_rows("a.jsonl", row * 3)) == 3
     with pytest.raises(BadFile, match="more than 3 transactions"):
