@@ -82,3 +82,10 @@ def test_however_much_is_posted_nothing_is_claimed_before_what_is_kept(
     rows = [posting(3, 5, 7), posting(2, 15, 20), posting(1, 35, 3)]
     history.take(rows, reached=True, currency=euro)
     assert earlier(history) == [73, 73, 93, 100]
+
+
+def test_a_thousand_postings_are_all_kept() -> None:
+    history = BalanceHistory()
+    rows = [posting(1_000 - number, 35 * number / 1_000, 1) for number in range(1_000)]
+    history.take(rows, reached=True, currency=euro)
+    assert earlier(history, 1_000) == [1, 143, 429, 715, 1_000]
