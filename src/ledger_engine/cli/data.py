@@ -79,7 +79,7 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, na
 
 
 @click.command()
-@click.argument("dest", type=click.Path(path_type=Path))
+@click.argument("dest", type=options.OfFile(path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace DEST if it exists.")
 @options.database
 @options.as_json
@@ -98,7 +98,7 @@ def backup(dest: Path, overwrite: bool, database: Location, as_json: bool) -> No
 
 
 @click.command()
-@click.argument("src", type=click.Path(path_type=Path))
+@click.argument("src", type=options.OfFile(dir_okay=False, path_type=Path))
 @options.database
 @options.as_json
 def restore(src: Path, database: Location, as_json: bool) -> None:
@@ -123,7 +123,7 @@ def restore(src: Path, database: Location, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("dest", type=click.Path(path_type=Path))
+@click.argument("dest", type=options.OfFile(path_type=Path))
 @options.database
 @options.as_json
 def recover(dest: Path, database: Location, as_json: bool) -> None:

@@ -76,13 +76,21 @@ class Bearer(click.ParamType[str]):
         return text
 
 
-class OfLedger(click.Path):
+class OfFile(click.Path):
+    """The path of a file."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if not str(value):
+            self.fail("must not be empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class OfLedger(OfFile):
     """Where a ledger is: a file, or the address of a PostgreSQL database."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path, or the address as text."""
-        if not str(value):
-            self.fail("must not be empty.", param, ctx)
         return value if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,10 +63,10 @@ def restore(source: Path, database: Path, now: int) -> Restored:
     Raises Conflict for a file restored over itself, and StorageUnavailable while a server or another command
     uses the database, or when the source is not sound.
     """
+    require_complete(database)
     if database.exists() and source.exists() and source.samefile(database):
         raise Conflict("not_recoverable", f"{source} is the database itself.")
     database = database.resolve()
-    require_complete(database)
     lock = ServingLock(database)
     try:
         with work_folder(database.parent) as folder:
@@ -89,7 +90,6 @@ def recover(database: Path, target: Path) -> Recovered:
     StorageUnavailable while a server uses the database or when the result is not sound.
     """
     _require_target(database, target, overwrite=False)
-    require_complete(database)
     lock = ServingLock(database)
     try:
         log = read_log(database)
@@ -115,6 +115,7 @@ def recover(database: Path, target: Path) -> Recovered:
 
 def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
     """Raise Conflict for a file that cannot or may not be written, or belongs to the ledger."""
+    require_complete(database)
     require_file(target)
     if target.exists() and database.exists() and target.samefile(database):
         raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
@@ -125,19 +126,19 @@ def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def require_file(target: Path) -> None:
-    """Raise Conflict for the name of something that cannot be a file."""
+    """Raise Conflict for the name of something that cannot be a file, and as `require_complete` does."""
     if not target.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
     if target.is_dir():
         raise Conflict("not_recoverable", f"{target} is a folder; name the file to write.")
     if target.exists() and not target.is_file():
         raise Conflict("not_recoverable", f"{target} is not a regular file; name the file to write.")
+    require_complete(target)
 
 
 def require_free(target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict for a file that may not be written: it is there, in use, or not complete."""
-    require_complete(target)
-    if target.exists() and not overwrite:
+    """Raise Conflict for a file that may not be overwritten."""
+    if os.path.lexists(target) and not overwrite:  # also a link to nothing
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
     if any(file.exists() for file in companions(target)):
         raise Conflict("not_recoverable", f"{target} is a database in use.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import click
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 from ledger_engine.cli import main
 from ledger_engine.store.sqlite.lock import ServingLock
 from tests.made_once import put_empty_ledger
+from tests.permissions import bound_by_permissions
 from tests.postgres_server import bare_database
 
 ID = "apps_1"
@@ -73,9 +76,9 @@ def commands(database: str, folder: Path) -> Iterator[tuple[tuple[str, ...], lis
         yield name, [*name, *words, "--database", database]
 
 
-def refused(words: list[str]) -> str:
+def refused(words: list[str], status: int = 1) -> str:
     done = CliRunner().invoke(main, words, input="secret-enough\nsecret-enough\n", prog_name="ledger-engine")
-    assert done.exit_code == 1, (words, done.output, done.exception)
+    assert done.exit_code == status, (words, done.output, done.exception)
     return done.stderr
 
 
@@ -128,6 +131,39 @@ def test_a_file_whose_copy_is_not_complete_is_refused_by_every_command(tmp_path:
     for command in ("backup", "recover"):
         assert said in refused([command, str(path), "--database", str(other)]), command
     assert {*tmp_path.iterdir()} - {tmp_path / "backup.db"} == before
+
+
+@pytest.mark.sqlite
+def test_a_file_that_cannot_be_reached_is_named_by_every_command(tmp_path: Path) -> None:
+    closed, loop, pipe = (tmp_path / name for name in ("closed", "loop", "pipe"))
+    os.mkfifo(pipe)
+    closed.mkdir(mode=0o000)
+    loop.symlink_to(loop)
+    places = {
+        loop: ": too many levels of symbolic links",
+        closed / "ledger.db": ": permission denied",
+        pipe: " is not a regular file",
+    }
+    for path, why in places.items():
+        for name, words in commands(str(path), tmp_path):
+            said = bound_by_permissions(partial(refused, words))
+            assert f"{path}{why}" in said.replace("Perm", "perm") or name == ("listen",), words
+
+
+@pytest.mark.sqlite
+def test_a_source_or_target_that_is_no_file_is_named(tmp_path: Path) -> None:
+    path, loop, nowhere = (put_empty_ledger(tmp_path / "ledger.db"), tmp_path / "loop", tmp_path / "nowhere")
+    loop.symlink_to(loop)
+    nowhere.symlink_to(tmp_path / "missing")
+    for command in ("backup", "restore", "recover"):
+        assert f"{loop}: too many levels of symbolic links" in refused(
+            [command, str(loop), "--database", str(path)]
+        )
+    assert f"{nowhere} already exists" in refused(["backup", str(nowhere), "--database", str(path)])
+    for name, why in (("/", "File '/' is a directory."), ("", "must not be empty.")):
+        assert f"Invalid value for 'SRC': {why}" in refused(
+            ["restore", name, "--database", str(path)], status=2
+        )
 
 
 @pytest.mark.process

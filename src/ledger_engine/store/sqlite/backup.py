@@ -255,16 +255,19 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = Tr
     """
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
-    connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        connection.execute("PRAGMA wal_autocheckpoint=0")
-        connection.execute("PRAGMA query_only=ON")
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.execute(f"PRAGMA cache_size=-{cache_kb}")
-        migrations.require_ledger(connection, up_to_date=up_to_date)
+        connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+            connection.execute("PRAGMA query_only=ON")
+            connection.execute("PRAGMA trusted_schema=OFF")
+            connection.execute(f"PRAGMA cache_size=-{cache_kb}")
+            migrations.require_ledger(connection, up_to_date=up_to_date)
+        except BaseException:
+            connection.close()
+            raise
     except (StorageUnavailable, sqlite3.Error) as error:
-        connection.close()
         raise StorageUnavailable(f"{file}: {reason_not_opened(file, error)}") from error
     return connection
 

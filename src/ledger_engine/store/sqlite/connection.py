@@ -155,6 +155,8 @@ def reason_of(error: BaseException) -> str:
         return error.reason
     if isinstance(error, LedgerError):
         return error.message
+    if code_of(error) == sqlite3.SQLITE_READONLY:
+        return "its file, or the folder of its file, cannot be written"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()  # without the file's path, which clients must not see
     return (str(error) or type(error).__name__).rstrip(".")

@@ -34,9 +34,9 @@ class DatabaseFile:
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:
         """Open the file. Raises StorageUnavailable when it must not be opened, sqlite3.Error and OSError."""
-        self._path = path.resolve()  # as SQLite does to find the log
+        require_own_log(path)
         self._checkpoints = checkpoints
-        require_own_log(self._path)
+        self._path = path.resolve()  # as SQLite does to find the log
         require_one_name(self._path)
         make_private(self._path)
         self._name = str(self._path)  # once, as each group of works looks whether the file has it still

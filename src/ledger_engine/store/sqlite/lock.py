@@ -131,7 +131,7 @@ def served_at(database: Path) -> str | None:
     try:
         url = json.loads(lock_file(database.resolve()).read_text(encoding="utf-8"))["url"]
         return url if isinstance(url, str) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):  # RuntimeError: links in a circle
         return None
 
 

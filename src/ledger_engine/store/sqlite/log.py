@@ -10,6 +10,7 @@ log. The format: https://www.sqlite.org/fileformat2.html#walformat
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from dataclasses import dataclass
 from io import FileIO
@@ -80,8 +81,26 @@ def part_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.migrating")
 
 
+def require_reachable(file: Path) -> None:
+    """Raise StorageUnavailable for a name that leads to no regular file, unless nothing is there.
+
+    Otherwise an error would name a file beside it, and a pipe would be waited for.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(file).st_mode):
+            raise StorageUnavailable(f"{file} is not a regular file")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StorageUnavailable(f"{file}: {str(error.strerror).lower()}") from error
+
+
 def require_complete(database: Path) -> None:
-    """Raise Conflict where `migrate` has not completed the file: it could not be put in place later."""
+    """Raise Conflict where `migrate` has not completed the file: it could not be put in place later.
+
+    Raises what `require_reachable` does.
+    """
+    require_reachable(database)
     part = part_of(database.resolve())
     if part.exists():
         raise Conflict(
@@ -94,7 +113,7 @@ def require_complete(database: Path) -> None:
 def require_own_log(database: Path) -> None:
     """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log beside `database`.
 
-    Raises Conflict as `require_complete` does. Not for a process that has a connection to `database`, as this
+    Raises what `require_complete` does. Not for a process that has a connection to `database`, as this
     opens and closes the file.
     """
     require_complete(database)

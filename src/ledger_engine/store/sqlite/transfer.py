@@ -15,7 +15,7 @@ from ledger_engine.store.snapshot import ReportRows, Snapshot
 from ledger_engine.store.sqlite import backup, migrations
 from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock
-from ledger_engine.store.sqlite.log import part_of, require_own_log
+from ledger_engine.store.sqlite.log import part_of, require_complete, require_own_log, require_reachable
 from ledger_engine.store.sqlite.snapshot import open_snapshot
 from ledger_engine.store.transfer import (
     ROWS_AT_ONCE,
@@ -144,6 +144,7 @@ class FileTarget(_File):
 @contextmanager
 def open_source(file: Path) -> Iterator[FileSource]:
     """Open a file to copy it, and keep servers away. Raises StorageUnavailable, also while it is served."""
+    require_complete(file)
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
     with ExitStack() as stack:
@@ -162,6 +163,7 @@ def open_target(file: Path, first_project: str | None) -> Iterator[FileTarget]:
 
     Raises LedgerThere when it exists, Conflict when it was begun for another ledger, and StorageUnavailable.
     """
+    require_reachable(file)
     if not file.parent.is_dir():
         raise StorageUnavailable(f"there is no folder {file.parent}")
     file = file.resolve()

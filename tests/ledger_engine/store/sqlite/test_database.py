@@ -192,7 +192,7 @@ async def test_a_failed_work_announces_nothing(notes: Engine) -> None:
 
 
 async def test_a_reading_work_cannot_write(notes: Engine, seen: Seen) -> None:
-    with pytest.raises((sqlite3.Error, LedgerError), match="readonly"):
+    with pytest.raises((sqlite3.Error, LedgerError), match="cannot be written"):
         await notes.read(note("sneaked in"))
     assert seen() == []
     assert await notes.write(note("allowed")) == "allowed"

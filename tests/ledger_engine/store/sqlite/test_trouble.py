@@ -356,7 +356,7 @@ async def test_a_text_file_is_no_database(tmp_path: Path) -> None:
 
 
 async def test_a_folder_is_no_database(tmp_path: Path) -> None:
-    with pytest.raises(StorageUnavailable, match="unable to open"):
+    with pytest.raises(StorageUnavailable, match="is not a regular file"):
         open_engine(tmp_path)
 
 
