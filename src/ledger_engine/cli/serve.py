@@ -36,6 +36,11 @@ WAIT_MAX_S = 30 * 86_400
 WORKERS_MAX = 64
 
 
+def _number(text: str) -> int:
+    """Return a number of at most nine digits, -1 for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else -1
+
+
 class Rate(click.ParamType[tuple[int, int]]):
     """A rate such as `20/5`: requests a minute, and requests in one second."""
 
@@ -47,7 +52,7 @@ class Rate(click.ParamType[tuple[int, int]]):
         if isinstance(value, tuple):
             return value
         minute, _, second = str(value).partition("/")
-        if not (minute.isdecimal() and second.isdecimal() and int(minute) and int(second)):
+        if _number(minute) < 1 or _number(second) < 1:
             self.fail(f"{value!r} must be like 20/5: requests a minute and in one second.", param, ctx)
         return int(minute), int(second)
 
@@ -80,7 +85,7 @@ class Workers(click.ParamType[int]):
         text = str(value)
         if text == "auto":
             return 1 if sys.platform == "win32" else min(_usable_processors(), WORKERS_MAX)
-        if not text.isdecimal() or not 1 <= int(text) <= WORKERS_MAX:
+        if not 1 <= _number(text) <= WORKERS_MAX:
             self.fail(f"{text!r} must be auto, or a number from 1 to {WORKERS_MAX}.", param, ctx)
         return int(text)
 
@@ -97,7 +102,7 @@ class Address(click.ParamType[tuple[str, int]]):
             return value
         host, _, port = str(value).rpartition(":")
         host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
-        if not (port.isascii() and port.isdecimal() and int(port) < 65536):
+        if not 0 <= _number(port) < 65536:
             self.fail(f"{value!r} must be like 127.0.0.1:9464 or 9464.", param, ctx)
         return host, int(port)
 

@@ -116,7 +116,15 @@ def test_a_file_that_cannot_be_read_is_named(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("PORT", "tcp://10.0.0.1:8700"), ("INSECURE", "perhaps"), ("CERTFILE", "/nowhere"), ("CONFIG", "/no")],
+    [
+        *[
+            ("PORT", "tcp://10.0.0.1:8700"),
+            ("INSECURE", "perhaps"),
+            ("CERTFILE", "/nowhere"),
+            ("CONFIG", "/no"),
+        ],
+        *[("WORKERS", "9" * 5000), ("METRICS", "9" * 5000), ("AUTH_RATE_LIMIT", f"{'9' * 5000}/1")],
+    ],
 )
 def test_a_variable_that_is_wrong_is_named(options: Options, name: str, value: str) -> None:
     message = refusal(options, **{f"LEDGER_{name}": value})
