@@ -129,6 +129,8 @@ async def export(api: Api, wanted: ExportRequest, report: Callable[[Progress], N
     try:
         if wanted.file.is_dir():
             raise CannotWrite(f"{wanted.file.name} is a folder.")
+        if wanted.file.exists() and not wanted.file.is_file():
+            raise CannotWrite(f"{wanted.file.name} is not a regular file.")
         if not wanted.replace and wanted.file.exists():
             raise FileIsThere(f"{wanted.file.name} already exists.")
         draft = _Draft(wanted.file, wanted.format)
