@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 WAITS_MAX = 50
 WAIT_MAX_S = 30 * 86_400
 WORKERS_MAX = 64
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def _number(text: str) -> int:
@@ -88,6 +89,22 @@ class Workers(click.ParamType[int]):
         if not 1 <= _number(text) <= WORKERS_MAX:
             self.fail(f"{text!r} must be auto, or a number from 1 to {WORKERS_MAX}.", param, ctx)
         return int(text)
+
+
+class Period(click.ParamType[float]):
+    """A time such as `90s`, `30m`, `1h` or `1d`, in seconds."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value)
+        unit = _UNITS_S.get(text[-1:], 0)
+        seconds = unit * int(text[:-1]) if text[:-1].isascii() and text[:-1].isdecimal() else 0
+        if not 1 <= seconds <= WAIT_MAX_S:
+            self.fail(f"{text!r} must be like 90s, 30m, 1h or 1d, and at most 30 days.", param, ctx)
+        return float(seconds)
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -213,6 +230,28 @@ class Address(click.ParamType[tuple[str, int]]):
     help="A test key for the first project: sk_test_ and 32 letters or digits.",
 )
 @click.option(
+    "--backup-to",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Make verified backups in this folder.",
+)
+@click.option(
+    "--backup-every",
+    "backup_every_s",
+    type=Period(),
+    default="1h",
+    show_default=True,
+    help="The time from one backup to the next, like 30m or 1d.",
+)
+@click.option(
+    "--backup-keep",
+    type=options.Number(1),
+    default=24,
+    show_default=True,
+    metavar="N",
+    help="How many backups to keep.",
+)
+@click.option(
     "--make-key",
     is_flag=True,
     help="Create a key and show it once, if the ledger has none.",
@@ -250,8 +289,11 @@ def serve(
         raise click.UsageError("--demo uses its own database; leave out --database.")
     if embedded:
         host, port = "127.0.0.1", 0
+    for name in ("backup_every_s", "backup_keep"):
+        if others["backup_to"] is None and _is_set(context, name):
+            raise click.UsageError("--backup-every and --backup-keep need --backup-to.")
     per_minute, per_second = auth_rate_limit
-    if demo and context.get_parameter_source("webhook_retries_s") is click.core.ParameterSource.DEFAULT:
+    if demo and not _is_set(context, "webhook_retries_s"):
         others["webhook_retries_s"] = DEMO_WEBHOOK_RETRIES_S
     settings = ServeSettings(
         None if demo else database,
@@ -276,6 +318,10 @@ def serve(
         server.run(settings, announce, _report_embedded if embedded else _report_to_nobody)
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
+
+
+def _is_set(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
 def _usable_processors() -> int:

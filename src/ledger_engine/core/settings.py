@@ -62,6 +62,8 @@ class ServeSettings:
     number of processes that answer requests, `metrics` the address and port to serve metrics on.
     `limits` is the address of the Redis in which the servers of a PostgreSQL database count requests.
     `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
+    `backup_to` is the folder of the backups that the server makes every `backup_every_s` seconds; the newest
+    `backup_keep` are kept.
     `seed` is the name or file of a data set for a ledger that is empty. With it, or with `make_key`, a ledger
     without a key gets one.
     """
@@ -87,6 +89,9 @@ class ServeSettings:
     log_format: str = "text"
     log_level: str = "warning"
     test_helpers: bool = False
+    backup_to: Path | None = None
+    backup_every_s: float = 3600.0
+    backup_keep: int = 24
     seed: str | None = None
     make_key: bool = False
 
@@ -124,6 +129,8 @@ class ServeSettings:
             self._check_limits(self.limits)
         if self.seed is not None and self.database is None:
             raise BadSettings("--demo loads a data set of its own; leave out --seed.")
+        if self.backup_to is not None and self.database is None:
+            raise BadSettings("The data of --demo are removed at the end; leave out --backup-to.")
         if self.test_helpers and isinstance(self.database, str):
             raise BadSettings("--test-helpers works on a SQLite file; leave it out with PostgreSQL.")
         if self.workers > 1 and self.test_helpers:

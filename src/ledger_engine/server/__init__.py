@@ -83,7 +83,8 @@ async def _serve(
         ledger.credential(engine, settings, server) as (key, keyless),
         ledger.demo(engine, wanted=settings.database is None, report=report) as demo,
         ledger.background(engine, settings, ledger.test_helpers(engine, settings, database)) as background,
-        ledger.metrics(engine, settings, database) as (meter, metrics_url),
+        ledger.backups(engine, settings, database) as backups,
+        ledger.metrics(engine, settings, database, backups) as (meter, metrics_url),
     ):
 
         def note_ready() -> None:

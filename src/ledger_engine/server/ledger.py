@@ -26,6 +26,7 @@ from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.log import require_complete
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.heartbeat import Heartbeat
+from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
 from ledger_engine.upkeep.timekeeping import Timekeeper
 
 if TYPE_CHECKING:
@@ -165,8 +166,26 @@ async def background(
 
 
 @contextlib.asynccontextmanager
-async def metrics(
+async def backups(
     engine: Engine, settings: ServeSettings, database: Location
+) -> AsyncIterator[ScheduledBackups | None]:
+    """Yield what makes the backups meanwhile, None without --backup-to. Raises BadSettings."""
+    if settings.backup_to is None:
+        yield None
+        return
+    scheduled = ScheduledBackups(
+        engine, database, settings.backup_to, settings.backup_every_s, settings.backup_keep
+    )
+    scheduled.start()
+    try:
+        yield scheduled
+    finally:
+        await scheduled.stop()
+
+
+@contextlib.asynccontextmanager
+async def metrics(
+    engine: Engine, settings: ServeSettings, database: Location, backups: ScheduledBackups | None
 ) -> AsyncIterator[tuple[Metrics | None, str | None]]:
     """Yield what counts the requests, and the URL of the metrics; both are None without --metrics."""
     if settings.metrics is None:
@@ -176,7 +195,7 @@ async def metrics(
     from ledger_engine.upkeep.metrics import Metrics
 
     host, port = settings.metrics
-    counted = Metrics(engine, database)
+    counted = Metrics(engine, database, backups)
     listener = counted.serve(host, port)
     try:
         yield counted, f"http://{in_url(host)}:{listener.port}/metrics"

@@ -44,9 +44,15 @@ class Engine:
         self.clock = clock
         self.shared = shared or Shared(Windows(), LocalSemaphores())
         self._time_kept = 0
-        self.notice: str | None = None  # a message for the health check while something is wrong
+        # Messages for the health check while something is wrong, by what they are about.
+        self.notices: dict[str, str] = {}
         self._write_tried: asyncio.Task[None] | None = None
         self._write_tried_at = 0.0
+
+    @property
+    def notice(self) -> str | None:
+        """What a person has to decide or mend, in sentences; None when there is nothing."""
+        return " ".join(self.notices.values()) or None
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""

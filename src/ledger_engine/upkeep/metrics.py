@@ -29,7 +29,7 @@ from prometheus_client import (
     ProcessCollector,
     start_http_server,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ledger_engine import __version__
@@ -37,6 +37,7 @@ from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.settings import Location
 from ledger_engine.events.webhooks import deliveries
 from ledger_engine.store.engine import Engine
+from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
 
 PATH = "/metrics"
 Environ = dict[str, Any]
@@ -118,7 +119,7 @@ _WORKS = (1, 2, 4, 8, 16, 32, 64, 128)
 class Metrics:
     """Counts requests and commits, and serves the counts. Make it in the event loop of the server."""
 
-    def __init__(self, engine: Engine, database: Location) -> None:
+    def __init__(self, engine: Engine, database: Location, backups: ScheduledBackups | None = None) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Histogram(
             "ledger_http_request_duration_seconds",
@@ -146,6 +147,8 @@ class Metrics:
         )
         Info("ledger_build", "The version of the server.", registry=registry).info({"version": __version__})
         registry.register(_OfLedger(engine, database, asyncio.get_running_loop()))
+        if backups is not None:
+            registry.register(_OfBackups(backups))
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
@@ -217,6 +220,22 @@ class _OfLedger(Collector):
             return reading.result(ASKED_S)
         except (LedgerError, TimeoutError, RuntimeError):  # lost, silent, or the loop is closed
             return None
+
+
+class _OfBackups(Collector):
+    """What is known of the backups that the server makes."""
+
+    def __init__(self, backups: ScheduledBackups) -> None:
+        self._backups = backups
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the values; those of the last backup are 0 until this server has made one."""
+        made = self._backups
+        if made.newest is not None:
+            yield _gauge("ledger_backup_last_timestamp_seconds", "Time of the newest backup.", made.newest)
+        yield CounterMetricFamily("ledger_backup_failures", "Backups that failed.", value=made.failures)
+        yield _gauge("ledger_backup_duration_seconds", "Time that the last backup took.", made.took_s)
+        yield _gauge("ledger_backup_bytes", "Size of the last backup.", made.bytes)
 
 
 class _OfWorkers(Collector):

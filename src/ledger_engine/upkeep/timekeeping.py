@@ -64,7 +64,7 @@ class Timekeeper:
             self._clock_trusted.set()
         else:
             days = round((machine - self.now()) / DAY)
-            self._engine.notice = (
+            self._engine.notices["clock"] = (
                 f"The clock shows {iso(machine)}. The last known time of this ledger is {iso(self.now())},"
                 f" {days} days earlier. The clock may be wrong, so for an hour nothing is erased and earlier"
                 " webhook retries wait. Everything else works. If the clock is right, start with"
@@ -109,7 +109,7 @@ class Timekeeper:
         if is_little_ahead or passed - self._even_since >= EVEN_FOR_MS:
             self._trust(machine)
             if not self._clock_trusted.is_set():
-                self._engine.notice = None
+                self._engine.notices.pop("clock", None)
                 self._clock_trusted.set()
                 log.warning("the clock is trusted now: erasing and earlier webhook retries continue")
                 await self._keep_if_possible()

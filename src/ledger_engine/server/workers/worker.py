@@ -72,7 +72,7 @@ class _Worker:
             sys.exit(str(error))
         shared = Shared(SharedWindows(begin.memory), ParentsSemaphores(self._parent))
         self._engine = engine = Engine(self._database, self._clock, shared)
-        engine.notice = begin.notice
+        _note(engine, begin.notice)
         recorder = RequestRecorder(engine)
         recorder.start()
         meter = None if begin.settings.metrics is None else ParentsMeter(self._parent)
@@ -96,7 +96,7 @@ class _Worker:
                 self._database.notice_commit(content)
         elif kind == "notice":
             if self._engine is not None:
-                self._engine.notice = content
+                _note(self._engine, content)
         elif kind == "beat":
             self._parent.tell("beat")
         elif kind == "begin":
@@ -110,3 +110,7 @@ class _Worker:
         # The parent has ended, or we have closed the channel as the last thing to do. Whatever is under way
         # can neither be written nor be promised.
         os._exit(0 if self._stop.asked.is_set() else 1)
+
+
+def _note(engine: Engine, notice: str | None) -> None:
+    engine.notices = {} if notice is None else {"parent": notice}

@@ -1,0 +1,162 @@
+"""Backups that a server makes by itself, each in a process of its own (docs/backups.md#made-by-the-server).
+
+The serving process must not open the database file a second time: it would lose SQLite's locks with the first
+descriptor that it closes. The process runs the command `backup`, which verifies what it has copied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ledger_engine.core.clock import Clock, iso
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.program import without_settings
+from ledger_engine.core.settings import BadSettings, Location
+from ledger_engine.core.tasks import cancel
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.work_folder import work_folder
+
+FIRST_AFTER_S = 10.0  # starting the server comes first
+RETRY_S = 300.0  # after a failure, unless the next backup is due before
+STOP_TIMEOUT_S = 3.0  # for a backup under way to remove its files
+# In a process group of its own, so that Ctrl-C reaches only the server. Requests come before backups.
+_BEHIND = "" if sys.platform == "win32" else "import os; os.setpgrp(); os.nice(5); "
+_PROGRAM = f"{_BEHIND}from ledger_engine.cli import main; main()"
+_STAMP = "%Y%m%dT%H%M%SZ"
+_NOTICE = "backup"
+
+log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
+
+
+class ScheduledBackups:
+    """Backs a ledger up to a folder from `start` to `stop`; of several servers one does.
+
+    `every_s` is the time from one backup to the next, also over restarts, and `keep` how many stay. `newest`
+    is the Unix time of the newest backup in the folder, None without one; `failures` counts those that
+    failed, and `took_s` and `bytes` are those of the last one made.
+    """
+
+    def __init__(self, engine: Engine, database: Location, folder: Path, every_s: float, keep: int) -> None:
+        """Look at the folder. Raises BadSettings for one that cannot be written to."""
+        self._engine = engine
+        self._database = database
+        self._folder = folder.absolute()
+        self._every_s = every_s
+        self._keep = keep
+        self._stem, self._suffix = (
+            (database.stem, database.suffix or ".db") if isinstance(database, Path) else ("ledger", ".dump")
+        )
+        self._task: asyncio.Task[None] | None = None
+        self.failures = 0
+        self.took_s = 0.0
+        self.bytes = 0
+        try:
+            with work_folder(folder):
+                made = self._made()
+        except OSError as error:
+            raise BadSettings(f"--backup-to {folder} cannot be written to: {error.strerror}.") from error
+        self.newest = made[-1][0] if made else None
+
+    def start(self) -> None:
+        """Start; needs a running event loop."""
+        self._task = asyncio.create_task(self._back_up_when_due())
+
+    async def stop(self) -> None:
+        """Stop at once, also a backup under way, which leaves nothing."""
+        await cancel(self._task)
+
+    async def _back_up_when_due(self) -> None:
+        await asyncio.sleep(FIRST_AFTER_S)
+        while True:
+            wait_s = self._due_in_s()
+            if wait_s <= 0:
+                wait_s = self._every_s if await self._back_up_if_leading() else min(self._every_s, RETRY_S)
+            await asyncio.sleep(wait_s)
+
+    def _due_in_s(self) -> float:
+        if self.newest is None:
+            return 0
+        # A clock that was set back must not put the next one off for longer.
+        return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
+
+    async def _back_up_if_leading(self) -> bool:
+        """Return whether a backup was made; a failure is said, and serving goes on."""
+        try:
+            if not await self._engine.shared.leases.leads():
+                return False
+            failed = await self._back_up()
+        except (OSError, StorageUnavailable) as error:
+            failed = str(error)
+        if failed is None:
+            self._engine.notices.pop(_NOTICE, None)
+            return True
+        self.failures += 1
+        log.error("the backup failed: %s", failed)
+        newest = "there is none" if self.newest is None else f"the newest is from {iso(self.newest * 1000)}"
+        self._engine.notices[_NOTICE] = f"The last backup failed, and {newest}: {failed}"
+        return False
+
+    async def _back_up(self) -> str | None:
+        """Make a backup, then remove the oldest; return why it failed, None if it did not."""
+        began, at = time.monotonic(), int(_machine_s(self._engine.clock))
+        file = self._folder / f"{self._stem}-{datetime.fromtimestamp(at, UTC):{_STAMP}}{self._suffix}"
+        failed = await self._run("backup", str(file))
+        if failed is not None:
+            return failed
+        self.newest, self.took_s, self.bytes = at, time.monotonic() - began, file.stat().st_size
+        log.info("backup %s made in %.1f s", file, self.took_s)
+        others = [other for _, other in self._made() if other != file]
+        for old in others[: len(others) + 1 - self._keep]:
+            old.unlink()
+        return None
+
+    async def _run(self, *words: str) -> str | None:
+        """Run a command on the database; return its error, None if it succeeds."""
+        environment = without_settings() | {
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "LEDGER_DATABASE": str(self._database),  # not an argument: an address may have a password
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-P", "-c", _PROGRAM, *words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+        )
+        try:
+            _, said = await process.communicate()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+                process.kill()
+            raise
+        if process.returncode == 0:
+            return None
+        lines = said.decode(errors="replace").splitlines() or [f"it ended with status {process.returncode}"]
+        return lines[-1].removeprefix("ledger-engine: ")
+
+    def _made(self) -> list[tuple[int, Path]]:
+        """Return the Unix time and the file of each backup there, the oldest first. Raises OSError."""
+        named = re.compile(rf"{re.escape(self._stem)}-(\d{{8}}T\d{{6}}Z){re.escape(self._suffix)}", re.ASCII)
+        found = []
+        for file in self._folder.iterdir():
+            if match := named.fullmatch(file.name):
+                with contextlib.suppress(ValueError):  # a date that there is not
+                    at = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
+                    found.append((int(at.timestamp()), file))
+        return sorted(found)
+
+
+def _machine_s(clock: Clock) -> float:
+    return clock.machine() / 1000
