@@ -316,6 +316,54 @@ def test_with_seed_an_empty_ledger_gets_a_data_set_and_a_key_and_another_stays_a
     assert "There is no data set 'none'" in refusal(start("--seed", "none"), 2)
 
 
+@pytest.mark.sqlite
+def test_beside_a_server_a_dashboard_gets_a_key_for_it_that_ends_with_the_dashboard(start: Start) -> None:
+    server = start("--port", "0")
+    url = url_of(server)
+    dashboard = start("--embedded")
+    assert dashboard.stdout is not None
+    told = json.loads(dashboard.stdout.readline())
+    assert told["url"] == url
+    with client(url, told["key"]) as api:
+        assert api.get("/v1/whoami").json()["role"] == "owner"
+        assert dashboard.communicate(timeout=PATIENCE_S) == ("", "")  # which closes its stdin
+        assert dashboard.returncode == 0
+        wait_until(lambda: api.get("/v1/whoami").status_code == 401)
+
+
+@pytest.mark.sqlite
+def test_a_dashboard_beside_a_server_ends_once_the_server_was_started_again(start: Start) -> None:
+    port = str(free_port())
+    url_of(server := start("--port", port))
+    dashboard = start("--embedded")
+    assert dashboard.stdout is not None
+    assert json.loads(dashboard.stdout.readline())["url"].endswith(f":{port}")
+    stopped(server)
+    url_of(start("--port", port))
+    assert dashboard.wait(PATIENCE_S) == 1
+    assert dashboard.stderr is not None
+    assert dashboard.stderr.read() == "ledger-engine: The API key was revoked.\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no systemd")
+@pytest.mark.parametrize("abstract", [False, True])
+def test_systemd_is_told_when_it_serves_and_when_it_stops(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool
+) -> None:
+    if abstract and sys.platform != "linux":
+        pytest.skip("only Linux has abstract sockets")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.settimeout(PATIENCE_S)
+        address = f"@ledger-{os.getpid()}" if abstract else str(tmp_path / "notify")
+        systemd.bind(address.replace("@", "\0"))
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        server = start("--port", "0")
+        assert systemd.recv(100) == b"READY=1"
+        server.terminate()
+        assert systemd.recv(100) == b"STOPPING=1"
+        assert server.wait(PATIENCE_S) == 0
+
+
 def test_everything_is_there_again_after_a_restart(start: Start, database: Location) -> None:
     server = start("--port", "0")
     url = url_of(server)
@@ -507,8 +555,7 @@ def test_neither_an_idle_connection_nor_output_that_nobody_reads_keeps_it(start:
 def test_a_second_server_is_refused_until_the_first_is_killed(start: Start) -> None:
     first = start("--port", "0")
     url = url_of(first)
-    for options in (("--port", "0"), ("--embedded",)):
-        assert f"at {url}" in refusal(start(*options), 1)
+    assert f"at {url}" in refusal(start("--port", "0"), 1)
     assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
     first.kill()
     first.communicate()

@@ -7,10 +7,15 @@ server has no row ends with the next beat of any server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 
 from ledger_engine.access import api_keys
+from ledger_engine.access.api_keys import NewApiKey
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit, Value
+from ledger_engine.store.engine import Engine
 
 _OPEN = "session = 1 AND revoked_at IS NULL"
 
@@ -18,6 +23,20 @@ _OPEN = "session = 1 AND revoked_at IS NULL"
 def end_all(unit: Unit) -> None:
     """Revoke the keys of all sessions; for a ledger that no other server serves."""
     _revoke(unit, "session = 1")
+
+
+@asynccontextmanager
+async def key_of(
+    engine: Engine, find_tenant: Callable[[Unit], Tenant], rights: NewApiKey
+) -> AsyncIterator[str]:
+    """Yield the value of a new key, for a program beside the server, and revoke the key at the end."""
+    tenant = await engine.read(find_tenant)
+    value = api_keys.new_value(tenant.livemode)
+    made = await engine.write(partial(api_keys.create, tenant=tenant, new=rights, value=value))
+    try:
+        yield value
+    finally:
+        await engine.write(partial(api_keys.revoke, tenant=tenant, id=made.id))
 
 
 def begin(unit: Unit, server: str) -> None:

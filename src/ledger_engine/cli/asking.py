@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from ledger_client.parsing import parsed
-from ledger_engine.access import api_keys
+from ledger_engine.access import sessions
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project
@@ -57,19 +57,14 @@ class Target:
         if self.given_key is not None:
             yield self.given_key
             return
-        value = api_keys.new_value(self.livemode)
 
-        def make(unit: Unit) -> tuple[Tenant, str]:
-            tenant = Tenant(known_project(unit, self.project).id, self.livemode)
-            return tenant, api_keys.create(unit, tenant, rights, value).id
+        def tenant(unit: Unit) -> Tenant:
+            return Tenant(known_project(unit, self.project).id, self.livemode)
 
         engine = open_engine(self.database)
         try:
-            tenant, id = await engine.write(make)
-            try:
+            async with sessions.key_of(engine, tenant, rights) as value:
                 yield value
-            finally:
-                await engine.write(partial(api_keys.revoke, tenant=tenant, id=id))
         finally:
             await engine.close()
 

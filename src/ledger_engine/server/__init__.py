@@ -6,18 +6,25 @@ It answers the requests itself, or with `--workers` has other processes do so (`
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from ledger_engine.access import credentials, sessions
 from ledger_engine.core import logs
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location, ServeSettings
-from ledger_engine.server import ledger
+from ledger_engine.server import ledger, systemd
 from ledger_engine.server.listening import cannot_listen, configure, listen, url_of
 from ledger_engine.server.serving import Stop, loop_factory, make_app, serve_until
 from ledger_engine.server.workers.pool import Workers
-from ledger_engine.store.sqlite.lock import ServingLock
+from ledger_engine.store.engine import open_engine
+from ledger_engine.store.sqlite.lock import ServingLock, served_at
+
+KEY_CHECKED_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +59,41 @@ def run(
     settings.check()
     logs.configure(settings.log_format, settings.log_level)
     with ledger.location(settings) as database:
-        # Of a file one process is the server; of a PostgreSQL database any number may be.
-        lock = ServingLock(database) if isinstance(database, Path) else None
+        try:
+            # Of a file one process is the server; of a PostgreSQL database any number may be.
+            lock = ServingLock(database) if isinstance(database, Path) else None
+        except StorageUnavailable:
+            url = served_at(database) if settings.embedded and isinstance(database, Path) else None
+            if url is None:
+                raise
+            asyncio.run(_accompany(url, database, announce))
+            return
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(_serve(settings, database, lock, announce, report))
         finally:
             if lock is not None:
                 lock.release()
+
+
+async def _accompany(url: str, database: Location, announce: Callable[[Ready], None]) -> None:
+    """Give a dashboard a key for the server at `url`, which serves the database, until the dashboard ends.
+
+    Raises what the server refuses the key with, which it does once it has been started again.
+    """
+    stop = Stop()
+    stop.on_signals()
+    stop.at_end_of_stdin()
+    engine = open_engine(database)
+    try:
+        async with sessions.key_of(engine, ledger.tenant_of_dashboard, ledger.DASHBOARD) as key:
+            announce(Ready(url, key, None, None))
+            while not stop.asked.is_set():
+                await engine.read(partial(credentials.find, value=key))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.asked.wait(), KEY_CHECKED_EVERY_S)
+    finally:
+        await engine.close()
 
 
 async def _serve(
@@ -91,6 +125,7 @@ async def _serve(
             if lock is not None:
                 lock.note_url(url)
             announce(Ready(url, key, engine.notice, metrics_url, keyless))
+            systemd.tell("READY=1")
             if demo is not None:
                 demo.start(url, settings.certfile)
 

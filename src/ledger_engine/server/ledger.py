@@ -8,6 +8,7 @@ import importlib.util
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,6 +103,20 @@ async def presence(engine: Engine, settings: ServeSettings, database: Location) 
     finally:
         await heartbeat.stop()
         await heartbeat.end()
+
+
+DASHBOARD = api_keys.NewApiKey("dashboard", "owner", session=True)
+
+
+def tenant_of_dashboard(unit: Unit) -> Tenant:
+    """Return the first project's test mode, or in a copy of another server the one mode that it has.
+
+    Raises Conflict when there is no project.
+    """
+    copied, project = books.source(unit), projects.first(unit)
+    if project is None:
+        raise Conflict("not_recoverable", "There is no project; `ledger-engine projects create` creates one.")
+    return Tenant(project.id, copied is not None and copied.livemode)
 
 
 @contextlib.asynccontextmanager
@@ -259,7 +274,7 @@ def _make_key(unit: Unit, value: str, settings: ServeSettings, server: str | Non
         wanted = False
     tenant.livemode = value.startswith("sk_live_")
     if settings.embedded:
-        api_keys.create(unit, tenant, api_keys.NewApiKey("dashboard", "owner", None, True, server), value)
+        api_keys.create(unit, tenant, replace(DASHBOARD, server=server), value)
     elif wanted:
         api_keys.create(unit, tenant, api_keys.NewApiKey("first key", "owner"), value)
     return settings.embedded or wanted

@@ -23,6 +23,7 @@ from ledger_engine.http.gate.proxies import BehindProxies
 from ledger_engine.http.pages.issuer import Issuer
 from ledger_engine.http.wire.passed import PassedConnections
 from ledger_engine.http.wire.serving import cut_connections, serve
+from ledger_engine.server import systemd
 from ledger_engine.store.engine import Engine
 
 
@@ -42,7 +43,11 @@ class Stop:
             signals.append(signal.SIGHUP)
 
         def note_signal() -> None:
-            (self.hurry if self.asked.is_set() else self.asked).set()
+            if self.asked.is_set():
+                self.hurry.set()
+            else:
+                systemd.tell("STOPPING=1")
+                self.asked.set()
 
         for number in signals:
             if sys.platform == "win32":

@@ -93,6 +93,7 @@ class Connecting:
         """Read what the first screen needs, then look for what the user wants to be notified of."""
         await self._learn_names()
         await self._learn_scopes()
+        await self._learn_source()
         if self._notify.on:
             from ledger_tui.app.notifying import Notifier
 
@@ -118,6 +119,12 @@ class Connecting:
         with suppress(ClientError):
             whoami = await self._api.read("/v1/whoami", part="whoami")
             self._session.saw_scopes(whoami.record.get("scopes"))
+
+    async def _learn_source(self) -> None:
+        """Read whether the ledger is a copy of another server, which cannot be changed."""
+        with suppress(ClientError):
+            health = await self._api.read("/api/health")
+            self._session.saw_health(health.record.get("copy_of"))
 
     def repair(self, endpoint: str) -> None:
         """Have a receiver of the demo work again."""

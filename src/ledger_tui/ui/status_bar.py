@@ -35,6 +35,9 @@ class StatusBar(Widget):
         session, width = self._session, self.size.width
         mode = Content.assemble(" ", _MODES[session.mode], "  ")
         only = Content.styled("  read-only" if session.forbids_changes else "", "bold")
+        if session.copy_of:
+            source = Content(literal(session.copy_of.partition("://")[2])).truncate(width // 3, ellipsis=True)
+            only = Content.assemble(only, " copy of ", source)
         host = Content.styled(literal(session.url.removeprefix("http://")), "$muted")
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)

@@ -61,6 +61,7 @@ def test_the_unit_starts_a_server_with_the_settings_of_the_example() -> None:
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(DEPLOY / "ledger.service", encoding="utf-8")
     assert unit["Service"]["RestartPreventExitStatus"] == "2", "wrong usage stays wrong after a restart"
+    assert (unit["Service"]["Type"], unit["Service"]["TimeoutStartSec"]) == ("notify", "infinity")
     program, *words = shlex.split(unit["Service"]["ExecStart"])
     assert (Path(program).name, words[0]) == ("ledger-engine", "serve")
     assert words[0] in main.commands

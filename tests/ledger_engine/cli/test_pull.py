@@ -29,6 +29,7 @@ RunJson = Callable[..., Any]
 CHANGES: dict[str, tuple[str, ...]] = {
     "projects create": ("Shop",),
     "projects update": ("prj_x", "--name", "Shop"),
+    "projects archive": ("prj_x",),
     "projects restore": ("prj_x",),
     "projects archive": ("prj_x",),
     "users create": ("Ada", "ada@example.com"),
@@ -45,7 +46,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "events resend": ("evt_x",),
     "seed": ("roastery",),
 }
-# What only reads, handles whole files, serves, or manages the keys that a copy is read with.
+# What only reads, handles whole files, serves, asks a server, or manages the keys that a copy is read with.
 NO_CHANGES = {
     *("projects list", "users list", "apps list", "webhooks list", "webhooks deliveries", "events list"),
     *(
