@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,26 @@ def test_metrics_and_a_log_of_requests_are_beside_the_interface_and_not_on_it(st
     assert lines[0]["request"] == made.headers["Request-Id"]
     assert lines[0]["message"].startswith("GET /v1/accounts 200 in ")
     assert key not in err
+
+
+def test_the_level_debug_says_more_than_info_and_times_are_in_utc(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Pacific/Auckland")
+    server = start("--port", "0", "--log-level", "debug")
+    url = url_of(server)
+    assert httpx.get(f"{url}/api/health/ready", trust_env=False).status_code == 200
+    server.terminate()
+    _, err = server.communicate()
+    form = re.compile(r"(\S+Z) (DEBUG|INFO) (ledger_engine\.\S+): (.+)")
+    lines = [form.fullmatch(line) for line in err.splitlines()]
+    now = datetime.now(UTC)
+    for line in lines:
+        assert line is not None, err
+        assert abs(datetime.fromisoformat(line[1]) - now) < timedelta(hours=1)
+    said = {line[3]: line[4] for line in lines if line is not None}
+    assert "works committed in" in said["ledger_engine.store"]
+    assert said["ledger_engine.http.requests"].startswith("GET /api/health/ready 200 in ")
 
 
 @holds("credentials-known")

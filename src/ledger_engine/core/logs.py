@@ -6,7 +6,8 @@ import json
 import logging
 import re
 from copy import copy
-from datetime import UTC, datetime
+
+from ledger_engine.core.clock import iso
 
 # Control characters (C0, DEL, C1), line ends, direction marks, and lone surrogates, which cannot be encoded.
 _BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
@@ -29,12 +30,20 @@ def printable_json(text: str) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """A log formatter that writes one line for each record, whatever clients put into its values."""
+    """A log formatter that writes one line for each record, whatever clients put into its values.
+
+    `time` in its form is the time in UTC.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         shown = copy(record)
         shown.msg, shown.args = printable(record.getMessage()), ()
+        shown.__dict__["time"] = _time(record)
         return "\n".join(printable(line) for line in super().format(shown).split("\n"))
+
+
+def _time(record: logging.LogRecord) -> str:
+    return iso(round(record.created * 1000))
 
 
 def _escape(character: str) -> str:
@@ -52,9 +61,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": datetime.fromtimestamp(record.created, UTC)
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z"),
+            "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -68,7 +75,7 @@ class JsonFormatter(logging.Formatter):
 def configure(form: str, level: str) -> None:
     """Write what the ledger logs from this level on, and warnings of the libraries, to stderr."""
     lines = logging.StreamHandler()
-    text = LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    text = LineFormatter("%(time)s %(levelname)s %(name)s: %(message)s")
     lines.setFormatter(JsonFormatter() if form == "json" else text)
     number = getattr(logging, level.upper())
     logging.basicConfig(level=max(number, logging.WARNING), handlers=[lines])

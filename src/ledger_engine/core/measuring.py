@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 # Called by the writer's thread after each commit, with the number of works in it and the seconds that the
 # commit itself took.
 CommitObserver = Callable[[int, float], None]
+
+log = logging.getLogger("ledger_engine.store")
+
+
+def log_commit(works: int, seconds: float) -> None:
+    """Log a commit, at the level debug."""
+    log.debug("%d works committed in %.1f ms", works, seconds * 1000)
 
 
 class RequestMeter(Protocol):

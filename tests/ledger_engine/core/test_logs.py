@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
 
-from ledger_engine.core.logs import FIELDS, JsonFormatter
+import pytest
+
+from ledger_engine.core.logs import FIELDS, JsonFormatter, LineFormatter
 
 
 def record(message: str, *values: object, **more: object) -> logging.LogRecord:
@@ -27,6 +30,18 @@ def test_a_record_is_one_json_object_with_its_fields() -> None:
         "request": "req_1",
         "status": 201,
     }
+
+
+def test_a_line_of_text_has_its_time_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        made = record("request %s", "req_1", created=1_790_000_000.123)
+        line = LineFormatter("%(time)s %(levelname)s %(message)s").format(made)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert line == "2026-09-21T14:13:20.123Z INFO request req_1"
 
 
 def test_what_would_steer_a_terminal_or_end_the_line_is_escaped() -> None:

@@ -132,6 +132,10 @@ class Recorder:
 
     def _outcome(self, sent: Sent, answer: SendResult, at: int) -> Outcome:
         subscription = sent.outgoing.subscription
+        log.debug(
+            *("%s to %s: %s in %d ms", sent.message.id, subscription.endpoint),
+            *(answer.error or answer.status, answer.latency_ms),
+        )
         retry_in_ms = None
         if answer.error is not None and answer.status != GONE and sent.retries < len(self._retries_s):
             retry_in_ms = round(self._retries_s[sent.retries] * (1000 + random.uniform(0, 1000 * JITTER)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.core.measuring import CommitObserver, log_commit
 from ledger_engine.store import book_of
 from ledger_engine.store.group_cache import KeptUnit
 from ledger_engine.store.postgres.connection import Connection
@@ -218,8 +218,10 @@ class Committer:
             if not error.separations:
                 raise  # it was rolled back by COMMIT
             self.close()  # it was committed; the locks end with the connection
+        seconds = time.perf_counter() - began
+        log_commit(len(group), seconds)
         if self.observer is not None:
-            self.observer(len(group), time.perf_counter() - began)
+            self.observer(len(group), seconds)
         return topics
 
     def _undo(self) -> None:

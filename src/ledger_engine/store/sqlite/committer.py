@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.core.measuring import CommitObserver, log_commit
 from ledger_engine.store.group_cache import KeptUnit
 from ledger_engine.store.sqlite.connection import FATAL, code_of, public_error
 from ledger_engine.store.sqlite.unit import SqliteUnit
@@ -85,8 +85,10 @@ class Committer:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise CommitFailed(error) from error
+        seconds = time.perf_counter() - began
+        log_commit(len(group), seconds)
         if self.observer is not None:
-            self.observer(len(group), time.perf_counter() - began)
+            self.observer(len(group), seconds)
         return topics
 
     def _unit(self, connection: sqlite3.Connection) -> SqliteUnit:

@@ -199,7 +199,11 @@ async def test_what_another_process_does_is_noticed(
 # Failures
 
 
-async def test_a_failure_is_tried_again_until_it_succeeds(engine: Engine, tenant: Tenant) -> None:
+async def test_a_failure_is_tried_again_until_it_succeeds_and_each_attempt_is_logged_at_debug(
+    engine: Engine, tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "ledger_engine.events.webhooks.deliver")
+
     async def third_time(request: Received, writer: asyncio.StreamWriter) -> None:
         await answering(200 if request.attempt == 3 else 500)(request, writer)
 
@@ -210,6 +214,9 @@ async def test_a_failure_is_tried_again_until_it_succeeds(engine: Engine, tenant
             assert delivery.status == "succeeded"
             assert [attempt["status"] for attempt in delivery.attempts] == [500, 500, 200]
         assert sorted(request.attempt for request in receiver.received) == [1, 1, 2, 2, 3, 3]
+        attempts = [message for message in caplog.messages if f" to {endpoint.id}: " in message]
+        assert len(attempts) == 6
+        assert sum(": 200 in " in message for message in attempts) == 2
 
 
 async def test_after_the_last_retry_it_has_failed(engine: Engine, tenant: Tenant) -> None:
