@@ -50,10 +50,10 @@ MESSAGE_MAX = 1_000_000
 DESCRIPTORS_MAX = 16
 # Imported once the first process is asked for that needs them, as few do: by a word of its command line.
 NEEDED_BY = {
-    **dict.fromkeys(
-        ("listen", "tail", "api", "trigger"),
-        ["ledger_engine.cli.listening", "httpcore", "anyio._backends._asyncio"],
-    ),
+    **{
+        word: ["ledger_engine.cli.listening", "httpcore", "anyio._backends._asyncio"]
+        for word in ("listen", "tail", "api", "trigger")
+    },
     "profiles": [
         "ledger_tui.cli",
         "ledger_tui.settings.config_edit",
