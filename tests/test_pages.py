@@ -105,6 +105,7 @@ def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_
         "https://ledger.example.com": f"http://127.0.0.1:{port}",
         "/var/lib/ledger/ledger.db": str(served.database),
         "/var/backups/ledger": str(folder / "backups"),
+        "/var/lib/ledger/backups": str(folder / "backups"),
         "/opt/ledger/bin/": "",
         ".venv/bin/ledger-engine": "ledger-engine",
         "pass show": "echo",

@@ -17,6 +17,7 @@ READ = ("json", "toml", "yaml")
 NOT_RUN = {
     "containers": 3,
     "needs PostgreSQL": 3,
+    "needs root and systemd": 5,
     "needs a browser": 2,
     "needs a clone and a terminal": 2,
     "needs a terminal": 5,

@@ -231,7 +231,7 @@ class Address(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--backup-to",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Make verified backups in this folder.",
 )

@@ -23,6 +23,7 @@ from ledger_engine.server.serving import Stop, loop_factory, make_app, serve_unt
 from ledger_engine.server.workers.pool import Workers
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite.lock import ServingLock, served_at
+from ledger_engine.upkeep.scheduled_backups import require_writable
 
 KEY_CHECKED_EVERY_S = 1.0
 
@@ -58,6 +59,8 @@ def run(
     """
     settings.check()
     logs.configure(settings.log_format, settings.log_level)
+    if settings.backup_to is not None:
+        require_writable(settings.backup_to)
     with ledger.location(settings) as database:
         try:
             # Of a file one process is the server; of a PostgreSQL database any number may be.

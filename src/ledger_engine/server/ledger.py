@@ -184,7 +184,7 @@ async def background(
 async def backups(
     engine: Engine, settings: ServeSettings, database: Location
 ) -> AsyncIterator[ScheduledBackups | None]:
-    """Yield what makes the backups meanwhile, None without --backup-to. Raises BadSettings."""
+    """Yield what makes the backups meanwhile, None without --backup-to. Raises OSError."""
     if settings.backup_to is None:
         yield None
         return

@@ -36,6 +36,15 @@ _NOTICE = "backup"
 log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
 
 
+def require_writable(folder: Path) -> None:
+    """Raise BadSettings for a folder that backups cannot be made in."""
+    try:
+        with work_folder(folder):
+            pass
+    except OSError as error:
+        raise BadSettings(f"--backup-to {folder} cannot be written to: {error.strerror}.") from error
+
+
 class ScheduledBackups:
     """Backs a ledger up to a folder from `start` to `stop`; of several servers one does.
 
@@ -45,7 +54,6 @@ class ScheduledBackups:
     """
 
     def __init__(self, engine: Engine, database: Location, folder: Path, every_s: float, keep: int) -> None:
-        """Look at the folder. Raises BadSettings for one that cannot be written to."""
         self._engine = engine
         self._database = database
         self._folder = folder.absolute()
@@ -58,11 +66,7 @@ class ScheduledBackups:
         self.failures = 0
         self.took_s = 0.0
         self.bytes = 0
-        try:
-            with work_folder(folder):
-                made = self._made()
-        except OSError as error:
-            raise BadSettings(f"--backup-to {folder} cannot be written to: {error.strerror}.") from error
+        made = self._made()
         self.newest = made[-1][0] if made else None
 
     def start(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import re
 from collections.abc import AsyncIterator
 from functools import partial
@@ -10,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 import pytest_asyncio
+import yaml
 
 from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.core.tenant import Tenant
@@ -18,6 +22,7 @@ from ledger_engine.http.app import create_app
 from ledger_engine.ledger import accounts
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.metrics import Metrics
+from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -230,3 +235,30 @@ async def test_the_sizes_of_a_database_that_is_no_file_are_left_to_that(engine: 
     series = await scrape(Metrics(engine, "postgresql://ledger@127.0.0.1:1/ledger"))
     assert series["ledger_storage_up"] == 1
     assert not {"ledger_database_bytes", "ledger_wal_bytes"} & series.keys()
+
+
+async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_are(
+    engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "some-20260921T120000Z.db").write_text("")
+    database = tmp_path / "some.db"
+    metrics = Metrics(engine, database, ScheduledBackups(engine, database, tmp_path, 60, 1))
+    metrics.watch_workers(lambda: {1: os.getpid()})
+    found = await asyncio.to_thread(lambda: [*metrics._registry.collect()])
+    known = {f"{each.name}{suffix}" for each in found for suffix in _SUFFIXES[each.type]} | {"up"}
+    deploy = Path(__file__).parents[3] / "deploy"
+    (group,) = yaml.safe_load((deploy / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    panels = json.loads((deploy / "grafana.json").read_text(encoding="utf-8"))["panels"]
+    asked = [rule["expr"] for rule in group["rules"]]
+    asked += [target["expr"] for panel in panels for target in panel["targets"]]
+    named = {name for text in asked for name in re.findall(r"\b(?:up|(?:ledger|process)_\w+)\b", text)}
+    assert len(named) > 15
+    assert named - known == set()
+
+
+_SUFFIXES = {
+    "counter": ("_total",),
+    "gauge": ("",),
+    "info": ("_info",),
+    "histogram": ("_bucket", "_count", "_sum"),
+}
