@@ -259,7 +259,7 @@ async def test_who_listens_goes_on_with_what_comes_next(own: Owned, monkeypatch:
     async with receiving() as receiver:
         await asyncio.to_thread(own.made, f"{ROOT}/snapshots", name="listened")
         url = str(own.api.base_url).rstrip("/")
-        task = asyncio.create_task(Listener(url, own.key, receiver.url, "whsec_test", lines.append).run())
+        task = asyncio.create_task(Listener(url, own.key, receiver.url, "whsec_dGVzdA==", lines.append).run())
         await until("whsec_")
         await asyncio.to_thread(own.made, "/v1/accounts", name="Gone", currency="EUR")
         await receiver.until_received(1)
