@@ -10,11 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click import ClickException
 
 from bench.terminal import Terminal
 from ledger_client import event_stream
 from ledger_client.answers import Client
-from ledger_engine.cli import listening
+from ledger_engine.cli import asking, listening
 from ledger_engine.cli.listening import Listener, Refused
 from ledger_engine.testing import server as testing
 from ledger_engine.testing.server import LedgerServer
@@ -73,7 +74,14 @@ async def listens(url: str, _seconds: float) -> None:
             raise Told
 
     with contextlib.suppress(Refused, Told):
-        await Listener(url, KEY, url, "whsec_test", tell).run()
+        await Listener(url, KEY, url, "whsec_dGVzdA==", tell).run()
+
+
+async def asks(url: str, _seconds: float) -> None:
+    target = asking.Target(url, KEY, livemode=False, project=None, database=Path("none.db"))
+    with contextlib.suppress(ClickException):
+        async with target.connected("api") as send:
+            await send("GET", "/v1/accounts")
 
 
 async def shows(url: str, _seconds: float) -> None:
@@ -131,7 +139,7 @@ async def connects(url: str, _seconds: float) -> None:
         await asyncio.to_thread(LedgerServer.connect, url, KEY)
 
 
-CLIENTS: list[Use] = [pulls, conforms, listens, shows, sends, connects]
+CLIENTS: list[Use] = [pulls, conforms, listens, asks, shows, sends, connects]
 
 
 @pytest.fixture
@@ -195,7 +203,7 @@ async def test_an_answer_that_does_not_end_is_waited_for_within_a_time(
 ) -> None:
     for module, name in (
         *((remote, "ANSWER_SECONDS_MAX"), (transport, "ANSWER_SECONDS_MAX")),
-        *((listening, "SILENCE_TIMEOUT_S"), (testing, "_TIMEOUT_S")),
+        *((listening, "SILENCE_TIMEOUT_S"), (testing, "_TIMEOUT_S"), (asking, "ANSWER_SECONDS_MAX")),
     ):
         monkeypatch.setattr(module, name, 0.05)
     async with asyncio.timeout(120), hostile(SLOW[behaviour], hangs=True) as server:

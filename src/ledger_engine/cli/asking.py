@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Send: TypeAlias = Callable[..., Awaitable[httpx.Response]]
 
 _ANY_NUMBER = "On PostgreSQL several servers may run. Choose one with --url."
-_ANSWER_SECONDS_MAX = 300.0
+ANSWER_SECONDS_MAX = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Target:
         async with (
             self.key(NewApiKey(name, "owner", session=True)) as key,
             Client(
-                seconds_max=_ANSWER_SECONDS_MAX, headers={"Authorization": f"Bearer {key}"}, **limits
+                seconds_max=ANSWER_SECONDS_MAX, headers={"Authorization": f"Bearer {key}"}, **limits
             ) as client,
         ):
 
