@@ -118,7 +118,7 @@ class ScheduledBackups:
         self.newest, self.took_s, self.bytes = at, time.monotonic() - began, file.stat().st_size
         log.info("backup %s made in %.1f s", file, self.took_s)
         others = [other for _, other in self._made() if other != file]
-        for old in others[: len(others) + 1 - self._keep]:
+        for old in others[: max(0, len(others) + 1 - self._keep)]:
             old.unlink()
         return None
 

@@ -78,6 +78,17 @@ async def test_a_backup_is_made_beside_the_server_and_the_oldest_are_removed(
 
 
 @pytest.mark.process
+async def test_while_there_are_fewer_than_to_keep_none_is_removed(
+    engine: Engine, location: Path, folder: Path
+) -> None:
+    for number in range(3):
+        (folder / NAMED.format(f"12000{number}")).write_text("")
+    async with running(engine, location, folder, keep=5) as scheduled:
+        await until(lambda: scheduled.bytes)
+        await until(lambda: len([*folder.glob("ledger-*.db")]) == 4)
+
+
+@pytest.mark.process
 async def test_a_failure_is_said_until_a_backup_succeeds_and_serving_goes_on(
     engine: Engine, location: Path, folder: Path, make_key: MakeKey, caplog: pytest.LogCaptureFixture
 ) -> None:
