@@ -121,10 +121,12 @@ class Connecting:
             self._session.saw_scopes(whoami.record.get("scopes"))
 
     async def _learn_source(self) -> None:
-        """Read whether the ledger is a copy of another server, which cannot be changed."""
+        """Read whether the ledger is a copy of another server, and say what waits for a person there."""
         with suppress(ClientError):
-            health = await self._api.read("/api/health")
-            self._session.saw_health(health.record.get("copy_of"))
+            health = (await self._api.read("/api/health")).record
+            self._session.saw_health(health.get("copy_of"))
+            if isinstance(notice := health.get("notice"), str):
+                self._app.notify(literal(notice), severity="warning", markup=False)
 
     def repair(self, endpoint: str) -> None:
         """Have a receiver of the demo work again."""

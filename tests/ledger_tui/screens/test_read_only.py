@@ -69,7 +69,7 @@ async def test_a_copy_says_of_what_on_the_top_line_and_offers_no_change(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     server.add_account("Till")
-    server.copy_of = "https://ledger.example"
+    server.health["copy_of"] = "https://ledger.example"
     async with dashboards.open() as driver:
         await driver.sees("read-only copy of ledger.example", "Till")
         await driver.press("n")

@@ -268,3 +268,11 @@ async def test_a_worker_that_fails_while_the_dashboard_closes_is_no_crash(dashbo
         worker = driver.app.run_worker(fail_when_cancelled(), exit_on_error=True)
         await until(lambda: worker.is_running)
     assert driver.app.return_code != 1
+
+
+async def test_what_waits_for_a_person_at_the_server_is_said_at_the_start(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.health["notice"] = "The last backup failed, and there is none: the disk is full."
+    async with dashboards.open(size=(120, 30)) as driver:
+        await driver.sees("The last backup failed, and there is none")
