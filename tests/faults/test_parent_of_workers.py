@@ -64,7 +64,7 @@ async def serving(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ser
         patch.setattr(worker_process, "subprocess", ForkedWorkers())
         async with (
             ledger.opened(settings, database) as engine,
-            ledger.credential(engine, settings) as key,
+            ledger.credential(engine, settings) as (key, _),
             ledger.metrics(engine, settings, database) as (meter, metrics_url),
         ):
             listener = listen(settings.host, settings.port)

@@ -317,7 +317,7 @@ def test_a_ledger_without_a_key_is_served_with_a_hint_and_with_make_key_gets_one
     )
     server = start("--port", "0", "--make-key")
     url_of(server)
-    assert re.search(r"A test key, shown this once: sk_test_\w{32}\n", stopped(server))
+    assert re.search(r"A test key for the ledger, shown this once: sk_test_\w{32}\n", stopped(server))
     server = start("--port", "0", "--make-key")
     url_of(server)
     assert stopped(server) == ""

@@ -335,7 +335,7 @@ def _announce(ready: Ready, issuer: str | None, database: Location | None) -> No
         if database is not None and _is_journal(sys.stdout):
             _say(_hide_key(ready.key, database))
         else:
-            _say(f"A {_mode(ready.key)} key, shown this once: {ready.key}")
+            _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
             here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
             _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
     if ready.keyless is not None:

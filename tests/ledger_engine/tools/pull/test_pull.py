@@ -165,7 +165,7 @@ async def test_a_copy_of_the_live_mode_is_in_the_live_mode(
     assert (await pull_copy(key=key)).livemode
     async with copied() as engine_of_copy:
         settings = ServeSettings(None, embedded=True)
-        async with ledger.credential(engine_of_copy, settings) as dashboards_key:  # which sees that mode
+        async with ledger.credential(engine_of_copy, settings) as (dashboards_key, _):  # which sees that mode
             assert dashboards_key is not None
             assert dashboards_key.startswith("sk_live_")
             found = await everything(create_app(engine_of_copy), dashboards_key)
