@@ -29,7 +29,6 @@ RunJson = Callable[..., Any]
 CHANGES: dict[str, tuple[str, ...]] = {
     "projects create": ("Shop",),
     "projects update": ("prj_x", "--name", "Shop"),
-    "projects archive": ("prj_x",),
     "projects restore": ("prj_x",),
     "projects archive": ("prj_x",),
     "users create": ("Ada", "ada@example.com"),
