@@ -38,8 +38,8 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def _number(text: str) -> int:
-    """Return a number of at most nine digits, -1 for any other text."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else -1
+    """Return a number of at most 18 digits, -1 for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
 
 
 class Rate(click.ParamType[tuple[int, int]]):
