@@ -80,6 +80,8 @@ test-postgres: dev
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)
 	$(bin)/python -m pytest --whole-textual $(PYTEST_ARGS) tests/ledger_tui/screens
+	for server in hypercorn uvicorn granian; do \
+		$(bin)/python -m pytest --served-by $$server $(PYTEST_ARGS) tests/contract || exit 1; done
 	$(bin)/python -m pytest --database postgres --soak $(SOAK) $(SOAK_ARGS) $(on_postgres)
 
 BENCH_ARGS ?= --record

@@ -49,6 +49,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--server-workers", default="1", metavar="N", help="serve the contract's tests with --workers N"
     )
     group.addoption(
+        "--served-by",
+        choices=("serve", "hypercorn", "uvicorn", "granian"),
+        default="serve",
+        help="serve the contract's tests by this ASGI server, and leave those out that are about ours",
+    )
+    group.addoption(
         "--database",
         choices=("sqlite", "postgres"),
         default="sqlite",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +29,7 @@ from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented
 from tests.contract.raw import Wire
 from tests.forking import Process
+from tests.ledger_engine.waiting import wait_until
 from tests.locations import place_of_its_own
 from tests.marking import mark_folder
 
@@ -34,16 +37,52 @@ Cli = Callable[..., Any]
 PATIENCE_S = 60
 
 
+# What runs on stock Hypercorn too in each `make test`; `make soak` runs all on the others of `--served-by`.
+ON_HYPERCORN = {Path(__file__).with_name(name) for name in ("test_errors.py", "test_lists.py")}
+# What a server answers itself, without its application, and ours by errors of the interface; and those with
+# a client that sends all of a body that is refused: other servers reset the connection then.
+OF_OUR_SERVER = (
+    "test_conform.py",
+    "test_wire.py",
+    "test_mutations.py",
+    "test_a_key_of_any_size_is_401[1000000]",
+    "test_a_key_is_1_to_255_printable_ascii_characters[\\x7f]",
+    "test_headers_over_16_kb_are_431",
+    "test_a_url_may_have_8_kb",
+    "test_a_url_that_never_ends_is_414",
+    "test_a_question_mark_alone_counts_as_the_rest_of_a_url_does",
+    "test_every_answer_carries_the_rate_limit_and_a_request_id",
+)
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_folder(Path(__file__).parent, items, "process")
+    if config.getoption("--served-by") != "serve":
+        ours = [item for item in items if not _is_for_any_server(item)]
+        config.hook.pytest_deselected(items=ours)
+        items[:] = [item for item in items if item not in ours]
+
+
+def _is_for_any_server(item: pytest.Item) -> bool:
+    return "server" in getattr(item, "fixturenames", ()) and not any(
+        name in item.nodeid for name in OF_OUR_SERVER
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Have the tests in ON_HYPERCORN run on it too."""
+    is_both = metafunc.definition.path in ON_HYPERCORN and "server" in metafunc.fixturenames
+    options = metafunc.config.option
+    if is_both and (options.served_by, options.database) == ("serve", "sqlite"):
+        metafunc.parametrize("server", ["serve", "hypercorn"], indirect=True, scope="session")
 
 
 @dataclass
 class Server:
     url: str
     database: Location
-    process: Process
+    process: Process | subprocess.Popen[str]
 
     @property
     def port(self) -> int:
@@ -75,9 +114,37 @@ def start_server(database: Location, *options: str) -> Server:
     raise AssertionError(f"the server ended with {process.wait()} before it could serve")
 
 
+def start_other(program: str, database: Location) -> Server:
+    """Serve the ASGI application by another server."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    options = {
+        "hypercorn": ("--bind", f"127.0.0.1:{port}", "--log-level", "WARNING"),
+        "uvicorn": ("--port", port, "--log-level", "warning"),
+        "granian": ("--interface", "asgi", "--port", port, "--log-level", "warning"),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", program, *options[program], "ledger_engine.asgi:app"],
+        env={**os.environ, "LEDGER_DATABASE": str(database)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    server = Server(f"http://127.0.0.1:{port}", database, process)
+
+    def answers() -> bool:
+        assert process.poll() is None, f"{program} ended before it could serve"
+        try:
+            return httpx.get(f"{server.url}/api/health").is_success
+        except httpx.TransportError:
+            return False
+
+    wait_until(answers, every_s=0.1)
+    return server
+
+
 def stop_server(server: Server) -> None:
     server.process.terminate()
-    assert server.process.wait(timeout=PATIENCE_S) == 0
+    assert server.process.wait(timeout=PATIENCE_S) in (0, -signal.SIGTERM)  # uvicorn ends by the signal
     assert server.process.stdout is not None
     server.process.stdout.close()
 
@@ -86,9 +153,12 @@ def stop_server(server: Server) -> None:
 def server(
     request: pytest.FixtureRequest, kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    workers = request.config.getoption("--server-workers")
     database = place_of_its_own(kind, tmp_path_factory.mktemp("contract"), "contract")
-    running = start_server(database, "--workers", workers)
+    served_by = getattr(request, "param", request.config.getoption("--served-by"))
+    if served_by == "serve":
+        running = start_server(database, "--workers", request.config.getoption("--server-workers"))
+    else:
+        running = start_other(served_by, database)
     yield running
     stop_server(running)
 

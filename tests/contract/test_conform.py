@@ -15,6 +15,7 @@ from tests.locations import new_ledger
 
 def conforms(server: Server, key: str) -> None:
     done = CliRunner().invoke(main, ["conform", server.url, "--key", key, "--json"])
+    assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     failed = [each for each in report["rules"] if each["result"] == "failed"]
     assert (done.exit_code, report["ok"], failed) == (0, True, [])

@@ -22,6 +22,7 @@ NOT_RUN = {
     "needs a clone and a terminal": 2,
     "needs a terminal": 5,
     "needs the network": 7,
+    "other servers: tests/contract/conftest.py": 1,
     "part of a test: tests/ledger_engine/testing/test_plugin.py": 2,
     "takes long: tests/contract/test_conform.py": 1,
 }

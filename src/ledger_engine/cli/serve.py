@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -275,7 +276,6 @@ def serve(
     database: Location,
     host: str,
     port: int,
-    auth_rate_limit: tuple[int, int],
     demo: bool,
     embedded: bool,
     **others: Any,
@@ -292,18 +292,9 @@ def serve(
     for name in ("backup_every_s", "backup_keep"):
         if others["backup_to"] is None and _is_set(context, name):
             raise click.UsageError("--backup-every and --backup-keep need --backup-to.")
-    per_minute, per_second = auth_rate_limit
     if demo and not _is_set(context, "webhook_retries_s"):
         others["webhook_retries_s"] = DEMO_WEBHOOK_RETRIES_S
-    settings = ServeSettings(
-        None if demo else database,
-        host,
-        port,
-        auth_per_minute=per_minute,
-        auth_per_second=per_second,
-        embedded=embedded,
-        **others,
-    )
+    settings = _settings(database, demo, host=host, port=port, embedded=embedded, **others)
     try:
         settings.check()
         # Imported here, once the server is certain to start: the web framework takes longer to load than all
@@ -313,8 +304,7 @@ def serve(
         from ledger_engine.server.serving import collect_rarely
 
         collect_rarely()
-        shown = partial(_announce, issuer=settings.issuer, database=settings.database)
-        announce = _announce_embedded if embedded else shown
+        announce = _announce_embedded if embedded else announcing(settings)
         server.run(settings, announce, _report_embedded if embedded else _report_to_nobody)
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
@@ -324,20 +314,44 @@ def _is_set(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
+def settings_from_environment() -> ServeSettings:
+    """Return the settings for another ASGI server, which has its own for its addresses and processes.
+
+    Raises UsageError for a variable or a line of the file that cannot be used.
+    """
+    with serve.make_context("serve", []) as context:
+        own = ("host", "port", "certfile", "keyfile", "workers")
+        return _settings(**{name: value for name, value in context.params.items() if name not in own})
+
+
+def announcing(settings: ServeSettings) -> Callable[[Ready], None]:
+    """Return what prints that the server is ready."""
+    return partial(_announce, issuer=settings.issuer, database=settings.database)
+
+
+def _settings(
+    database: Location, demo: bool, auth_rate_limit: tuple[int, int], **others: Any
+) -> ServeSettings:
+    minute, second = auth_rate_limit
+    return ServeSettings(None if demo else database, auth_per_minute=minute, auth_per_second=second, **others)
+
+
 def _usable_processors() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _announce(ready: Ready, issuer: str | None, database: Location | None) -> None:
     pinned = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
-    _say(f"Listening on {ready.url}{pinned}")
+    if ready.url is not None:
+        _say(f"Listening on {ready.url}{pinned}")
     if ready.key is not None:
         if database is not None and _is_journal(sys.stdout):
             _say(_hide_key(ready.key, database))
         else:
             _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
-            here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-            _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
+            if ready.url is not None:
+                here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+                _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
     if ready.keyless is not None:
         _say(
             f"This ledger has no API key: `ledger-engine keys create --mode {ready.keyless}` creates one,"

@@ -14,6 +14,7 @@ from ledger_engine.http.dispatch import Dispatcher
 from ledger_engine.http.errors import InternalError
 from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
+from ledger_engine.http.gate.proxies import BehindProxies
 from ledger_engine.http.openapi import documentation
 from ledger_engine.http.operations import Routes, call_of, refused
 from ledger_engine.http.pages import views
@@ -72,25 +73,19 @@ class Around(Protocol):
 
 
 def create_app(
-    engine: Engine,
-    *,
-    issuer: Issuer | None = None,
-    auth_rate_limit: AuthRateLimit = DEFAULT_AUTH_RATE_LIMIT,
-    wall_clock: WallClock | None = None,
-    recorder: RequestRecorder | None = None,
-    cors_origins: Sequence[str] = (),
-    meter: RequestMeter | None = None,
-    test_helpers: Around | None = None,
+    engine: Engine, *, issuer: Issuer | None = None, test_helpers: Around | None = None, **gate: Any
 ) -> Quart:
-    """Return the ASGI application that serves this engine.
+    """Return the application that serves this engine; `new_app` and `put_gate` tell of the arguments."""
+    app = new_app(issuer, test_helpers)
+    put_gate(app, engine, test_helpers=test_helpers, **gate)
+    return app
 
-    `issuer` is its address for apps, `recorder` writes the request log, `meter` counts the requests, and
-    `cors_origins` are those of the web pages that may read answers. With a `wall_clock` the requests are
-    counted by that clock, and by this application alone. `test_helpers` are added where
-    they are given; without them nothing of theirs is in the application.
 
-    A request comes first to the gate and then to the dispatcher, which serves the operations; only pages
-    reach Quart itself.
+def new_app(issuer: Issuer | None = None, test_helpers: Around | None = None) -> Quart:
+    """Return the application with its routes, which serves nothing until it has a gate.
+
+    `issuer` is its address for apps. `test_helpers` are added where they are given; without them nothing of
+    theirs is in the application.
     """
     app = Quart(__name__, static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -100,12 +95,40 @@ def create_app(
     app.register_blueprint(views.SignInPages(issuer or Issuer()).blueprint())
     app.register_error_handler(Exception, _show_failure)
     dispatcher: Any = Dispatcher(app, resources)
+    app.asgi_app = dispatcher
+    return app
+
+
+def put_gate(
+    app: Quart,
+    engine: Engine,
+    *,
+    auth_rate_limit: AuthRateLimit = DEFAULT_AUTH_RATE_LIMIT,
+    wall_clock: WallClock | None = None,
+    recorder: RequestRecorder | None = None,
+    cors_origins: Sequence[str] = (),
+    meter: RequestMeter | None = None,
+    test_helpers: Around | None = None,
+    trusted_proxies: int = 0,
+) -> None:
+    """Have the application serve this engine.
+
+    `recorder` writes the request log, `meter` counts the requests, and `cors_origins` are those of the web
+    pages that may read answers. With a `wall_clock` the requests are counted by that clock, and by this
+    application alone. So many `trusted_proxies` are in front.
+
+    A request comes first to the gate and then to the dispatcher, which serves the operations; only pages
+    reach Quart itself.
+    """
+    dispatcher: Any = app.asgi_app
     served = dispatcher if test_helpers is None else test_helpers.guard(dispatcher, engine)
     cors = Cors(cors_origins) if cors_origins else None
     rate_limits = engine.shared.rate_limits if wall_clock is None else Windows(wall_clock)
     gate: Any = Gate(served, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
-    app.asgi_app = gate if test_helpers is None else test_helpers.outside(gate, engine)
-    return app
+    outermost: Any = gate if test_helpers is None else test_helpers.outside(gate, engine)
+    if trusted_proxies:
+        outermost = BehindProxies(outermost, trusted_proxies)
+    app.asgi_app = outermost
 
 
 async def _show_failure(error: Exception) -> Response:

@@ -41,8 +41,11 @@ class Dispatcher:
         self._found: dict[tuple[str, str], Route] = {}
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Reply) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._quart(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})
             return
         call: Call = scope[CALL]
         path, method = scope["path"], scope["method"]

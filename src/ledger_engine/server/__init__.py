@@ -8,21 +8,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from quart import Quart
+
 from ledger_engine.access import credentials, sessions
 from ledger_engine.core import logs
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.settings import Location, ServeSettings
+from ledger_engine.core.settings import BadSettings, Location, ServeSettings
 from ledger_engine.server import ledger, systemd
 from ledger_engine.server.listening import cannot_listen, configure, listen, url_of
-from ledger_engine.server.serving import Stop, loop_factory, make_app, serve_until
+from ledger_engine.server.serving import Stop, begin_serving, loop_factory, make_app, serve_until
 from ledger_engine.server.workers.pool import Workers
 from ledger_engine.store.engine import open_engine
-from ledger_engine.store.sqlite.lock import ServingLock, served_at
+from ledger_engine.store.sqlite.lock import ServingLock, served_at, serving_lock
 from ledger_engine.upkeep.scheduled_backups import require_writable
 
 KEY_CHECKED_EVERY_S = 1.0
@@ -32,13 +34,13 @@ KEY_CHECKED_EVERY_S = 1.0
 class Ready:
     """What is printed once the server accepts requests.
 
-    `key` is the value of a key, shown only here: the first key of the ledger, or the dashboard's own.
-    `keyless` is the mode in which a key can be created for a ledger that has none. `notice` says what is
-    paused because the machine's clock may be wrong. `metrics_url` is where the metrics are, if they are
-    served.
+    `url` is None where another server has the socket. `key` is the value of a key, shown only here: the first
+    key of the ledger, or the dashboard's own. `keyless` is the mode in which a key can be created for a
+    ledger that has none. `notice` says what is paused because the machine's clock may be wrong.
+    `metrics_url` is where the metrics are, if they are served.
     """
 
-    url: str
+    url: str | None
     key: str | None
     notice: str | None
     metrics_url: str | None
@@ -79,6 +81,30 @@ def run(
                 lock.release()
 
 
+def application(settings: ServeSettings, announce: Callable[[Ready], None]) -> Quart:
+    """Return the application for another ASGI server, which opens and closes the ledger by its lifespan.
+
+    Raises BadSettings.
+    """
+    settings.check()
+    if settings.database is None:
+        raise BadSettings("--demo is for `ledger-engine serve`: its traffic needs to know the address.")
+    if settings.backup_to is not None:
+        require_writable(settings.backup_to)
+    app = make_app(settings)
+
+    @app.while_serving
+    async def serving() -> AsyncGenerator[None, None]:
+        logs.configure(settings.log_format, settings.log_level)
+        with ledger.location(settings) as database, serving_lock(database):
+            async with ledger.served(settings, database) as served:
+                begin_serving(app, settings, served.engine, served.background.recorder, served.meter)
+                announce(Ready(None, served.key, served.engine.notice, served.metrics_url, served.keyless))
+                yield
+
+    return app
+
+
 async def _accompany(url: str, database: Location, announce: Callable[[Ready], None]) -> None:
     """Give a dashboard a key for the server at `url`, which serves the database, until the dashboard ends.
 
@@ -113,32 +139,25 @@ async def _serve(
     config = configure(settings)
     listener = listen(settings.host, settings.port)
     url = url_of(settings, listener)
-    await ledger.seed(settings, database)
-    async with (
-        ledger.opened(settings, database) as engine,
-        ledger.presence(engine, settings, database) as server,
-        ledger.credential(engine, settings, server) as (key, keyless),
-        ledger.demo(engine, wanted=settings.database is None, report=report) as demo,
-        ledger.background(engine, settings, ledger.test_helpers(engine, settings, database)) as background,
-        ledger.backups(engine, settings, database) as backups,
-        ledger.metrics(engine, settings, database, backups) as (meter, metrics_url),
-    ):
+    async with ledger.served(settings, database, report) as served:
+        engine, background = served.engine, served.background
 
         def note_ready() -> None:
             if lock is not None:
                 lock.note_url(url)
-            announce(Ready(url, key, engine.notice, metrics_url, keyless))
+            announce(Ready(url, served.key, engine.notice, served.metrics_url, served.keyless))
             systemd.tell("READY=1")
-            if demo is not None:
-                demo.start(url, settings.certfile)
+            if served.demo is not None:
+                served.demo.start(url, settings.certfile)
 
         try:
             if settings.workers > 1 and isinstance(database, Path):
-                workers = Workers(settings, database, engine, meter)
+                workers = Workers(settings, database, engine, served.meter)
                 await workers.serve(listener, stop, note_ready)
             else:
                 config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
-                app = make_app(settings, engine, background.recorder, meter)
+                app = make_app(settings)
+                begin_serving(app, settings, engine, background.recorder, served.meter)
                 await serve_until(stop, app, config, note_ready, background.begin_stop)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:

@@ -8,7 +8,7 @@ import importlib.util
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +68,37 @@ async def seed(settings: ServeSettings, database: Location) -> None:
     except (BadDataSet, OSError) as error:
         raise BadSettings(f"--seed cannot be used: {error}") from error
     await load_once(database, data_set)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A ledger that is being served; `key` and `keyless` are as `credential` yields them."""
+
+    engine: Engine
+    key: str | None
+    keyless: str | None
+    demo: Demo | None
+    background: Background
+    meter: Metrics | None
+    metrics_url: str | None
+
+
+@contextlib.asynccontextmanager
+async def served(
+    settings: ServeSettings, database: Location, report: Callable[[float], None] = lambda _share: None
+) -> AsyncIterator[Served]:
+    """Yield the ledger of a server, with all that runs beside the requests."""
+    await seed(settings, database)
+    async with (
+        opened(settings, database) as engine,
+        presence(engine, settings, database) as server,
+        credential(engine, settings, server) as (key, keyless),
+        demo(engine, wanted=settings.database is None, report=report) as staged,
+        background(engine, settings, test_helpers(engine, settings, database)) as running,
+        backups(engine, settings, database) as scheduled,
+        metrics(engine, settings, database, scheduled) as (meter, metrics_url),
+    ):
+        yield Served(engine, key, keyless, staged, running, meter, metrics_url)
 
 
 @contextlib.asynccontextmanager

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hypercorn.config import Config
+from quart import Quart
 
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.events.request_log import RequestRecorder
-from ledger_engine.http.app import create_app
+from ledger_engine.http.app import Around, new_app, put_gate
 from ledger_engine.http.gate.gate import AuthRateLimit
-from ledger_engine.http.gate.proxies import BehindProxies
 from ledger_engine.http.pages.issuer import Issuer
 from ledger_engine.http.wire.passed import PassedConnections
 from ledger_engine.http.wire.serving import cut_connections, serve
@@ -93,28 +93,38 @@ DRAIN_S = 8  # the time requests in progress have to finish; container hosts kil
 COLLECTED_AT = 10_000  # the garbage collector runs after this many allocations beyond the deallocations
 
 
-def make_app(
-    settings: ServeSettings, engine: Engine, recorder: RequestRecorder, meter: RequestMeter | None = None
-) -> Any:
-    """Return the application of one process."""
-    test_helpers = None
-    if settings.test_helpers:
-        # Imported here: hardly any server has them.
-        from ledger_engine.sandbox import wiring
+def make_app(settings: ServeSettings) -> Quart:
+    """Return the application of one process, which serves nothing until `begin_serving`."""
+    return new_app(Issuer(settings.issuer, settings.host), _test_helpers(settings))
 
-        test_helpers = wiring
-    limit = AuthRateLimit(settings.auth_per_minute, settings.auth_per_second)
-    issuer = Issuer(settings.issuer, settings.host)
-    app = create_app(
+
+def begin_serving(
+    app: Quart,
+    settings: ServeSettings,
+    engine: Engine,
+    recorder: RequestRecorder,
+    meter: RequestMeter | None = None,
+) -> None:
+    """Have the application that was made with these settings serve the engine."""
+    put_gate(
+        app,
         engine,
-        issuer=issuer,
-        auth_rate_limit=limit,
+        auth_rate_limit=AuthRateLimit(settings.auth_per_minute, settings.auth_per_second),
         recorder=recorder,
         cors_origins=settings.cors_origins,
         meter=meter,
-        test_helpers=test_helpers,
+        test_helpers=_test_helpers(settings),
+        trusted_proxies=settings.trusted_proxies,
     )
-    return BehindProxies(app, settings.trusted_proxies) if settings.trusted_proxies else app
+
+
+def _test_helpers(settings: ServeSettings) -> Around | None:
+    if not settings.test_helpers:
+        return None
+    # Imported here: hardly any server has them.
+    from ledger_engine.sandbox import wiring
+
+    return wiring
 
 
 async def serve_until(

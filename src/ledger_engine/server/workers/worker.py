@@ -19,7 +19,14 @@ from ledger_engine.http.wire.passed import PassedConnections
 from ledger_engine.limits import Shared
 from ledger_engine.limits.shared_windows import SharedWindows
 from ledger_engine.server.listening import configure
-from ledger_engine.server.serving import Stop, collect_rarely, loop_factory, make_app, serve_until
+from ledger_engine.server.serving import (
+    Stop,
+    begin_serving,
+    collect_rarely,
+    loop_factory,
+    make_app,
+    serve_until,
+)
 from ledger_engine.server.workers.parent import Message, Parent, ParentsMeter, ParentsSemaphores
 from ledger_engine.server.workers.process import Begin
 from ledger_engine.server.workers.store import WorkerDatabase, open_database
@@ -76,7 +83,8 @@ class _Worker:
         recorder = RequestRecorder(engine)
         recorder.start()
         meter = None if begin.settings.metrics is None else ParentsMeter(self._parent)
-        app = make_app(begin.settings, engine, recorder, meter)
+        app = make_app(begin.settings)
+        begin_serving(app, begin.settings, engine, recorder, meter)
         passed = PassedConnections(source, lambda *numbers: self._parent.tell("connections", numbers))
         await serve_until(
             self._stop, app, config, lambda: self._parent.tell("ready"), Followers.of(engine).end, passed

@@ -16,9 +16,11 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.settings import Location
 from ledger_engine.store.sqlite.log import log_file
 
 _HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors of a lock that another process has
@@ -76,6 +78,22 @@ class ServingLock:
         os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, text)
         os.ftruncate(self._file, len(text))
+
+
+@contextlib.contextmanager
+def serving_lock(database: Location) -> Iterator[ServingLock | None]:
+    """Hold the lock of a file, of which one process is the server; of a PostgreSQL database any number are.
+
+    Raises StorageUnavailable while another process holds it.
+    """
+    if isinstance(database, str):
+        yield None
+        return
+    lock = ServingLock(database)
+    try:
+        yield lock
+    finally:
+        lock.release()
 
 
 def hold_log(database: Path) -> int | None:

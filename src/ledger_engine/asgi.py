@@ -1,0 +1,9 @@
+"""The server as an ASGI application, `ledger_engine.asgi:app`, for servers other than ours (docs/asgi.md)."""
+
+from __future__ import annotations
+
+from ledger_engine.cli.serve import announcing, settings_from_environment
+from ledger_engine.server import application
+
+_settings = settings_from_environment()
+app = application(_settings, announcing(_settings))
