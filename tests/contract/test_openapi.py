@@ -78,7 +78,7 @@ def test_each_operation_says_what_it_needs(reference: dict[str, Any]) -> None:
             assert documented["summary"]
             assert documented.get("x-required-scope") == operation.needs
             assert documented.get("x-required-role") == (None if operation.public else operation.role)
-            assert documented.get("x-beyond-contract", False) is operation.beyond_contract
+            assert documented.get("x-beyond-contract", False) is not operation.in_contract
             assert (documented.get("security") == []) is operation.public
             headers = {"$ref": "#/components/parameters/IdempotencyKey"} in documented.get("parameters", [])
             assert headers is (operation.method == "POST" and not operation.public)

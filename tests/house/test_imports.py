@@ -1,7 +1,9 @@
 """What a program does not use it does not load: start-up is counted in tenths of a second."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,16 @@ def loaded_by(statement: str) -> set[str]:
 @pytest.mark.parametrize("package", ["ledger_client", "ledger_engine", "ledger_tui"])
 def test_importing_a_package_loads_nothing_heavy(package: str) -> None:
     assert loaded_by(f"import {package}") & HEAVY == set()
+
+
+def test_the_http_server_knows_no_ledger(root: Path) -> None:
+    files = (root / "src" / "ledger_engine" / "http" / "wire").glob("*.py")
+    imported = {
+        name
+        for file in files
+        for name in re.findall(r"(?m)^ *(?:from|import) (ledger_\S+)", file.read_text())
+    }
+    assert {name for name in imported if not name.startswith("ledger_engine.http.wire.")} == set()
 
 
 def test_the_archive_opens_the_dashboard_without_the_servers_command_line() -> None:

@@ -111,7 +111,7 @@ class LedgerClock:
     frozen: bool
 
 
-@routes.add("GET", "/clock", needs=READS, role="owner", answer=LedgerClock, beyond_contract=True)
+@routes.add("GET", "/clock", needs=READS, role="owner", answer=LedgerClock)
 async def get_clock(call: Call) -> LedgerClock:
     """Get the ledger's time."""
     clock = Helpers.of(call.engine).clock
@@ -119,9 +119,7 @@ async def get_clock(call: Call) -> LedgerClock:
     return LedgerClock(Moment(state.now), clock.offset_ms(), state.frozen)
 
 
-@routes.add(
-    "POST", "/clock", needs=WRITES, role="owner", body=SetClock, answer=LedgerClock, beyond_contract=True
-)
+@routes.add("POST", "/clock", needs=WRITES, role="owner", body=SetClock, answer=LedgerClock)
 async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     """Move the clock forward, or let it stand still; answers when what was due has happened."""
     helpers = Helpers.of(call.engine)
@@ -141,16 +139,7 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     return await get_clock(call)
 
 
-@routes.add(
-    "POST",
-    "/snapshots",
-    needs=WRITES,
-    role="owner",
-    body=TakeSnapshot,
-    answer=Snapshot,
-    status=201,
-    beyond_contract=True,
-)
+@routes.add("POST", "/snapshots", needs=WRITES, role="owner", body=TakeSnapshot, answer=Snapshot, status=201)
 async def take_snapshot(call: Call, body: TakeSnapshot) -> Snapshot:
     """Take a snapshot of the whole ledger, to which `restore` goes back."""
     helpers = Helpers.of(call.engine)
@@ -160,16 +149,7 @@ async def take_snapshot(call: Call, body: TakeSnapshot) -> Snapshot:
     return await helpers.take_snapshot(id, body.name)
 
 
-@routes.add(
-    "GET",
-    "/snapshots",
-    needs=READS,
-    role="owner",
-    query=GenericList,
-    answer=Snapshot,
-    paged=True,
-    beyond_contract=True,
-)
+@routes.add("GET", "/snapshots", needs=READS, role="owner", query=GenericList, answer=Snapshot, paged=True)
 async def list_snapshots(call: Call, query: GenericList) -> Page[Snapshot]:
     """List the snapshots, newest first."""
     wanted = query.page()
@@ -177,41 +157,25 @@ async def list_snapshots(call: Call, query: GenericList) -> Page[Snapshot]:
     return Page(items, has_more, items[-1].id if has_more else None)
 
 
-@routes.add(
-    "POST",
-    "/snapshots/<name>/restore",
-    needs=WRITES,
-    role="owner",
-    answer=Snapshot,
-    beyond_contract=True,
-)
+@routes.add("POST", "/snapshots/<name>/restore", needs=WRITES, role="owner", answer=Snapshot)
 async def restore_snapshot(call: Call, name: str) -> Snapshot:
     """Make the whole ledger, of all projects, and its clock what they were."""
     return await Helpers.of(call.engine).restore(name)
 
 
-@routes.add("DELETE", "/snapshots/<name>", needs=WRITES, role="owner", answer=Snapshot, beyond_contract=True)
+@routes.add("DELETE", "/snapshots/<name>", needs=WRITES, role="owner", answer=Snapshot)
 async def delete_snapshot(call: Call, name: str) -> Snapshot:
     """Delete a snapshot; the ledger stays as it is."""
     return Helpers.of(call.engine).snapshots.delete(name)
 
 
-@routes.add("POST", "/reset", needs=WRITES, role="owner", answer=Emptied, beyond_contract=True)
+@routes.add("POST", "/reset", needs=WRITES, role="owner", answer=Emptied)
 async def reset(call: Call) -> Emptied:
     """Empty the key's project and mode and forget its faults; its keys stay."""
     return await Helpers.of(call.engine).reset(call.authenticate())
 
 
-@routes.add(
-    "POST",
-    "/faults",
-    needs=WRITES,
-    role="owner",
-    body=SetFault,
-    answer=Fault,
-    status=201,
-    beyond_contract=True,
-)
+@routes.add("POST", "/faults", needs=WRITES, role="owner", body=SetFault, answer=Fault, status=201)
 async def set_fault(call: Call, body: SetFault) -> Fault:
     """Let requests or webhooks of this project and mode fail."""
     helpers, tenant = Helpers.of(call.engine), call.authenticate()
@@ -232,16 +196,7 @@ async def set_fault(call: Call, body: SetFault) -> Fault:
     return helpers.faults.add(tenant, fault)
 
 
-@routes.add(
-    "GET",
-    "/faults",
-    needs=READS,
-    role="owner",
-    query=GenericList,
-    answer=Fault,
-    paged=True,
-    beyond_contract=True,
-)
+@routes.add("GET", "/faults", needs=READS, role="owner", query=GenericList, answer=Fault, paged=True)
 async def list_faults(call: Call, query: GenericList) -> Page[Fault]:
     """List the faults with their hits, newest first."""
     wanted = query.page()
@@ -250,27 +205,19 @@ async def list_faults(call: Call, query: GenericList) -> Page[Fault]:
     return Page(items, has_more, items[-1].id if has_more else None)
 
 
-@routes.add("DELETE", "/faults/<id>", needs=WRITES, role="owner", answer=Fault, beyond_contract=True)
+@routes.add("DELETE", "/faults/<id>", needs=WRITES, role="owner", answer=Fault)
 async def delete_fault(call: Call, id: str) -> Fault:
     """End one fault."""
     return Helpers.of(call.engine).faults.remove(call.authenticate(), id)
 
 
-@routes.add("DELETE", "/faults", needs=WRITES, role="owner", answer=ForgottenFaults, beyond_contract=True)
+@routes.add("DELETE", "/faults", needs=WRITES, role="owner", answer=ForgottenFaults)
 async def delete_faults(call: Call) -> ForgottenFaults:
     """End all faults of this project and mode."""
     return ForgottenFaults(Helpers.of(call.engine).faults.clear(call.authenticate()))
 
 
-@routes.add(
-    "POST",
-    "/events",
-    needs=WRITES,
-    role="owner",
-    body=TriggerEvent,
-    answer=TriggeredEvent,
-    beyond_contract=True,
-)
+@routes.add("POST", "/events", needs=WRITES, role="owner", body=TriggerEvent, answer=TriggeredEvent)
 async def trigger_event(call: Call, body: TriggerEvent) -> dict[str, object]:
     """Make an event of this type happen truly, with all it takes."""
     event, objects = await call.write(_make_happen, body.type, call.idempotency_key)

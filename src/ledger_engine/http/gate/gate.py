@@ -40,10 +40,11 @@ from ledger_engine.http.gate.request_body import (
 from ledger_engine.http.gate.request_lines import log_request
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Extension, Receive, Send, extension_of
-from ledger_engine.http.wire.head import URL_MAX
 from ledger_engine.limits import RateLimits, Verdict
 from ledger_engine.store.engine import Engine
 
+# See docs/interface.md#request-size.
+URL_MAX = 8 * 1024  # bytes of path and query
 HEADERS_MAX = 16 * 1024
 HEALTH = frozenset({"/api/health", "/api/health/ready"})
 # Authentication endpoints have a stricter limit, counted per client address

@@ -212,7 +212,7 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
         described["x-required-role"] = operation.role
         if operation.needs is not None:
             described["x-required-scope"] = operation.needs
-    if operation.beyond_contract:
+    if not operation.in_contract:
         described["x-beyond-contract"] = True
     return described
 
@@ -225,7 +225,7 @@ def _description(operation: Operation) -> str:
         text = f"Needs {scope}the role `{operation.role}` or higher."
     if operation.lasting:
         text += " Refused to an app that acts for a user: it would outlast what the user allowed."
-    return f"{text} *Beyond the contract.*" if operation.beyond_contract else text
+    return text if operation.in_contract else f"{text} *Beyond the contract.*"
 
 
 def _responses(operation: Operation, records: Records) -> dict[str, Any]:

@@ -26,14 +26,28 @@ class BalanceAt(Query):
     at: str | None = None
 
 
-@routes.add("GET", "/accounts", needs="read:projects", query=LedgerList, answer=accounts.Account, paged=True)
+@routes.add(
+    "GET",
+    "/accounts",
+    needs="read:projects",
+    query=LedgerList,
+    answer=accounts.Account,
+    paged=True,
+    in_contract=True,
+)
 async def list_accounts(call: Call, query: LedgerList) -> Page[accounts.Account]:
     """List the accounts, newest first."""
     return await call.read(accounts.page, query.page())
 
 
 @routes.add(
-    "POST", "/accounts", needs="write:projects", body=CreateAccount, answer=accounts.Account, status=201
+    "POST",
+    "/accounts",
+    needs="write:projects",
+    body=CreateAccount,
+    answer=accounts.Account,
+    status=201,
+    in_contract=True,
 )
 async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
     """Create an account with a balance of 0."""
@@ -41,20 +55,13 @@ async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
     return await call.write(accounts.create, new, call.idempotency_key)
 
 
-@routes.add("GET", "/accounts/<id>", needs="read:projects", answer=accounts.Account)
+@routes.add("GET", "/accounts/<id>", needs="read:projects", answer=accounts.Account, in_contract=True)
 async def get_account(call: Call, id: str) -> accounts.Account:
     """Get one account."""
     return await call.read(accounts.get, id)
 
 
-@routes.add(
-    "GET",
-    "/accounts/<id>/balance",
-    needs="read:projects",
-    query=BalanceAt,
-    answer=accounts.Balance,
-    beyond_contract=True,
-)
+@routes.add("GET", "/accounts/<id>/balance", needs="read:projects", query=BalanceAt, answer=accounts.Balance)
 async def get_balance(call: Call, id: str, query: BalanceAt) -> accounts.Balance:
     """Get an account's balance at a time, by default now."""
     at = call.engine.clock.now() if query.at is None else parse_moment(query.at, "at")

@@ -39,14 +39,7 @@ def with_value(made: ApiKey, value: str) -> dict[str, object]:
 
 
 @routes.add(
-    "GET",
-    "/api_keys",
-    needs="read:projects",
-    role="admin",
-    query=GenericList,
-    answer=ApiKey,
-    paged=True,
-    beyond_contract=True,
+    "GET", "/api_keys", needs="read:projects", role="admin", query=GenericList, answer=ApiKey, paged=True
 )
 async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
     """List the API keys of the project and mode, newest first, without their values."""
@@ -63,7 +56,6 @@ async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
     answer=ApiKeyWithValue,
     secret=True,
     status=201,
-    beyond_contract=True,
 )
 async def create_api_key(call: Call, body: CreateApiKey) -> dict[str, object]:
     """Create an API key with at most the rights of the caller's; its value is shown this once."""
@@ -72,14 +64,7 @@ async def create_api_key(call: Call, body: CreateApiKey) -> dict[str, object]:
     return with_value(await call.write(api_keys.create, new, value, call.idempotency_key), value)
 
 
-@routes.add(
-    "DELETE",
-    "/api_keys/<id>",
-    needs="write:projects",
-    role="admin",
-    answer=ApiKey,
-    beyond_contract=True,
-)
+@routes.add("DELETE", "/api_keys/<id>", needs="write:projects", role="admin", answer=ApiKey)
 async def revoke_api_key(call: Call, id: str) -> ApiKey:
     """Revoke an API key; it and its tokens are refused at once."""
     return await call.write(api_keys.revoke, id)
@@ -94,7 +79,6 @@ async def revoke_api_key(call: Call, id: str) -> ApiKey:
     answer=ApiKeyWithValue,
     secret=True,
     status=201,
-    beyond_contract=True,
 )
 async def roll_api_key(call: Call, id: str) -> dict[str, object]:
     """Revoke an API key and create one of the same name and rights; its value is shown this once."""

@@ -71,9 +71,7 @@ class ResentFailed:
     deliveries: int
 
 
-@routes.add(
-    "GET", "/events", needs="read:projects", query=ListEvents, answer=Event, paged=True, beyond_contract=True
-)
+@routes.add("GET", "/events", needs="read:projects", query=ListEvents, answer=Event, paged=True)
 async def list_events(call: Call, query: ListEvents) -> Page[Event]:
     """List the events, newest first; with `object`, those about the object with this id.
 
@@ -89,9 +87,7 @@ async def list_events(call: Call, query: ListEvents) -> Page[Event]:
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 
-@routes.add(
-    "GET", "/events/stream", needs="read:projects", also_as=("text/event-stream",), beyond_contract=True
-)
+@routes.add("GET", "/events/stream", needs="read:projects", also_as=("text/event-stream",))
 async def stream_events(call: Call) -> Streamed:
     """Follow the events as they happen, as server-sent events."""
     cursor = await call.read(outbox.resume, call.header(b"last-event-id"))
@@ -100,43 +96,27 @@ async def stream_events(call: Call) -> Streamed:
     return Streamed("text/event-stream", messages, _UNBUFFERED)
 
 
-@routes.add("GET", "/events/<id>", needs="read:projects", answer=Event, beyond_contract=True)
+@routes.add("GET", "/events/<id>", needs="read:projects", answer=Event)
 async def get_event(call: Call, id: str) -> Event:
     """Get one event."""
     return await call.read(outbox.get, id)
 
 
-@routes.add(
-    "GET", "/events/<id>/deliveries", needs="read:projects", answer=EventDeliveries, beyond_contract=True
-)
+@routes.add("GET", "/events/<id>/deliveries", needs="read:projects", answer=EventDeliveries)
 async def list_event_deliveries(call: Call, id: str) -> dict[str, object]:
     """List the deliveries of one event with every attempt, in the order of their endpoints."""
     found = await call.read(deliveries.of_event, id)
     return {"data": [shown(delivery) for delivery in found]}
 
 
-@routes.add(
-    "POST",
-    "/events/<id>/resend",
-    needs="write:projects",
-    query=OneEndpoint,
-    answer=Resent,
-    beyond_contract=True,
-)
+@routes.add("POST", "/events/<id>/resend", needs="write:projects", query=OneEndpoint, answer=Resent)
 async def resend_event(call: Call, id: str, query: OneEndpoint) -> dict[str, object]:
     """Send an event again, now: to one endpoint, or to every enabled one that wants its type."""
     sent = await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
     return {"data": [shown(delivery) for delivery in sent]}
 
 
-@routes.add(
-    "POST",
-    "/events/resend",
-    needs="write:projects",
-    body=ResendFailed,
-    answer=ResentFailed,
-    beyond_contract=True,
-)
+@routes.add("POST", "/events/resend", needs="write:projects", body=ResendFailed, answer=ResentFailed)
 async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
     """Send again, now, the failed deliveries that were last attempted since a time."""
     since = parse_moment(body.since, "since")

@@ -37,7 +37,7 @@ class Readiness:
     ok: bool
 
 
-@routes.add("GET", "/health", public=True, answer=Health)
+@routes.add("GET", "/health", public=True, answer=Health, in_contract=True)
 async def get_health(call: Call) -> Health | Rendered:
     """Report whether the server can work; 503 when its storage is lost."""
     try:

@@ -54,53 +54,55 @@ class ListInvoices(LedgerList):
     account: str | None = None
 
 
-@routes.add(
-    "GET",
-    "/invoices",
-    needs="read:projects",
-    query=ListInvoices,
-    answer=Invoice,
-    paged=True,
-    beyond_contract=True,
-)
+@routes.add("GET", "/invoices", needs="read:projects", query=ListInvoices, answer=Invoice, paged=True)
 async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice]:
     """List the invoices, newest first."""
     return await call.read(invoices.page, query.page(), status=query.status, account=query.account)
 
 
-@routes.add("POST", "/invoices", needs="write:projects", body=CreateInvoice, answer=Invoice, status=201)
+@routes.add(
+    "POST",
+    "/invoices",
+    needs="write:projects",
+    body=CreateInvoice,
+    answer=Invoice,
+    status=201,
+    in_contract=True,
+)
 async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
     """Draft an invoice."""
     given = body.model_dump(exclude_none=True)
     return await call.write(invoices.create, invoices.NewInvoice(**given), call.idempotency_key)
 
 
-@routes.add("GET", "/invoices/<id>", needs="read:projects", answer=Invoice)
+@routes.add("GET", "/invoices/<id>", needs="read:projects", answer=Invoice, in_contract=True)
 async def get_invoice(call: Call, id: str) -> Invoice:
     """Get one invoice."""
     return await call.read(invoices.get, id)
 
 
-@routes.add("PATCH", "/invoices/<id>", needs="write:projects", body=ChangeInvoice, answer=Invoice)
+@routes.add(
+    "PATCH", "/invoices/<id>", needs="write:projects", body=ChangeInvoice, answer=Invoice, in_contract=True
+)
 async def change_invoice(call: Call, id: str, body: ChangeInvoice) -> Invoice:
     """Change fields of a draft."""
     changes = cast(InvoiceChanges, body.model_dump(exclude_unset=True))
     return await call.write(invoices.update, id, changes)
 
 
-@routes.add("DELETE", "/invoices/<id>", needs="write:projects", answer=Invoice)
+@routes.add("DELETE", "/invoices/<id>", needs="write:projects", answer=Invoice, in_contract=True)
 async def void_invoice(call: Call, id: str) -> Invoice:
     """Void an open invoice."""
     return await call.write(invoices.void, id)
 
 
-@routes.add("POST", "/invoices/<id>/finalize", needs="write:projects", answer=Invoice, beyond_contract=True)
+@routes.add("POST", "/invoices/<id>/finalize", needs="write:projects", answer=Invoice)
 async def finalize_invoice(call: Call, id: str) -> Invoice:
     """Open a draft and assign its number."""
     return await call.write(invoices.finalize, id, call.idempotency_key)
 
 
-@routes.add("POST", "/invoices/<id>/pay", needs="write:projects", answer=Invoice, beyond_contract=True)
+@routes.add("POST", "/invoices/<id>/pay", needs="write:projects", answer=Invoice)
 async def pay_invoice(call: Call, id: str) -> Invoice:
     """Pay an open invoice, crediting its account."""
     return await call.write(invoices.pay, id, call.idempotency_key)

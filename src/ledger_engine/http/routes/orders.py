@@ -25,45 +25,41 @@ class ListOrders(GenericList):
     status: Literal["open", "paid", "shipped"] | None = None
 
 
-@routes.add("GET", "/orders", needs="read:projects", query=ListOrders, answer=Order, paged=True)
+@routes.add(
+    "GET", "/orders", needs="read:projects", query=ListOrders, answer=Order, paged=True, in_contract=True
+)
 async def list_orders(call: Call, query: ListOrders) -> Page[Order]:
     """List the orders, newest first."""
     return await call.read(orders.page, query.page(), status=query.status)
 
 
-@routes.add(
-    "GET",
-    "/users/<id>/orders",
-    needs="read:projects",
-    query=GenericList,
-    answer=Order,
-    paged=True,
-    beyond_contract=True,
-)
+@routes.add("GET", "/users/<id>/orders", needs="read:projects", query=GenericList, answer=Order, paged=True)
 async def list_orders_of_user(call: Call, id: str, query: GenericList) -> Page[Order]:
     """List the orders of one user, newest first."""
     return await call.read(orders.of_user, query.page(), id)
 
 
-@routes.add("POST", "/orders", needs="write:projects", body=PlaceOrder, answer=Order, status=201)
+@routes.add(
+    "POST", "/orders", needs="write:projects", body=PlaceOrder, answer=Order, status=201, in_contract=True
+)
 async def place_order(call: Call, body: PlaceOrder) -> Order:
     """Place an order for a user."""
     return await call.write(orders.create, orders.NewOrder(body.user_id, body.items), call.idempotency_key)
 
 
-@routes.add("GET", "/orders/<id>", needs="read:projects", answer=Order, beyond_contract=True)
+@routes.add("GET", "/orders/<id>", needs="read:projects", answer=Order)
 async def get_order(call: Call, id: str) -> Order:
     """Get one order."""
     return await call.read(orders.get, id)
 
 
-@routes.add("POST", "/orders/<id>/pay", needs="write:projects", answer=Order, beyond_contract=True)
+@routes.add("POST", "/orders/<id>/pay", needs="write:projects", answer=Order)
 async def pay_order(call: Call, id: str) -> Order:
     """Mark an open order as paid."""
     return await call.write(orders.pay, id, call.idempotency_key)
 
 
-@routes.add("POST", "/orders/<id>/ship", needs="write:projects", answer=Order, beyond_contract=True)
+@routes.add("POST", "/orders/<id>/ship", needs="write:projects", answer=Order)
 async def ship_order(call: Call, id: str) -> Order:
     """Mark a paid order as shipped."""
     return await call.write(orders.ship, id, call.idempotency_key)

@@ -55,15 +55,7 @@ def _seen(call: Call, project: Project) -> SeenProject:
     return SeenProject(**asdict(project), livemode=call.authenticate().livemode)
 
 
-@routes.add(
-    "GET",
-    "/projects",
-    needs="read:projects",
-    query=GenericList,
-    answer=SeenProject,
-    paged=True,
-    beyond_contract=True,
-)
+@routes.add("GET", "/projects", needs="read:projects", query=GenericList, answer=SeenProject, paged=True)
 async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     """List the credential's own project and its children, newest first."""
     page = await call.read(projects.page, query.page())
@@ -79,7 +71,6 @@ async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     answer=ProjectWithKey,
     secret=True,
     status=201,
-    beyond_contract=True,
 )
 async def create_project(call: Call, body: CreateProject) -> dict[str, object]:
     """Create a project and its first API key, whose value is shown this once; an app gets no key."""
@@ -92,20 +83,14 @@ async def create_project(call: Call, body: CreateProject) -> dict[str, object]:
     return {**shown(_seen(call, project)), "api_key": with_value(key, value)}
 
 
-@routes.add("GET", "/projects/<id>", needs="read:projects", answer=SeenProject, beyond_contract=True)
+@routes.add("GET", "/projects/<id>", needs="read:projects", answer=SeenProject)
 async def get_project(call: Call, id: str) -> SeenProject:
     """Get one project."""
     return _seen(call, await call.read(projects.visible, id))
 
 
 @routes.add(
-    "PATCH",
-    "/projects/<id>",
-    needs="write:projects",
-    role="admin",
-    body=ChangeProject,
-    answer=SeenProject,
-    beyond_contract=True,
+    "PATCH", "/projects/<id>", needs="write:projects", role="admin", body=ChangeProject, answer=SeenProject
 )
 async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
     """Change the fields that are sent."""
@@ -113,14 +98,7 @@ async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProjec
     return _seen(call, await call.write(projects.change, id, changes))
 
 
-@routes.add(
-    "DELETE",
-    "/projects/<id>",
-    needs="write:projects",
-    role="admin",
-    answer=SeenProject,
-    beyond_contract=True,
-)
+@routes.add("DELETE", "/projects/<id>", needs="write:projects", role="admin", answer=SeenProject)
 async def archive_project(call: Call, id: str) -> SeenProject:
     """Archive a project; its data is kept, and its credentials stop working."""
     return _seen(call, await call.write(projects.archive, id))

@@ -22,15 +22,7 @@ class ListRequests(GenericList):
     path: str | None = None
 
 
-@routes.add(
-    "GET",
-    "/requests",
-    needs="read:projects",
-    query=ListRequests,
-    answer=LoggedRequest,
-    paged=True,
-    beyond_contract=True,
-)
+@routes.add("GET", "/requests", needs="read:projects", query=ListRequests, answer=LoggedRequest, paged=True)
 async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     """List the requests of the last 7 days, newest first."""
     return await call.read(
@@ -38,20 +30,14 @@ async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     )
 
 
-@routes.add("GET", "/requests/<id>", needs="read:projects", answer=RequestWithEvents, beyond_contract=True)
+@routes.add("GET", "/requests/<id>", needs="read:projects", answer=RequestWithEvents)
 async def get_request(call: Call, id: str) -> RequestWithEvents:
     """Get one request with the events it caused."""
     return await call.read(request_log.get, id)
 
 
 @routes.add(
-    "GET",
-    "/requests/<id>/events",
-    needs="read:projects",
-    query=GenericList,
-    answer=Event,
-    paged=True,
-    beyond_contract=True,
+    "GET", "/requests/<id>/events", needs="read:projects", query=GenericList, answer=Event, paged=True
 )
 async def list_request_events(call: Call, id: str, query: GenericList) -> Page[Event]:
     """List the events that one request caused, newest first."""

@@ -55,7 +55,6 @@ class Period(Query):
     query=Period,
     answer=WholeStatement,
     also_as=("text/csv",),
-    beyond_contract=True,
 )
 async def get_statement(call: Call, id: str, query: Period) -> Streamed:
     """Get an account's statement over a period, as JSON or CSV."""

@@ -61,7 +61,13 @@ class ListTransactions(LedgerList):
 
 
 @routes.add(
-    "GET", "/transactions", needs="read:projects", query=ListTransactions, answer=Transaction, paged=True
+    "GET",
+    "/transactions",
+    needs="read:projects",
+    query=ListTransactions,
+    answer=Transaction,
+    paged=True,
+    in_contract=True,
 )
 async def list_transactions(call: Call, query: ListTransactions) -> Page[Transaction]:
     """List the transactions, newest first."""
@@ -72,7 +78,13 @@ async def list_transactions(call: Call, query: ListTransactions) -> Page[Transac
 
 
 @routes.add(
-    "POST", "/transactions", needs="write:projects", body=PostTransaction, answer=Transaction, status=201
+    "POST",
+    "/transactions",
+    needs="write:projects",
+    body=PostTransaction,
+    answer=Transaction,
+    status=201,
+    in_contract=True,
 )
 async def post_transaction(call: Call, body: PostTransaction) -> Transaction:
     """Post a transaction."""
@@ -80,13 +92,7 @@ async def post_transaction(call: Call, body: PostTransaction) -> Transaction:
 
 
 @routes.add(
-    "POST",
-    "/transactions/batch",
-    needs="write:projects",
-    body=PostBatch,
-    answer=PostedBatch,
-    status=201,
-    beyond_contract=True,
+    "POST", "/transactions/batch", needs="write:projects", body=PostBatch, answer=PostedBatch, status=201
 )
 async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
     """Post up to 1000 transactions, all or none."""
@@ -95,32 +101,19 @@ async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
     return {"data": [shown(item) for item in posted]}
 
 
-@routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction, beyond_contract=True)
+@routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction)
 async def get_transaction(call: Call, id: str) -> Transaction:
     """Get one transaction."""
     return await call.read(transactions.get, id)
 
 
-@routes.add(
-    "GET",
-    "/transactions/<id>/related",
-    needs="read:projects",
-    answer=RelatedTransactions,
-    beyond_contract=True,
-)
+@routes.add("GET", "/transactions/<id>/related", needs="read:projects", answer=RelatedTransactions)
 async def list_related_transactions(call: Call, id: str) -> dict[str, object]:
     """List the other side of the transaction's transfer, its reversal, and what it reverses."""
     return {"data": [shown(item) for item in await call.read(transactions.related, id)]}
 
 
-@routes.add(
-    "POST",
-    "/transactions/<id>/reverse",
-    needs="write:projects",
-    answer=Transaction,
-    status=201,
-    beyond_contract=True,
-)
+@routes.add("POST", "/transactions/<id>/reverse", needs="write:projects", answer=Transaction, status=201)
 async def reverse_transaction(call: Call, id: str) -> Transaction:
     """Post the opposite of a transaction, once."""
     return await call.write(transactions.reverse, id, call.idempotency_key)

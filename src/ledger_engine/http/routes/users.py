@@ -41,7 +41,7 @@ class UserPage:
     total_pages: int
 
 
-@routes.add("GET", "/users", needs="read:users", query=ListUsers, answer=UserPage)
+@routes.add("GET", "/users", needs="read:users", query=ListUsers, answer=UserPage, in_contract=True)
 async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
     """List the users, newest first."""
     page = await call.read(users.page, query.page, query.per_page, role=query.role)
@@ -54,7 +54,9 @@ async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
     }
 
 
-@routes.add("POST", "/users", needs="write:projects", body=CreateUser, answer=User, status=201)
+@routes.add(
+    "POST", "/users", needs="write:projects", body=CreateUser, answer=User, status=201, in_contract=True
+)
 async def create_user(call: Call, body: CreateUser) -> User:
     """Create a user."""
     return await call.write(
@@ -62,21 +64,19 @@ async def create_user(call: Call, body: CreateUser) -> User:
     )
 
 
-@routes.add("GET", "/users/<id>", needs="read:users", answer=User)
+@routes.add("GET", "/users/<id>", needs="read:users", answer=User, in_contract=True)
 async def get_user(call: Call, id: str) -> User:
     """Get one user."""
     return await call.read(users.get, id)
 
 
-@routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", answer=User)
+@routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", answer=User, in_contract=True)
 async def deactivate_user(call: Call, id: str) -> User:
     """Deactivate a user."""
     return await call.write(users.deactivate, id)
 
 
-@routes.add(
-    "POST", "/users/<id>/restore", needs="write:projects", role="admin", answer=User, beyond_contract=True
-)
+@routes.add("POST", "/users/<id>/restore", needs="write:projects", role="admin", answer=User)
 async def restore_user(call: Call, id: str) -> User:
     """Restore a user within 30 days of the deactivation."""
     return await call.write(users.restore, id, call.idempotency_key)

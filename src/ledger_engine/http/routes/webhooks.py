@@ -26,13 +26,7 @@ class CreateWebhookEndpoint(Body):
 
 
 @routes.add(
-    "GET",
-    "/webhook_endpoints",
-    needs="read:projects",
-    query=GenericList,
-    answer=WebhookEndpoint,
-    paged=True,
-    beyond_contract=True,
+    "GET", "/webhook_endpoints", needs="read:projects", query=GenericList, answer=WebhookEndpoint, paged=True
 )
 async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[WebhookEndpoint]:
     """List the webhook endpoints, newest first, without their secrets."""
@@ -48,7 +42,6 @@ async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[Webhook
     answer=EndpointWithSecret,
     secret=True,
     status=201,
-    beyond_contract=True,
 )
 async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> EndpointWithSecret:
     """Register a webhook endpoint for the events from now on; its signing secret is shown this once."""
@@ -59,17 +52,13 @@ async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> En
     return await call.write(endpoints.create, new, secret, sealed, call.idempotency_key)
 
 
-@routes.add(
-    "GET", "/webhook_endpoints/<id>", needs="read:projects", answer=WebhookEndpoint, beyond_contract=True
-)
+@routes.add("GET", "/webhook_endpoints/<id>", needs="read:projects", answer=WebhookEndpoint)
 async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Get one webhook endpoint."""
     return await call.read(endpoints.get, id)
 
 
-@routes.add(
-    "DELETE", "/webhook_endpoints/<id>", needs="write:projects", answer=WebhookEndpoint, beyond_contract=True
-)
+@routes.add("DELETE", "/webhook_endpoints/<id>", needs="write:projects", answer=WebhookEndpoint)
 async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Delete a webhook endpoint; its open deliveries are not sent any more."""
     return await call.write(endpoints.delete, id)
@@ -82,7 +71,6 @@ async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     lasting=True,
     answer=EndpointWithSecret,
     secret=True,
-    beyond_contract=True,
 )
 async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
@@ -99,7 +87,6 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     lasting=True,
     answer=EndpointWithSecret,
     secret=True,
-    beyond_contract=True,
 )
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     """Replace the signing secret at once; the new one is shown this once."""
@@ -108,25 +95,13 @@ async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     return await call.write(endpoints.roll_secret, id, secret, sealed, call.idempotency_key)
 
 
-@routes.add(
-    "POST",
-    "/webhook_endpoints/<id>/disable",
-    needs="write:projects",
-    answer=WebhookEndpoint,
-    beyond_contract=True,
-)
+@routes.add("POST", "/webhook_endpoints/<id>/disable", needs="write:projects", answer=WebhookEndpoint)
 async def disable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send nothing to a webhook endpoint until it is enabled again."""
     return await call.write(endpoints.disable, id, call.idempotency_key)
 
 
-@routes.add(
-    "POST",
-    "/webhook_endpoints/<id>/enable",
-    needs="write:projects",
-    answer=WebhookEndpoint,
-    beyond_contract=True,
-)
+@routes.add("POST", "/webhook_endpoints/<id>/enable", needs="write:projects", answer=WebhookEndpoint)
 async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send to a webhook endpoint again, from where it stopped."""
     return await call.write(endpoints.enable, id, call.idempotency_key)
@@ -139,7 +114,6 @@ async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     query=GenericList,
     answer=Delivery,
     paged=True,
-    beyond_contract=True,
 )
 async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Delivery]:
     """List the deliveries of a webhook endpoint with every attempt, newest first."""

@@ -41,7 +41,7 @@ class Whoami:
     livemode: bool
 
 
-@routes.add("GET", "/whoami", answer=Whoami, beyond_contract=True)
+@routes.add("GET", "/whoami", answer=Whoami)
 async def whoami(call: Call) -> Whoami:
     """Get the caller's credential and its rights."""
     caller = call.caller

@@ -20,7 +20,7 @@ from ledger_engine.http.wire.errors import (
 )
 
 CHUNKED = -1
-URL_MAX = 8 * 1024  # bytes of path and query
+TARGET_MAX = 8 * 1024  # bytes of path and query, whatever the application allows
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
 VALUE = rb"[^\x00\n\v\f\r]*"  # with spaces and tabs around it, which are not part of it
 _DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
@@ -187,6 +187,6 @@ def _refusal(method: bytes, target: bytes, version: bytes) -> BadRequest | None:
     path = _path_of(target)
     if path[:1] != b"/":
         return BadRequest("The request must be for a path, like /v1/accounts.")
-    if len(path) > URL_MAX:
-        return TargetTooLong(f"The URL is longer than {URL_MAX} bytes.")
+    if len(path) > TARGET_MAX:
+        return TargetTooLong(f"The URL is longer than {TARGET_MAX} bytes.")
     return None
