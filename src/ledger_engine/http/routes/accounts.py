@@ -37,7 +37,7 @@ class BalanceAt(Query):
 )
 async def list_accounts(call: Call, query: LedgerList) -> Page[accounts.Account]:
     """List the accounts, newest first."""
-    return await call.read(accounts.page, query.page())
+    return await call.read_page(accounts.page, query.page())
 
 
 @routes.add(
@@ -58,11 +58,12 @@ async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
 @routes.add("GET", "/accounts/<id>", needs="read:projects", answer=accounts.Account, in_contract=True)
 async def get_account(call: Call, id: str) -> accounts.Account:
     """Get one account."""
-    return await call.read(accounts.get, id)
+    return await call.read_short(accounts.get, id)
 
 
 @routes.add("GET", "/accounts/<id>/balance", needs="read:projects", query=BalanceAt, answer=accounts.Balance)
 async def get_balance(call: Call, id: str, query: BalanceAt) -> accounts.Balance:
     """Get an account's balance at a time, by default now."""
-    at = call.engine.clock.now() if query.at is None else parse_moment(query.at, "at")
-    return await call.read(accounts.balance_at, id, at)
+    if query.at is None:
+        return await call.read_short(accounts.balance_at, id, call.engine.clock.now())
+    return await call.read(accounts.balance_at, id, parse_moment(query.at, "at"))

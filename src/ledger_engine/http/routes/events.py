@@ -99,7 +99,7 @@ async def stream_events(call: Call) -> Streamed:
 @routes.add("GET", "/events/<id>", needs="read:projects", answer=Event)
 async def get_event(call: Call, id: str) -> Event:
     """Get one event."""
-    return await call.read(outbox.get, id)
+    return await call.read_short(outbox.get, id)
 
 
 @routes.add("GET", "/events/<id>/deliveries", needs="read:projects", answer=EventDeliveries)

@@ -8,7 +8,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.errors import Rendered, body_of
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.store import books
+from ledger_engine.store import ShortWork, books
 
 VERSION = "1.4.2"  # the version of the directory's interface (docs/interface.md#versioning)
 
@@ -42,7 +42,7 @@ async def get_health(call: Call) -> Health | Rendered:
     """Report whether the server can work; 503 when its storage is lost."""
     try:
         await call.engine.check()
-        copied = await call.engine.read(books.source)
+        copied = await call.engine.read(ShortWork(books.source))
     except StorageUnavailable as error:
         return _unavailable(call, Health(False, VERSION, call.engine.notice, None), error)
     return Health(True, VERSION, call.engine.notice, None if copied is None else copied.url)

@@ -57,7 +57,7 @@ class ListInvoices(LedgerList):
 @routes.add("GET", "/invoices", needs="read:projects", query=ListInvoices, answer=Invoice, paged=True)
 async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice]:
     """List the invoices, newest first."""
-    return await call.read(invoices.page, query.page(), status=query.status, account=query.account)
+    return await call.read_page(invoices.page, query.page(), status=query.status, account=query.account)
 
 
 @routes.add(
@@ -78,7 +78,7 @@ async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
 @routes.add("GET", "/invoices/<id>", needs="read:projects", answer=Invoice, in_contract=True)
 async def get_invoice(call: Call, id: str) -> Invoice:
     """Get one invoice."""
-    return await call.read(invoices.get, id)
+    return await call.read_short(invoices.get, id)
 
 
 @routes.add(

@@ -30,7 +30,7 @@ class ListOrders(GenericList):
 )
 async def list_orders(call: Call, query: ListOrders) -> Page[Order]:
     """List the orders, newest first."""
-    return await call.read(orders.page, query.page(), status=query.status)
+    return await call.read_page(orders.page, query.page(), status=query.status)
 
 
 @routes.add("GET", "/users/<id>/orders", needs="read:projects", query=GenericList, answer=Order, paged=True)
@@ -50,7 +50,7 @@ async def place_order(call: Call, body: PlaceOrder) -> Order:
 @routes.add("GET", "/orders/<id>", needs="read:projects", answer=Order)
 async def get_order(call: Call, id: str) -> Order:
     """Get one order."""
-    return await call.read(orders.get, id)
+    return await call.read_short(orders.get, id)
 
 
 @routes.add("POST", "/orders/<id>/pay", needs="write:projects", answer=Order)

@@ -72,7 +72,7 @@ class ListTransactions(LedgerList):
 async def list_transactions(call: Call, query: ListTransactions) -> Page[Transaction]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
-    return await call.read(
+    return await call.read_page(
         transactions.page, query.page(), account=query.account, type=query.type, created_after=after
     )
 
@@ -104,7 +104,7 @@ async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
 @routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction)
 async def get_transaction(call: Call, id: str) -> Transaction:
     """Get one transaction."""
-    return await call.read(transactions.get, id)
+    return await call.read_short(transactions.get, id)
 
 
 @routes.add("GET", "/transactions/<id>/related", needs="read:projects", answer=RelatedTransactions)

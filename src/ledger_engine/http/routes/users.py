@@ -67,7 +67,7 @@ async def create_user(call: Call, body: CreateUser) -> User:
 @routes.add("GET", "/users/<id>", needs="read:users", answer=User, in_contract=True)
 async def get_user(call: Call, id: str) -> User:
     """Get one user."""
-    return await call.read(users.get, id)
+    return await call.read_short(users.get, id)
 
 
 @routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", answer=User, in_contract=True)

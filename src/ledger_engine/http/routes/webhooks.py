@@ -55,7 +55,7 @@ async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> En
 @routes.add("GET", "/webhook_endpoints/<id>", needs="read:projects", answer=WebhookEndpoint)
 async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Get one webhook endpoint."""
-    return await call.read(endpoints.get, id)
+    return await call.read_short(endpoints.get, id)
 
 
 @routes.add("DELETE", "/webhook_endpoints/<id>", needs="write:projects", answer=WebhookEndpoint)

@@ -1,4 +1,4 @@
-"""The reading threads, each with its own connection."""
+"""Reading: threads, each with its own connection, and the event loop's thread."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
+from ledger_engine.store import T, Work
 from ledger_engine.store.sqlite.connection import code_of, public_error
 from ledger_engine.store.sqlite.file import DatabaseFile
+from ledger_engine.store.sqlite.loop_reader import LoopReader
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import ReadingThreads, call_soon
 
@@ -35,16 +37,25 @@ class Readers(ReadingThreads[threading.Barrier]):
         self._ids = ids
         self._on_locked = on_locked
         self._together: threading.Barrier | None = None
+        self._of_loop = LoopReader(file, clock, ids)
+
+    def run_short(self, work: Work[T]) -> tuple[T] | None:
+        return self._of_loop.run(work)
+
+    def stop(self, limit_s: float) -> None:
+        with self._of_loop.closed(limit_s=1):
+            super().stop(limit_s)
 
     def close_connections(self, limit_s: float) -> None:
         """Close the connections, which reopen when needed.
 
         At one moment none is open, unless a work takes longer than `limit_s`; no work begins before.
         """
-        together = self._together = threading.Barrier(READERS + 1)
-        for _ in range(READERS):
-            self._waiting.put(together)
-        _meet(together, limit_s)
+        with self._of_loop.closed(limit_s):
+            together = self._together = threading.Barrier(READERS + 1)
+            for _ in range(READERS):
+                self._waiting.put(together)
+            _meet(together, limit_s)
 
     def _run(self) -> None:
         connection: sqlite3.Connection | None = None

@@ -1,0 +1,122 @@
+"""Reading in the event loop's thread, where the way to another thread would take longer than the work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from time import perf_counter
+
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.ids import IdSource
+from ledger_engine.store import T, Work
+from ledger_engine.store.sqlite.connection import code_of
+from ledger_engine.store.sqlite.file import DatabaseFile
+from ledger_engine.store.sqlite.unit import SqliteUnit
+
+STEPS = 1000  # of SQLite's virtual machine, after which it is asked whether to go on
+STEPS_MAX = 20  # times so many for one work: a third of a millisecond. A page of 20 transactions takes 600.
+SLOW_S = 0.001
+# After a slow work so many go to the threads, after another one twice as many, up to the most; each that was
+# not slow makes them one less. So where the file is not in memory hardly one in a hundred requests waits for
+# the read of another, and a machine that was busy elsewhere makes no difference.
+SENT_AWAY, SENT_AWAY_MAX = 32, 1024
+
+
+class LoopReader:
+    """Runs short works in the thread of an event loop, on a connection of its own.
+
+    The works of one turn of the loop share a snapshot, which ends before anything that has happened since is
+    handled: so a client that was answered sees what it wrote. Whatever does not work here is for a thread,
+    which meets the same error and handles it.
+    """
+
+    def __init__(self, file: DatabaseFile, clock: Clock, ids: IdSource) -> None:
+        self._file = file
+        self._clock = clock
+        self._ids = ids
+        self._connection: sqlite3.Connection | None = None
+        self._unit: SqliteUnit | None = None  # of the turn under way
+        self._in_use = threading.Lock()  # held for a turn, or while the connection is closed
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the last turn
+        self._asked = 0  # how often SQLite has asked whether to go on
+        self._sent_away = 0  # works that are still to go to the threads …
+        self._to_send_away = 0  # … and those at the last slow one, less those that were not slow since
+
+    def run(self, work: Work[T]) -> tuple[T] | None:
+        """Run a short work; return its result in a tuple, or None if it is to run in a thread.
+
+        Raises what the work raises.
+        """
+        if self._sent_away:
+            self._sent_away -= 1
+            return None
+        began, self._asked = perf_counter(), 0
+        try:
+            unit = self._unit_of_turn()
+            return None if unit is None else (work(unit),)
+        except (sqlite3.Error, OSError) as error:
+            if code_of(error) != sqlite3.SQLITE_INTERRUPT:
+                self._close()
+            return None
+        finally:
+            if self._asked > STEPS_MAX or perf_counter() - began > SLOW_S:
+                self._sent_away = min(max(SENT_AWAY, 2 * self._to_send_away), SENT_AWAY_MAX)
+                self._to_send_away = self._sent_away
+            elif self._to_send_away:
+                self._to_send_away -= 1
+
+    @contextlib.contextmanager
+    def closed(self, limit_s: float) -> Iterator[None]:
+        """Close the connection, after the turn under way, and open none meanwhile.
+
+        It stays open where the turn takes longer than `limit_s`.
+        """
+        is_ended = self._in_use.acquire(timeout=limit_s)
+        try:
+            if is_ended:
+                self._close()
+            yield
+        finally:
+            if is_ended:
+                self._in_use.release()
+
+    def _unit_of_turn(self) -> SqliteUnit | None:
+        """Return the unit of this turn of the loop, None when the connection is in use elsewhere."""
+        loop = asyncio.get_running_loop()
+        if self._unit is not None and self._loop is loop:
+            return self._unit
+        if not self._in_use.acquire(blocking=False):
+            return None
+        self._loop = loop
+        loop.call_soon(self._end_turn)
+        self._file.require_same()
+        if self._connection is None:
+            self._connection = self._file.connect_reader()
+            self._connection.execute("PRAGMA busy_timeout=0")
+            self._connection.set_progress_handler(self._is_long, STEPS)
+        self._file.begin_to_read(self._connection)
+        self._unit = SqliteUnit(self._connection, self._clock, self._ids)
+        return self._unit
+
+    def _end_turn(self) -> None:
+        unit, self._unit, self._asked = self._unit, None, 0
+        try:
+            if unit is not None and self._connection is not None:
+                unit.forget()
+                self._connection.execute("COMMIT")
+        except sqlite3.Error:
+            self._close()
+        finally:
+            self._in_use.release()
+
+    def _is_long(self) -> bool:
+        self._asked += 1
+        return self._asked > STEPS_MAX
+
+    def _close(self) -> None:
+        connection, self._connection, self._unit = self._connection, None, None
+        if connection is not None:
+            connection.close()
