@@ -48,7 +48,7 @@ async def get_health(call: Call) -> Health | Rendered:
     return Health(True, VERSION, call.engine.notice, None if copied is None else copied.url)
 
 
-@routes.add("GET", "/health/ready", public=True, answer=Readiness, beyond_contract=True)
+@routes.add("GET", "/health/ready", public=True, answer=Readiness)
 async def get_readiness(call: Call) -> Readiness | Rendered:
     """Report whether a commit succeeds, which is tried at most once a second; 503 when it does not."""
     try:
