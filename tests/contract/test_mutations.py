@@ -96,7 +96,6 @@ def test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed(
             seen.update(check(everything_answered(server.port, number, mutant), mutant))
         except Exception as error:
             raise AssertionError(f"request {number}: {mutant}") from error
-        if number % 20 == 0:
-            assert wire.ask(wire.head("GET", "/v1/accounts?limit=1")).status == 200
+        assert wire.ask(wire.head("GET", "/v1/accounts?limit=1")).status == 200
     print(dict(sorted(seen.items())))
     assert {200, 400, 404} <= set(seen)
