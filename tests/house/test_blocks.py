@@ -16,6 +16,7 @@ READ = ("json", "toml", "yaml")
 # What cannot be run here, by the reason that its page gives.
 NOT_RUN = {
     "containers": 3,
+    "hledger and beancount are programs of their own": 1,
     "needs PostgreSQL": 3,
     "needs root and systemd": 5,
     "needs a browser": 2,

@@ -12,6 +12,7 @@ from ledger_engine.cli import (
     conform,
     data,
     events,
+    export,
     keys,
     listen,
     migrate,
@@ -51,6 +52,7 @@ main.add_command(data.seed)
 main.add_command(pull.pull)
 main.add_command(conform.conform)
 main.add_command(verify.verify)
+main.add_command(export.export)
 main.add_command(data.backup)
 main.add_command(data.restore)
 main.add_command(data.recover)

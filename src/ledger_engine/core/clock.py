@@ -115,6 +115,15 @@ def parse_moment(text: str, param: str) -> int:
         ) from None
 
 
+def parse_end(text: str, param: str) -> int:
+    """Return the last millisecond of a period that ends with `text`; a date includes the whole day.
+
+    Raises InvalidRequest as `parse_moment` does.
+    """
+    moment = parse_moment(text, param)
+    return moment + DAY - 1 if is_date(text) else moment
+
+
 def is_date(text: str) -> bool:
     """Return whether what `parse_moment` reads in `text` is a date without a time."""
     return _DATE.fullmatch(text) is not None

@@ -17,6 +17,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger.fields import ELSEWHERE, parse_metadata
 from ledger_engine.store import Row, Unit, in_one_book
+from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.pages import Listing, Page, PageRequest
 
 NAME_MAX = 255
@@ -112,6 +113,14 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Accoun
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Account]:
     """Return a page of the accounts, newest first."""
     return _LISTING.page(unit, tenant, wanted, {})
+
+
+def oldest_first(unit: Unit, tenant: Tenant) -> list[Account]:
+    """Return all accounts of the book, oldest first."""
+    return [
+        _read(row)
+        for row in unit.execute(f"SELECT * FROM accounts WHERE {OF_TENANT} ORDER BY id", tenant.bind())
+    ]
 
 
 def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:

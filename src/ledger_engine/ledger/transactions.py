@@ -208,6 +208,25 @@ def page(
     return _LISTING.page(unit, tenant, wanted, {}, since=since)
 
 
+def oldest_first(
+    unit: Unit, tenant: Tenant, after: str | None, since: int | None, until: int | None, limit: int
+) -> list[Transaction]:
+    """Return the next `limit` transactions after the id `after`, oldest first.
+
+    Only those from the millisecond `since` to `until`, both included, where they are given.
+    """
+    rows = unit.execute(
+        f"SELECT {_COLUMNS} FROM transactions WHERE {OF_BOOK} AND id > :after AND id < :beyond"
+        " ORDER BY id LIMIT :rows",
+        tenant.bind(
+            after=after or first_at("txn", since or 0),
+            beyond=first_at("txn", 1 << 48 if until is None else until + 1),
+            rows=limit,
+        ),
+    )
+    return [_read(row) for row in rows]
+
+
 def _post(
     unit: Unit, tenant: Tenant, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
 ) -> Transaction:

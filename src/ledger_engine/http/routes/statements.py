@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
 from pydantic import Field
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from ledger_engine.core.clock import DAY, is_date, iso, parse_moment
+from ledger_engine.core.clock import iso, parse_end, parse_moment
+from ledger_engine.core.csv_text import as_text, csv_rows
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Query
 from ledger_engine.http.operations import Call, Routes, Streamed
@@ -22,7 +21,6 @@ routes = Routes("statements", "/v1")
 
 KINDS = ("application/json", "text/csv", "text/csv; charset=utf-8")
 COLUMNS = ("date", "description", "amount", "running_balance", "currency", "transaction")
-_STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the full-width signs count in some spreadsheets
 
 
 @dataclass(slots=True)
@@ -42,10 +40,7 @@ class Period(Query):
 
     def end(self) -> int | None:
         """Return the last millisecond of the period; a date includes the whole day."""
-        if self.to is None:
-            return None
-        moment = parse_moment(self.to, "to")
-        return moment + DAY - 1 if is_date(self.to) else moment
+        return None if self.to is None else parse_end(self.to, "to")
 
 
 @routes.add(
@@ -86,9 +81,9 @@ async def _csv(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
     currency = statement.currency
     opening = (iso(statement.period_start), "Opening balance", "", statement.opening_balance, currency, "")
     closing = (iso(statement.period_end), "Closing balance", "", statement.closing_balance, currency, "")
-    yield _rows([COLUMNS, opening])
+    yield csv_rows([COLUMNS, opening])
     async for lines in _parts(call, statement):
-        yield _rows(
+        yield csv_rows(
             (
                 iso(line.date),
                 as_text(line.description or ""),
@@ -99,18 +94,4 @@ async def _csv(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
             )
             for line in lines
         )
-    yield _rows([closing])
-
-
-def as_text(cell: str) -> str:
-    """Return the cell with a leading ' where a spreadsheet would read it as a formula.
-
-    Only for texts that callers wrote; the ledger's own negative numbers stay numbers.
-    """
-    return "'" + cell if cell.startswith(_STARTS_A_FORMULA) else cell
-
-
-def _rows(rows: Iterable[tuple[str | int, ...]]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue()
+    yield csv_rows([closing])

@@ -1,0 +1,24 @@
+"""CSV that is safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+_STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the full-width signs count in some spreadsheets
+
+
+def as_text(cell: str) -> str:
+    """Return the cell with a leading ' where a spreadsheet would read it as a formula.
+
+    Only for texts that callers wrote; the ledger's own negative numbers stay numbers.
+    """
+    return "'" + cell if cell.startswith(_STARTS_A_FORMULA) else cell
+
+
+def csv_rows(rows: Iterable[tuple[str | int | None, ...]]) -> str:
+    """Return the rows as lines of CSV; None is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,281 @@
+"""Exports: the transactions of one book, oldest first, as text that other programs read (docs/export.md)."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import partial
+
+from ledger_engine.core.clock import iso
+from ledger_engine.core.csv_text import as_text, csv_rows
+from ledger_engine.core.logs import printable
+from ledger_engine.core.money import DECIMALS
+from ledger_engine.core.records import as_json, dumps
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.transactions import Transaction
+from ledger_engine.store.snapshot import AuditUnit, AuditWork
+
+AT_ONCE = 5_000  # transactions that are read together
+
+Start = Callable[[AuditWork[list[Transaction]]], Future[list[Transaction]]]
+
+
+@dataclass(slots=True)
+class Opened:
+    """An account of the book: its balance, in the smallest unit, before the first exported transaction."""
+
+    id: str
+    name: str
+    currency: str
+    balance: int
+
+
+def open_accounts(unit: AuditUnit, tenant: Tenant, start: int | None) -> list[Opened]:
+    """Return every account of the book, oldest first, with its balance before the millisecond `start`."""
+    return [
+        Opened(
+            account.id,
+            account.name,
+            account.currency,
+            0 if start is None else accounts.balance_before(unit, tenant, account.id, start),
+        )
+        for account in accounts.oldest_first(unit, tenant)
+    ]
+
+
+def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> Iterator[list[Transaction]]:
+    """Return the transactions from the millisecond `since` to `until`, both included, some at a time.
+
+    `start` runs works on one snapshot, beside each other: the next ones are read while these are written.
+    """
+    page = partial(transactions.oldest_first, tenant=tenant, since=since, until=until, limit=AT_ONCE)
+    reading = start(partial(page, after=None))
+    while found := reading.result():
+        reading = start(partial(page, after=found[-1].id))
+        yield found
+
+
+class Writer(ABC):
+    """One format. It is given every account of the book, and the millisecond from which on is exported."""
+
+    @abstractmethod
+    def __init__(self, opened: list[Opened], start: int | None) -> None: ...
+
+    def beginning(self) -> str:
+        """Return what stands before the first transaction."""
+        return ""
+
+    @abstractmethod
+    def write(self, found: list[Transaction]) -> str:
+        """Return the next transactions as text."""
+
+    def end(self) -> str:
+        """Return what stands after the last transaction."""
+        return ""
+
+
+class Records(Writer):
+    """The transactions as the interface shows them, one JSON object a line."""
+
+    def __init__(self, opened: list[Opened], start: int | None) -> None:
+        pass
+
+    def write(self, found: list[Transaction]) -> str:
+        return "".join(dumps(as_json(each)) + "\n" for each in found)
+
+
+class Table(Writer):
+    """The transactions as CSV; amounts are in the smallest unit of the currency."""
+
+    def __init__(self, opened: list[Opened], start: int | None) -> None:
+        self._accounts = {each.id: each for each in opened}
+
+    def beginning(self) -> str:
+        names = [field.name for field in fields(Transaction)]
+        return csv_rows([(*names, "account_name", "currency")])
+
+    def write(self, found: list[Transaction]) -> str:
+        rows = []
+        for each in found:
+            account = self._accounts[each.account]
+            shown = as_json(each)
+            del shown["object"]
+            shown["description"] = as_text(each.description or "")
+            shown["livemode"] = str(each.livemode).lower()
+            rows.append((*shown.values(), as_text(account.name), account.currency))
+        return csv_rows(rows)
+
+
+class Journal(Writer):
+    """The transactions as entries of double-entry books, each with both of its sides.
+
+    The two sides of a transfer are one entry. What was before the first entry is an opening balance from
+    the settlement, and the last lines assert the balance of every account.
+    """
+
+    def __init__(self, opened: list[Opened], start: int | None) -> None:
+        self._accounts = {each.id: each for each in opened}
+        self._balances = {each.id: each.balance for each in opened}
+        self._names = {each.id: self.name(each) for each in opened}
+        self._transfers: set[str] = set()
+        self._date = "1970-01-01" if start is None else _day(start)
+
+    @abstractmethod
+    def name(self, account: Opened) -> str:
+        """Return the account's name in the journal, which has its id and so is its own."""
+
+    @abstractmethod
+    def settlement(self, currency: str) -> str:
+        """Return the name of the currency's settlement in the journal."""
+
+    @abstractmethod
+    def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
+        """Return an entry; each side is an account's name and an amount with its currency."""
+
+    @abstractmethod
+    def balance(self, account: Opened, amount: str) -> str:
+        """Return the assertion that the account has this balance after the last entry."""
+
+    def write(self, found: list[Transaction]) -> str:
+        return "".join(map(self._written, found))
+
+    def end(self) -> str:
+        return "".join(
+            self.balance(each, amount_of(self._balances[each.id], each.currency))
+            for each in self._accounts.values()
+        )
+
+    def opening(self) -> str:
+        """Return an entry for every balance that was there before the first transaction."""
+        return "".join(
+            self._moved(self._date, "Opening balance", each.id, self.settlement(each.currency), each.balance)
+            for each in self._accounts.values()
+            if each.balance
+        )
+
+    def _written(self, each: Transaction) -> str:
+        self._balances[each.account] = each.balance_after
+        if each.transfer is not None:
+            if each.transfer in self._transfers:
+                self._transfers.remove(each.transfer)
+                return ""  # the other side was written with this one
+            self._transfers.add(each.transfer)
+        self._date = _day(each.created)
+        currency = self._accounts[each.account].currency
+        other = self.settlement(currency) if each.destination is None else self._names[each.destination]
+        ids = {"id": each.id, "transfer": each.transfer, "reverses": each.reverses}
+        change = each.amount if each.type == "credit" else -each.amount
+        named = {key: value for key, value in ids.items() if value is not None}
+        return self._moved(self._date, each.description or "", each.account, other, change, **named)
+
+    def _moved(self, date: str, text: str, account: str, other: str, change: int, **ids: str) -> str:
+        currency = self._accounts[account].currency
+        sides = [
+            (self._names[account], amount_of(change, currency)),
+            (other, amount_of(-change, currency)),
+        ]
+        return self.entry(date, printable(text), sides, **ids)
+
+
+class Hledger(Journal):
+    """A journal for hledger, and for Ledger, whose format it shares."""
+
+    def name(self, account: Opened) -> str:
+        return f"assets:{_one_line(account.name, ':;')}:{account.id}"
+
+    def settlement(self, currency: str) -> str:
+        return f"equity:settlement:{currency}"
+
+    def beginning(self) -> str:
+        currencies = sorted({each.currency for each in self._accounts.values()})
+        lines = ["decimal-mark ."]
+        lines += [f"commodity 1000.{'0' * DECIMALS[each]} {each}" for each in currencies]
+        lines += [f"account {self.settlement(each)}  ; type:E" for each in currencies]
+        lines += [f"account {name}  ; type:A" for name in self._names.values()]
+        return "\n".join(lines) + "\n\n" + self.opening()
+
+    def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
+        tags = ", ".join(f"{name}:{id}" for name, id in ids.items())
+        # The empty code keeps a text that begins with a parenthesis from being read as one.
+        head = f"{date} * () {_one_line(text, ';')}".rstrip() + (f"  ; {tags}" if tags else "")
+        return "\n".join([head, *(f"    {name}  {amount}" for name, amount in sides)]) + "\n\n"
+
+    def balance(self, account: Opened, amount: str) -> str:
+        none = amount_of(0, account.currency)
+        return self.entry(self._date, "Balance", [(self._names[account.id], f"{none} = {amount}")])
+
+
+class Beancount(Journal):
+    """A file for beancount."""
+
+    def name(self, account: Opened) -> str:
+        return ":".join(["Assets", *filter(None, map(_component, (account.name, account.id)))])
+
+    def settlement(self, currency: str) -> str:
+        return f"Equity:Settlement:{currency}"
+
+    def beginning(self) -> str:
+        opened = [(self._names[each.id], each.currency) for each in self._accounts.values()]
+        opened += [(self.settlement(each), each) for each in sorted({currency for _, currency in opened})]
+        lines = [f"1970-01-01 open {name} {currency}" for name, currency in opened]
+        return "\n".join(lines) + "\n\n" + self.opening()
+
+    def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
+        links = "".join(f" ^{id}" for id in dict.fromkeys(ids.values()))
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        head = f'{date} * "{escaped}"{links}'
+        return "\n".join([head, *(f"  {name}  {amount}" for name, amount in sides)]) + "\n\n"
+
+    def balance(self, account: Opened, amount: str) -> str:
+        # It holds for the beginning of its day. The tolerance of 0 makes it exact.
+        number, currency = amount.split(" ")
+        return f"{_next_day(self._date)} balance {self._names[account.id]}  {number} ~ 0 {currency}\n"
+
+
+_FORMATS: dict[str, type[Writer]] = {
+    "hledger": Hledger,
+    "beancount": Beancount,
+    "csv": Table,
+    "jsonl": Records,
+}
+
+
+def export(
+    kind: str, opened: list[Opened], start: Start, tenant: Tenant, since: int | None, until: int | None
+) -> Iterator[str]:
+    """Return the book as text of the format `kind`, a piece at a time."""
+    writer = _FORMATS[kind](opened, since)
+    yield writer.beginning()
+    for found in read(start, tenant, since, until):
+        yield writer.write(found)
+    yield writer.end()
+
+
+def amount_of(amount: int, currency: str) -> str:
+    """Return the amount as a decimal with its currency, like `-12.34 EUR`."""
+    return f"{Decimal(amount).scaleb(-DECIMALS[currency]):f} {currency}"
+
+
+def _day(moment: int) -> str:
+    return iso(moment)[:10]
+
+
+def _next_day(day: str) -> str:
+    return (date.fromisoformat(day) + timedelta(days=1)).isoformat()
+
+
+def _one_line(text: str, forbidden: str) -> str:
+    """Return the text without runs of spaces, which end a name, and with `-` for what the format forbids."""
+    return re.sub(f"[{forbidden}]", "-", " ".join(printable(text).split()))
+
+
+def _component(text: str) -> str:
+    """Return the text as one part of a beancount account's name: letters, digits and hyphens."""
+    cleaned = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+    return cleaned[:1].upper() + cleaned[1:]

@@ -1,0 +1,160 @@
+"""`ledger-engine export`: other programs read what it writes, and compute the same balances."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import re
+import shutil
+import stat
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.cli.running import using
+from ledger_engine.core.clock import SystemClock, iso
+from ledger_engine.core.settings import Location
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.ledger.transactions import NewTransaction, Transaction
+from ledger_engine.store import Unit
+from tests.ledger_engine.cli.conftest import Command, only_line
+
+pytestmark = pytest.mark.process
+
+NAMES = ("Main till", "a:b ; c   d", "(x) *", '"quoted" \\', "Übersee\n2026-01-01 open", "=1+1")
+CURRENCIES = ("EUR", "EUR", "JPY", "KWD", "EUR", "EUR")
+TEXTS = (None, "(code) sale", "! ; tag:x", '"; drop \\', "two\nlines", "=HYPERLINK()", "* x | y", "…")
+READERS_OF = {
+    "hledger": ("hledger", "check", "--strict", "-f"),
+    "beancount": ("bean-check",),
+}
+
+
+def post(unit: Unit) -> list[Transaction]:
+    """Post on every account: credits, debits, transfers, reversals, and one balance below zero."""
+    tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=False)
+    made = [
+        accounts.create(unit, tenant, NewAccount(name, currency, {}))
+        for name, currency in zip(NAMES, CURRENCIES, strict=True)
+    ]
+    posted = []
+    for number in range(48):
+        account, text = made[number % 6], TEXTS[number % 8]
+        to = made[(number + 1) % 6].id if number % 6 in (0, 4) else None
+        type = ("credit", "debit")[number % 5 == 0]
+        new = NewTransaction(account.id, 1 + number**3, type, text, to)
+        posted.append(transactions.post(unit, tenant, new))
+    return posted
+
+
+def reverse(unit: Unit, ids: tuple[str, ...]) -> list[Transaction]:
+    tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=False)
+    return [transactions.reverse(unit, tenant, id) for id in ids]
+
+
+@pytest.fixture
+def posted(database: Location) -> list[Transaction]:
+    posted = asyncio.run(using(database, lambda engine: engine.write(post)))
+    later = SystemClock()
+    while later.now() <= posted[-1].created:
+        pass
+    # A transfer and a plain transaction.
+    undo = partial(reverse, ids=(posted[0].id, posted[7].id))
+    return posted + asyncio.run(using(database, lambda engine: engine.write(undo)))
+
+
+def balances(database: Location) -> dict[str, int]:
+    def read(unit: Unit) -> dict[str, int]:
+        tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=False)
+        return {each.id: each.balance for each in accounts.oldest_first(unit, tenant)}
+
+    return asyncio.run(using(database, lambda engine: engine.read(read)))
+
+
+@pytest.mark.parametrize("period", [(), ("--from", "second"), ("--to", "second")])
+@pytest.mark.parametrize("kind", READERS_OF)
+def test_the_program_of_a_format_computes_the_ledgers_balances(
+    kind: str, period: tuple[str, ...], command: Command, posted: list[Transaction], tmp_path: Path
+) -> None:
+    program, *words = READERS_OF[kind]
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    moment = iso(posted[-2].created)
+    journal = command("export", "--format", kind, *(moment if word == "second" else word for word in period))
+    file = tmp_path / f"books.{kind}"
+    file.write_text(journal.stdout, encoding="utf-8")
+    done = subprocess.run([program, *words, str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The control: without its first entry the asserted balances do not hold.
+    head, _, *others = journal.stdout.split("\n\n")
+    file.write_text("\n\n".join([head, *others]), encoding="utf-8")
+    assert subprocess.run([program, *words, str(file)], capture_output=True).returncode != 0
+
+
+def test_a_journal_ends_with_the_balance_of_every_account(
+    command: Command, posted: list[Transaction], database: Location
+) -> None:
+    journal = command("export", "--format", "hledger").stdout
+    asserted = dict(re.findall(r":(acc_\w+)  0(?:\.0+)? \w{3} = (-?[\d.]+) \w{3}$", journal, re.MULTILINE))
+    assert {id: int(amount.replace(".", "")) for id, amount in asserted.items()} == balances(database)
+
+
+def test_the_records_are_those_of_the_ledger_in_their_order(
+    command: Command, posted: list[Transaction]
+) -> None:
+    lines = [json.loads(line) for line in command("export", "--format", "jsonl").stdout.splitlines()]
+    ids = [line["id"] for line in lines]
+    assert ids == sorted(ids)
+    assert set(ids) >= {each.id for each in posted}
+    shown = {line["id"]: line for line in lines}
+    assert all(shown[each.id]["description"] == each.description for each in posted)
+    assert all(shown[each.id]["balance_after"] == each.balance_after for each in posted)
+
+
+def test_no_text_in_a_table_is_a_formula(command: Command, posted: list[Transaction]) -> None:
+    rows = list(csv.DictReader(io.StringIO(command("export", "--format", "csv").stdout, newline="")))
+    assert sum(
+        int(row["amount"]) * (1 if row["type"] == "credit" else -1)
+        for row in rows
+        if row["account_name"] == "'=1+1"
+    ) == int([row for row in rows if row["account_name"] == "'=1+1"][-1]["balance_after"])
+    assert {row["description"] for row in rows} >= {"'=HYPERLINK()", "", "two\nlines"}
+    assert {row["currency"] for row in rows} == {"EUR", "JPY", "KWD"}
+
+
+def test_a_period_has_what_was_posted_in_it_and_a_date_its_whole_day(
+    command: Command, posted: list[Transaction]
+) -> None:
+    day = iso(posted[0].created)[:10]
+    of_day = command("export", "--format", "jsonl", "--from", day, "--to", day).stdout.splitlines()
+    assert len(of_day) == len(command("export", "--format", "jsonl").stdout.splitlines())
+    assert command("export", "--format", "jsonl", "--to", "2020-01-01").stdout == ""
+    assert only_line(command("export", "--format", "csv", "--from", "soon", status=1).stderr).startswith(
+        "ledger-engine: --from must be an ISO 8601 date"
+    )
+
+
+def test_a_new_file_is_private_and_one_that_is_there_stays(
+    command: Command, posted: list[Transaction], tmp_path: Path
+) -> None:
+    file = tmp_path / "books.jsonl"
+    command("export", "--format", "jsonl", "--output", str(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text(encoding="utf-8") == command("export", "--format", "jsonl").stdout
+    refused = command("export", "--format", "csv", "--output", str(file), status=1)
+    assert only_line(refused.stderr) == f"ledger-engine: {file} exists; name another file."
+
+
+def test_live_mode_and_another_project_are_exported_apart(
+    command: Command, posted: list[Transaction]
+) -> None:
+    assert command("export", "--format", "jsonl", "--mode", "live").stdout == ""
+    refused = command("export", "--format", "jsonl", "--project", "prj_none", status=1)
+    assert "prj_none" in only_line(refused.stderr)
