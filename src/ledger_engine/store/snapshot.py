@@ -133,7 +133,8 @@ class Snapshot:
     def start(self, work: AuditWork[T], /) -> Future[T]:
         """Run a work that reads, beside the others."""
         started = self._threads.submit(self._run, work)
-        self._started.append(started)
+        # Those that are done are let go, as their results may be large.
+        self._started = [*(each for each in self._started if not each.done()), started]
         return started
 
     def close(self) -> None:
