@@ -8,6 +8,7 @@
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
 #   make dist-all      dist/ledger.pyz for each Python version
 #   make binary        dist/ledger, which needs no Python
+#   make release       dist/VERSION: packages, archives, executable, bill of materials, checksums
 #   make catalogues    write docs/errors.md and docs/events.md from the code
 #   make pictures      draw docs/pictures, the dashboard's screens, and record its tour
 #   make bench-rivals  install what make bench also compares with
@@ -32,7 +33,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run run-postgres test test-postgres quick check dist dist-all binary soak bench bench-rivals catalogues clients pictures lock
+.PHONY: run run-postgres test test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues clients pictures lock
 .PHONY: clean runtime dev
 
 run: runtime
@@ -68,6 +69,9 @@ dist-all: dev
 
 binary: dev
 	$(bin)/python tools/build_binary.py
+
+release: dev
+	$(bin)/python tools/release.py
 
 # What speaks of files is left out. TESTS_POSTGRES=… takes another PostgreSQL (CONTRIBUTING.md).
 on_postgres := tests/contract $(addprefix tests/ledger_engine/, \

@@ -1,3 +1,3 @@
 """The ledger: engine, HTTP interface and administration."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -1,3 +1,3 @@
 """The terminal dashboard of a ledger server."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

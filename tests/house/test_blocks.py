@@ -25,6 +25,7 @@ NOT_RUN = {
     "needs the network": 7,
     "other servers: tests/contract/conftest.py": 1,
     "part of a test: tests/ledger_engine/testing/test_plugin.py": 2,
+    "takes minutes and needs the network": 1,
     "takes long: tests/contract/test_conform.py": 1,
 }
 PROGRAMS = "ledger-engine|ledger-tui|make|pip|npm|npx|curl|docker|datasette|sqlite-utils|createdb"

@@ -1,0 +1,89 @@
+"""Build dist/VERSION: every form in which the program is given to others, with checksums (docs/releasing.md).
+
+The same commit, platform and Python give the same bytes. It takes some minutes, and asks the package index
+for the wheels of other Pythons.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+# deploy/Containerfile, and what it copies.
+IMAGE = (
+    "deploy/Containerfile",
+    "requirements.lock",
+    "requirements-build.lock",
+    "pyproject.toml",
+    "README.md",
+    "seeds",
+    "src",
+)
+
+
+def main() -> None:
+    version = ready_version()
+    target = ROOT / "dist" / version
+    if target.exists():
+        sys.exit(f"{target} exists. Remove it to build the release again.")
+    # What the builders write as the time of a file, and the order in which Python has the members of a set.
+    os.environ |= {
+        "SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct"),
+        "PYTHONHASHSEED": "0",
+        "PYTHONWARNINGS": "ignore",
+    }
+    unfinished = target.with_name(f".{version}")
+    unfinished.mkdir(parents=True, exist_ok=True)
+    for old in unfinished.iterdir():
+        old.unlink()
+    python("-m", "hatchling", "build", "--directory", unfinished, "--target", "sdist", "--target", "wheel")
+    for python_version in PYTHONS:
+        python("tools/build_archive.py", unfinished / f"ledger-{python_version}.pyz", python_version)
+    python("tools/build_binary.py", unfinished / "ledger")
+    context = unfinished / f"ledger-image-{version}.tar"
+    git("archive", "--format=tar", f"--prefix=ledger-{version}/", f"--output={context}", "HEAD", *IMAGE)
+    bill = unfinished / f"ledger_engine-{version}.cdx.json"
+    python("-m", "cyclonedx_py", "requirements", "--output-reproducible", "--short-PURLs", "--of", "JSON",
+           "--pyproject", "pyproject.toml", "--output-file", bill, "requirements.lock")  # fmt: skip
+    files = sorted(unfinished.iterdir())
+    sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
+    (unfinished / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    unfinished.rename(target)
+    print(sums + f"The release is in {target.relative_to(ROOT)}.")
+
+
+def ready_version() -> str:
+    """Return the version to release; ends the program where the tree is not ready for it."""
+    text = (ROOT / "src" / "ledger_engine" / "__init__.py").read_text(encoding="utf-8")
+    version = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)[0]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    if re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes, re.MULTILINE) is None:
+        sys.exit(f"CHANGELOG.md has no line `## [{version}] - DATE`.")
+    if git("status", "--porcelain"):
+        sys.exit("There are changes that are not committed.")
+    return version
+
+
+def git(*words: str | Path) -> str:
+    """Run git; return what it prints."""
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def python(*words: str | Path) -> None:
+    """Run this Python; end the program with what it printed where it fails."""
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode:
+        sys.exit(f"{done.stdout}\n{words} failed.")
+    print(done.stdout, end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()
