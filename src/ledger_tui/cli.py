@@ -73,7 +73,7 @@ class _Number(click.ParamType[float]):
     "--database", metavar="F", help="The SQLite file for the dashboard's own server (default: yours)."
 )
 @click.option("--read-only", is_flag=True, help="Read only: send nothing that changes data.")
-@click.option("--resume", is_flag=True, help="Begin where this dashboard was left: screen, filter, row.")
+@click.option("--resume", is_flag=True, help="Resume where you left this dashboard: screen, filter, row.")
 @click.option(
     "--web", is_flag=True, help="Show it in a browser on this machine; prints a link that works once."
 )
@@ -118,13 +118,13 @@ def command(
         raise click.UsageError("--demo uses its own database; leave out --database.")
     if key is not None and url is None:
         own = "" if profile is None else " A profile has a key of its own."
-        raise click.UsageError(f"--key goes with --url.{own}")
+        raise click.UsageError(f"--key needs --url.{own}")
     if port is not None and not web:
-        raise click.UsageError("--port goes with --web.")
+        raise click.UsageError("--port needs --web.")
     if pace is not None and not tour:
-        raise click.UsageError("--pace goes with --tour.")
+        raise click.UsageError("--pace needs --tour.")
     if of_demo and url is None:
-        raise click.UsageError("--of-demo goes with --url.")
+        raise click.UsageError("--of-demo needs --url.")
     if resume and (web or demo or of_demo):
         other = "--web" if web else "--demo" if demo else "--of-demo"
         raise click.UsageError(f"--resume does not go with {other}.")

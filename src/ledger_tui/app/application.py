@@ -343,7 +343,7 @@ class LedgerApp(App[int]):
                 config_file=self.options.config_file,
             )
         elif self.connection.own_server:
-            self.notify("The own server needs no other key.", severity="warning")
+            self.notify("The dashboard's own server needs no other key.", severity="warning")
             return
         else:
             options = replace(self.options, key=message.key, config=config, tour_pace=None)
@@ -353,7 +353,7 @@ class LedgerApp(App[int]):
     @handles(SaveProfileRequested)
     def ask_to_save(self, message: SaveProfileRequested) -> None:
         if self.connection.own_server:
-            self.notify("The own server is there without a profile.", severity="warning")
+            self.notify("The dashboard's own server needs no profile.", severity="warning")
         else:
             self._connecting.save(message.name, self.options.profile)
 
@@ -458,7 +458,7 @@ def crash_report(error: BaseException, secrets: list[str]) -> str:
     lines = [f"  {_short(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
     # The message may quote anything: the server's answer, or what the user typed.
     message = _without(str(error), secrets)
-    head = "ledger-tui failed and ended. Nothing was lost: what the server answered is done."
+    head = "ledger-tui failed and ended. Changes that the server confirmed are stored."
     return "\n".join([head, *lines, f"{type(error).__name__}: {message}", ""])
 
 

@@ -104,7 +104,7 @@ def parse_command(line: str, choices: Choices) -> Command:
         there = f"{kind.capitalize()}s: {', '.join(known) or 'none yet; `:save NAME` makes one'}."
         raise BadCommand(f"There is no {kind} “{rest}”. {there}" if rest else f"Which {kind}? {there}")
     if kind == "save" and not rest:
-        raise BadCommand("Under which name? :save NAME")
+        raise BadCommand("Name the profile: :save NAME")
     return Command(kind, rest)
 
 
@@ -350,7 +350,7 @@ class KeyScreen(Dialog[str | None]):
         with Vertical(classes="dialog", id="ask-key") as box:
             box.border_title = "Another API key for this server"
             yield Input(password=True, compact=True)
-            yield Static("It is used until you quit. :save NAME then keeps it in a profile.", id="key-note")
+            yield Static("It is used until you quit. :save NAME stores it in a profile.", id="key-note")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()

@@ -141,7 +141,7 @@ class Connecting:
             self._app.notify(f"Could not repair it: {literal(error)}", severity="error", markup=False)
         else:
             self._app.notify(
-                f"Repaired {literal(url)}: what comes now arrives, and s sends again.", markup=False
+                f"Repaired {literal(url)}. New events arrive; s sends a failed one again.", markup=False
             )
 
     # ------------------------------------------------------------------ signing in

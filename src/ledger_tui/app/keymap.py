@@ -127,7 +127,7 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
             if len(last) != 1 and last not in _NAMED:
                 raise BadConfig(f'{file}: keys.{name}: "{key}" is not a key.')
             if modifiers == "shift+" and (len(last) == 1 or last in _LONG.values()):
-                raise BadConfig(f'{file}: keys.{name}: for "{key}" write the character it types.')
+                raise BadConfig(f'{file}: keys.{name}: write the character that "{key}" types.')
             if key in _TAKEN:
                 raise BadConfig(f'{file}: keys.{name}: "{key}" is reserved: {_TAKEN[key]}.')
     chosen = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}

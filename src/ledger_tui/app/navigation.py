@@ -370,12 +370,12 @@ class Navigation(Switcher):
         rows = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
         row = next((each for each in rows if not via.where or each.get(via.where) == via.equals), None)
         if row is None:
-            self.post_message(ObjectNotFound(f"{link.label}: there is none."))
+            self.post_message(ObjectNotFound(f"{link.label}: not found."))
         elif via.named:
             if isinstance(target := row.get(via.named), str):
                 self.post_message(LinkFollowed(Link(link.label, link.resource, target)))
             else:
-                self.post_message(ObjectNotFound(f"{link.label}: there is none, it was a command."))
+                self.post_message(ObjectNotFound(f"{link.label}: none, because a command made the change."))
         elif BY_KIND[link.resource].has_object_path:
             self.post_message(ObjectFound(link.resource, row, by_link=True))
         else:  # a delivery, in the list of its endpoint

@@ -133,7 +133,7 @@ class SignIn:
         if target.path != CALLBACK_PATH:
             return "404 Not Found", "There is nothing here."
         if method != "GET":
-            return "405 Method Not Allowed", "This address is not a sign-in's answer."
+            return "405 Method Not Allowed", "This address is not the redirect of a sign-in."
         query = parse_qs(target.query, keep_blank_values=True)
         state = query.get("state", [""])
         # Any program on this machine can call this address: only a request with the state ends the waiting.
@@ -174,7 +174,7 @@ async def ask_for_tokens(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any
                     url, data={**fields, "client_id": app.client_id}, headers={"Accept": "application/json"}
                 )
     except ClientError as error:
-        raise SignInFailed(f"The server did not answer the exchange: {error}.") from None
+        raise SignInFailed(f"The server did not exchange the code for tokens: {error}.") from None
     body = decoded(response.content)
     if response.is_success and isinstance(body, dict) and isinstance(body.get("access_token"), str):
         return body

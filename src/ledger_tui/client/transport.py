@@ -87,7 +87,7 @@ def make_client(*, bytes_max: int | None = None, **settings: Any) -> Client:
             bytes_max=bytes_max or ANSWER_BYTES_MAX, seconds_max=ANSWER_SECONDS_MAX, mounts=direct, **settings
         )
     except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
-        raise CannotSend(f"No connection can be made: {error}") from error
+        raise CannotSend(f"Cannot connect: {error}") from error
 
 
 @contextmanager

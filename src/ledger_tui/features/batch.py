@@ -121,7 +121,7 @@ def _json_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         except (ValueError, RecursionError):
             raise BadFile(f"Line {number}: it is not JSON.") from None
         if not isinstance(values, dict):
-            raise BadFile(f"Line {number}: it is no JSON object.")
+            raise BadFile(f"Line {number}: it is not a JSON object.")
         _check_names(values, f"Line {number}: ")
         yield number, {name: value for name, value in values.items() if value is not None}
 
@@ -147,7 +147,7 @@ def _row(line: int, values: Mapping[str, Any]) -> FileRow:
         if value is not None and not isinstance(value, str):
             raise ValueError(f"{name} must be a text.")
         if value is not None and not _can_be_sent(value):
-            raise ValueError(f"{name} holds half of a character.")
+            raise ValueError(f"{name} has an invalid Unicode character.")
     if values.get("transfer"):
         raise ValueError("It is a side of a transfer; write account and destination once, without transfer.")
     if not texts["account"]:
@@ -156,7 +156,10 @@ def _row(line: int, values: Mapping[str, Any]) -> FileRow:
         raise ValueError("The type must be credit or debit.")
     amount = values.get("amount")
     if isinstance(amount, str):
-        raise ValueError(f"“{amount}” is not in the smallest unit; 12.50 is written under decimal_amount.")
+        raise ValueError(
+            f"“{amount}” is not a whole number of the smallest unit. Amounts like 12.50 belong in the column"
+            " decimal_amount."
+        )
     if (amount is None) == (texts["decimal_amount"] is None):
         raise ValueError("Give either amount or decimal_amount.")
     if amount is not None and (not isinstance(amount, int) or isinstance(amount, bool) or amount < 1):
@@ -372,8 +375,8 @@ class BatchScreen(Dialog[int]):
         self.set_class(self._session.mode is Mode.LIVE, "-live")
         self.query_one(ProgressBar).display = False
         self._note(
-            "Columns: account (id or name), type, amount (smallest unit) or decimal_amount (12.50);"
-            " description and destination where wanted."
+            "Columns: account (id or name), type, amount (smallest unit) or decimal_amount (12.50)."
+            " Optional: description, destination."
         )
 
     def _note(self, text: str, *, problem: bool = False) -> None:
@@ -540,7 +543,7 @@ class BatchScreen(Dialog[int]):
             self._one_by_one = True
             self._parts = parts_of(self._postings, 1)
             self._posting = False
-            self._note(f"This server takes no batches. {self._promise()} ⏎ posts them.", problem=True)
+            self._note(f"This server does not support batches. {self._promise()} ⏎ posts them.", problem=True)
             self.refresh_bindings()
         elif message.again:
             self._stop(f"{message.sentence} Posting again is safe: it takes effect only once.")

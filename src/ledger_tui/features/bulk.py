@@ -56,7 +56,7 @@ def bulk_question(
     if len(records) > _NAMED:
         lines.append(f"and {len(records) - _NAMED:,} more")
     if left_out:
-        lines += ["", f"{left_out:,} more marked cannot be: their state does not allow it."]
+        lines += ["", f"{left_out:,} more marked are left out: their state does not allow it."]
     return "\n".join(lines)
 
 
@@ -167,13 +167,13 @@ class BulkScreen(Dialog[list[Record]]):
         if self.query_one(Input).value.strip() == str(len(self._records)):
             self.action_yes()
         else:
-            self._note("✕ This is not their number.", "bold $error")
+            self._note("✕ The number does not match.", "bold $error")
 
     def action_yes(self) -> None:
         for question in self.query(Input):
             question.disabled = True
         self.query_one(ProgressBar).display = True
-        self._note(f"0 of {len(self._records)}; esc stops after the one that was sent.")
+        self._note(f"0 of {len(self._records)}; esc stops after the current request.")
         self._at_work = self._act()
         self.refresh_bindings()
 
@@ -185,7 +185,7 @@ class BulkScreen(Dialog[list[Record]]):
             self.dismiss(self._changed)
         else:
             self._stopping = True
-            self._note("Stopping after the one that was sent…")
+            self._note("Stopping after the current request…")
 
     @work(group="act", exit_on_error=False)
     async def _act(self) -> None:
@@ -224,7 +224,7 @@ class BulkScreen(Dialog[list[Record]]):
             self._changed.append(message.changed)
         self.query_one(ProgressBar).update(progress=self._tried)
         if not self._stopping:
-            self._note(f"{self._tried} of {len(self._records)}; esc stops after the one that was sent.")
+            self._note(f"{self._tried} of {len(self._records)}; esc stops after the current request.")
 
     @handles(BulkEnded)
     def end(self) -> None:

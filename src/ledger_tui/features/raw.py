@@ -385,10 +385,10 @@ class RawScreen(Dialog[None]):
             return
         found = lines.json.find(lines.text, start, step)
         if found is None:
-            note.update(Content.styled("✕ no line has it", "bold $error"))
+            note.update(Content.styled("✕ no match", "bold $error"))
         else:
             count = lines.json.count(lines.text)
-            there = f"{count:,} lines have it; n and N go on" if count != 1 else "1 line has it"
+            there = f"{count:,} matches; n and N go to the next and previous one" if count != 1 else "1 match"
             note.update(Content.styled(there, "$muted"))
             lines.go_to(found)
 

@@ -302,7 +302,7 @@ class TokenView(View, can_focus=True):
                 fact("resets in", Cell(f"{session.reset_seconds} s")),
             ]
         else:
-            lines.append(fact("this minute", Cell("this server sends no rate limit", "dim")))
+            lines.append(fact("this minute", Cell("this server does not send its rate limit", "dim")))
         burst = whoami.get("burst")
         if isinstance(burst, int):
             lines.append(fact("burst", Cell(f"{burst:,} in a second")))

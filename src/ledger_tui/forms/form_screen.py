@@ -246,7 +246,7 @@ class FormScreen(Dialog[Created | None]):
         if guessed:  # whom it is about is seen before it is sent
             guessed[0].query_one(Input).focus()
             self._guessed = self.typed()
-            self._note("Is this the one that is meant? Then send it once more.", "bold $warning")
+            self._note("Is this the right one? Send the form again to confirm.", "bold $warning")
             return
         self._show_errors({})
         self._note("Sending…")
@@ -362,7 +362,7 @@ class FormScreen(Dialog[Created | None]):
         done = f"Already done: {literal(message.original or 'an earlier try went through')}"
         notes = [message.otherwise] if message.otherwise else []
         if self._form.shows_once:
-            notes.append(f"Its {self._form.shows_once} was never shown: roll it to get another.")
+            notes.append(f"Its {self._form.shows_once} cannot be shown any more: roll it to get another.")
         self._done = Created(None, done)
         if not notes:
             self.dismiss(self._done)

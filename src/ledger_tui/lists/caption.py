@@ -96,7 +96,7 @@ class Caption(Widget):
     def _looking(self) -> Content:
         """Return how far the search in older pages has come."""
         window = self._list.window
-        return Content.styled(f"⌕ looking, {window.resident:,} rows read; esc stops   ", "bold $accent")
+        return Content.styled(f"⌕ searching, {window.resident:,} rows read; esc stops   ", "bold $accent")
 
     @property
     def why_empty(self) -> str:
@@ -106,7 +106,7 @@ class Caption(Widget):
             resource, forbidden = list_.resource, list_.context.session.forbids_changes
             return resource.empty if forbidden else f"{resource.empty} {resource.invites}".rstrip()
         if list_.window.searches and list_.window.has_older:
-            return "Nothing yet; m looks in older rows."
+            return "Nothing yet; m searches older rows."
         return "Nothing matches this filter."
 
     def _window_news(self) -> Content:

@@ -301,10 +301,10 @@ class FilterBar(Vertical):
             return
         window, named = self._list.window, f"“{literal(text)}”"
         if len(window):
-            more = "; enter keeps them" + (", m then looks in older rows" if window.has_older else "")
+            more = "; enter keeps them" + (", m then searches older rows" if window.has_older else "")
             self.show(f"{len(window):,} of {window.resident:,} loaded rows match {named}{more}")
         elif window.has_older:
-            self.show(f"No loaded row matches {named}; enter looks in older ones.")
+            self.show(f"No loaded row matches {named}; enter searches older rows.")
         else:
             self.show(f"No loaded row matches {named}.", problem=True)
 
@@ -384,7 +384,7 @@ class FilterBar(Vertical):
         settings = kept.of(kind).with_filter(line)
         kept.use(kind, settings)
         problem = kept.save(kind)
-        done = "★ It is a bookmark now" if line in settings.filters else "It is no bookmark any more"
+        done = "★ Bookmark added" if line in settings.filters else "Bookmark removed"
         self.show(problem or f"{done}; an empty line offers the bookmarks.", problem=bool(problem))
 
     # ------------------------------------------------------------------ enter and esc

@@ -199,7 +199,7 @@ class RecordList(Stack):
         if message.newer_refused:
             message.stop()
             self.window.no_newer()
-            self.notify("This server cannot page upwards; f goes to the newest.", markup=False)
+            self.notify("This server cannot load newer rows from here; f goes to the newest.", markup=False)
             self.fetch()
             return
         self.window.failed(message.want)

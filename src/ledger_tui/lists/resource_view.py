@@ -488,7 +488,8 @@ class ResourceView(View):
         if len(allowed) > 1 and not self.opened and action.shows_once:
             # The answers' secrets are shown nowhere else, so none of them may pass unseen.
             self.notify(
-                f"{action.label.capitalize()} one at a time: each shows its {action.shows_once} once."
+                f"{action.label.capitalize()} only one at a time,"
+                f" because each shows its {action.shows_once} once."
             )
         elif allowed and not self.opened:
             self.record_list.window.hold()

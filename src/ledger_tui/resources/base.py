@@ -418,7 +418,7 @@ def why_not(resource: Resource, name: str, record: Record | None, *, marked: boo
     action = resource.action(name)
     verb = action.label if action is not None else "edit"
     if marked and action is not None:
-        return f"Of the marked rows there is none to {verb}."
+        return f"None of the marked rows allows: {verb}."
     if record is None:
         return f"There is no {resource.singular} here to {verb}."
     if isinstance(status := record.get("status"), str):

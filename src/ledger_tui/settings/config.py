@@ -60,15 +60,16 @@ def parse_notify(table: Any, bad: Callable[[str, str], Exception]) -> Notify:
         raise bad("notify", "must be a table")
     for entry, value in table.items():
         if entry not in ("on", "by"):
-            raise bad(f"notify.{entry}", "is not an entry of it; the entries are on and by")
+            raise bad(f"notify.{entry}", "is unknown; use on or by")
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise bad(f"notify.{entry}", "must be a list of texts in quotes")
         for each in value:
             if entry == "by" and each not in WAYS:
-                raise bad("notify.by", f"has only {' and '.join(WAYS)}")
+                raise bad("notify.by", f"may contain only {' and '.join(WAYS)}")
             if entry == "on" and not _KIND.fullmatch(each):
-                reason = 'has types of events, like "invoice.paid" or "invoice.*", and ' + " and ".join(
-                    f'"{kind}"' for kind in DELIVERY_KINDS
+                reason = (
+                    'must contain types of events, like "invoice.paid" or "invoice.*", and '
+                    + " and ".join(f'"{kind}"' for kind in DELIVERY_KINDS)
                 )
                 raise bad("notify.on", reason)
     return Notify(tuple(table.get("on", ())), tuple(table.get("by", WAYS)))
@@ -94,7 +95,7 @@ def parse_panes(table: Any, bad: Bad) -> PaneChoice:
     known = [each.name for each in fields(PaneChoice)]
     for entry, value in table.items():
         if entry not in known:
-            raise bad(f"panes.{entry}", f"is not an entry of panes; the entries are {', '.join(known)}")
+            raise bad(f"panes.{entry}", f"is unknown; use {', '.join(known)}")
         if entry == "split" and not isinstance(value, bool):
             raise bad("panes.split", "must be true or false")
         if entry == "detail_width" and (type(value) is not int or value < LEAST_COLUMNS):
@@ -116,7 +117,7 @@ def _settings(kind: str, table: Any, bad: Bad) -> ListSettings:
     for entry, value in table.items():
         where = f"lists.{kind}.{entry}"
         if entry not in known:
-            raise bad(where, f"is not an entry of a list; the entries are {', '.join(known)}")
+            raise bad(where, f"is unknown; use {', '.join(known)}")
         if entry == "sort":
             if not isinstance(value, str):
                 raise bad(where, 'must be a column in quotes, like "-amount"')
@@ -261,7 +262,7 @@ def parse_config(text: str, file: str) -> Config:
 
     for name in data:
         if name not in _ENTRIES:
-            raise bad(name, f"is not an entry; the entries are {', '.join(_ENTRIES[:-1])} and {_ENTRIES[-1]}")
+            raise bad(name, f"is unknown; use {', '.join(_ENTRIES[:-1])} or {_ENTRIES[-1]}")
     theme = data.get("theme")
     if theme is not None and not isinstance(theme, str):
         raise bad("theme", "must be a name in quotes")
@@ -299,9 +300,7 @@ def _commands(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str,
             raise bad(where, "must be a table")
         for entry in table:
             if entry not in ("key", "run", "screens"):
-                raise bad(
-                    f"{where}.{entry}", "is not an entry of a command; the entries are key, run and screens"
-                )
+                raise bad(f"{where}.{entry}", "is unknown; use key, run or screens")
         for entry in ("key", "run"):
             if not isinstance(table.get(entry), str) or not table[entry].strip():
                 raise bad(f"{where}.{entry}", "must be text in quotes")
@@ -339,7 +338,7 @@ def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Pro
         where = f"profiles.{name}.{entry}"
         if entry not in known:
             hint = "; secrets are kept by `ledger-tui profiles add`" if _looks_secret(entry) else ""
-            raise bad(where, f"is not an entry of a profile{hint}")
+            raise bad(where, f"is unknown{hint}")
         if (problem := _problem(entry, value)) is not None:
             raise bad(where, problem)
     if "url" not in table:

@@ -79,7 +79,7 @@ class ConfirmScreen(Dialog[bool]):
             self.dismiss(True)
         else:
             self.query_one("#confirm-note", Static).update(
-                Content.styled(f"✕ This is not the {self._what}.", "bold $error")
+                Content.styled(f"✕ The {self._what} does not match.", "bold $error")
             )
 
     def action_yes(self) -> None:

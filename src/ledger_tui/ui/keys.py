@@ -78,7 +78,7 @@ RESOURCE_KEYS: list[BindingType] = [
     *RELATED_KEYS,
     *_COPY,
     _key("o", "arrange", "sort, choose columns"),
-    _key("m", "look", "look in older rows", show=True),
+    _key("m", "look", "search older rows", show=True),
     _key("z", "panes", "list, both or detail"),
     _key("less_than_sign", "widen(-1)", "narrow the list"),
     _key("greater_than_sign", "widen(1)", "widen the list"),

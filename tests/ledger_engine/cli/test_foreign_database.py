@@ -42,6 +42,7 @@ WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("trigger",): ("invoice.paid",),
     ("users", "create"): ("Ada", "ada@example.com"),
     ("seed",): ("minimal",),
+    ("export",): ("--format", "csv"),
 }
 TABLES = (
     "CREATE TABLE users (name TEXT); CREATE TABLE accounts (name TEXT); CREATE TABLE projects (name TEXT)"

@@ -60,7 +60,7 @@ NO_CHANGES = {
         "serve",
         "pull",
     ),
-    *("verify", "backup", "restore", "recover", "migrate", "conform", "completion"),
+    *("verify", "export", "backup", "restore", "recover", "migrate", "conform", "completion"),
 }
 
 

@@ -48,7 +48,7 @@ def choices() -> Choices:
         ("t", BadCommand("“t” may be transactions, token, theme; write more of it.")),
         ("profile prod", BadCommand("There is no profile “prod”. Profiles: shop, work.")),
         ("profile", BadCommand("Which profile? Profiles: shop, work.")),
-        ("save", BadCommand("Under which name? :save NAME")),
+        ("save", BadCommand("Name the profile: :save NAME")),
         ("orders lost", BadCommand("“lost” is not one of status:open  user:Ada.")),
         ("token x", BadCommand("token has no filters.")),
         ("inv Nobody", BadCommand("No account is called “Nobody”; give its id, acc_….")),

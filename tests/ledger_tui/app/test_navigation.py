@@ -31,7 +31,7 @@ async def test_a_way_that_leads_nowhere_leaves_one_where_one_is(
         await navigation.follow_link(
             LinkFollowed(Link("Its request", "requests", via=Via("/v1/accounts", named="request")))
         )
-        await driver.sees("Its request: there is none, it was a command.")
+        await driver.sees("Its request: none, because a command made the change.")
         await navigation.follow_link(LinkFollowed(Link("", "no such screen", "zzz_1")))
         await navigation.go_back()
         assert navigation.location == here

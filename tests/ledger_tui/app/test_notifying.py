@@ -27,10 +27,10 @@ def test_the_config_file_says_what_and_how() -> None:
     ("text", "reason"),
     [
         ("notify = 1", "c: notify: must be a table."),
-        ("[notify]\nwhen = []", "c: notify.when: is not an entry of it; the entries are on and by."),
+        ("[notify]\nwhen = []", "c: notify.when: is unknown; use on or by."),
         ('[notify]\non = "x"', "c: notify.on: must be a list of texts in quotes."),
-        ('[notify]\non = ["invoices"]', "c: notify.on: has types of events, like"),
-        ('[notify]\nby = ["mail"]', "c: notify.by: has only bell and osc9."),
+        ('[notify]\non = ["invoices"]', "c: notify.on: must contain types of events, like"),
+        ('[notify]\nby = ["mail"]', "c: notify.by: may contain only bell and osc9."),
     ],
 )
 def test_a_mistake_in_it_is_named(text: str, reason: str) -> None:

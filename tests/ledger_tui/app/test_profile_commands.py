@@ -91,7 +91,7 @@ def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
 @pytest.mark.parametrize(
     ("text", "arguments", "sentence"),
     [
-        ("colour = 1", ["--demo"], "config.toml: colour: is not an entry"),
+        ("colour = 1", ["--demo"], "config.toml: colour: is unknown; use "),
         ("", ["--profile", "shop"], "there is no profile 'shop'"),
         ("[profiles.a]\nurl='http://h'", ["--profile", "b"], "Profiles: a."),
         ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--url", "http://h"], "not both"),
@@ -122,7 +122,7 @@ def test_the_keys_are_listed_by_their_names(shell: Shell) -> None:
         ('[keys]\nnothing = "x"', "keys.nothing: there is no such action"),
         ('theme = "none"', 'theme: "none" is not a theme'),
         ('[themes.mine]\nbase = "none"', 'themes.mine.base: "none" is not a theme'),
-        ('[themes.mine]\nink = "#000000"', "themes.mine.ink: is not an entry of a theme"),
+        ('[themes.mine]\nink = "#000000"', "themes.mine.ink: is unknown; use "),
         ('[themes.ledger]\naccent = "#000000"', "themes.ledger: there is a built-in theme of this name"),
     ],
 )

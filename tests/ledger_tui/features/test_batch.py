@@ -139,7 +139,11 @@ def test_an_export_is_read_back_with_its_amounts_in_the_smallest_unit() -> None:
     [
         ("a.csv", "", "The first line must name the columns"),
         ("a.csv", HEAD, "The file has no transactions."),
-        ("a.csv", HEAD + "Till,credit,12.50,\n", "Line 2: “12.50” is not in the smallest unit"),
+        (
+            "a.csv",
+            HEAD + "Till,credit,12.50,\n",
+            "Line 2: “12.50” is not a whole number of the smallest unit",
+        ),
         ("a.csv", HEAD + "Till,credit,1,x,y\n", "Line 2: it has another number of cells"),
         ("a.csv", "account,type,amount,colour\n", "“colour” is not one of"),
         (
@@ -151,10 +155,10 @@ def test_an_export_is_read_back_with_its_amounts_in_the_smallest_unit() -> None:
         ("a.jsonl", '{"account":"Till","type":"credit","amount":0}', "at least 1"),
         ("a.jsonl", '{"account":"Till","type":"credit","amount":true}', "at least 1"),
         ("a.jsonl", '{"account":"Till","type":"credit","amount":1,"amount":2}', "given twice"),
-        ("a.jsonl", '{"account":"\\ud800","type":"credit","amount":1}', "half of a character"),
+        ("a.jsonl", '{"account":"\\ud800","type":"credit","amount":1}', "an invalid Unicode character"),
         ("a.jsonl", '{"account":"Till","type":"credit","amount":1,"transfer":"t"}', "side of a transfer"),
         ("a.jsonl", '{"account":"Till","type":"credit","amount":1,"description":5}', "must be a text"),
-        ("a.jsonl", "[1]", "Line 1: it is no JSON object."),
+        ("a.jsonl", "[1]", "Line 1: it is not a JSON object."),
         ("a.jsonl", "{", "Line 1: it is not JSON."),
     ],
 )

@@ -29,7 +29,7 @@ def test_a_credential_of_a_user_says_for_whom_it_acts() -> None:
 def test_a_server_without_rate_limit_has_it_said() -> None:
     context = unconnected()
     view = TokenView(PLACE_OF_KIND["token"], context)
-    assert "this minute this server sends no rate limit" in lines(view._draw_limits(60, 20))
+    assert "this minute this server does not send its rate limit" in lines(view._draw_limits(60, 20))
     context.session.limit, context.session.remaining = 600, 540
     shown = lines(view._draw_limits(60, 20))
     assert "this minute 540 of 600 left" in shown

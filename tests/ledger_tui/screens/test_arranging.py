@@ -139,7 +139,7 @@ async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_proj
         await driver.sees("● 4 marked")
         paid = next(row["id"] for row in driver.view.marked if row["status"] == "open")
         await driver.press("v")
-        await driver.sees("Void 3 invoices?", "in all 30.03 EUR", "1 more marked cannot be")
+        await driver.sees("Void 3 invoices?", "in all 30.03 EUR", "1 more marked are left out")
         # One is paid by somebody else in between, so that it cannot be voided any more.
         await driver.app.api.write("POST", f"/v1/invoices/{paid}/pay", None, "p")
         await driver.press("y")
@@ -163,7 +163,7 @@ async def test_in_live_mode_the_number_of_marked_rows_is_typed(own_project: Addr
         await driver.press("ctrl+a", "v")
         await driver.sees("◆ LIVE · Are you sure?", "Type their number, 2")
         await driver.press("y", "enter")
-        await driver.sees("✕ This is not their number.")
+        await driver.sees("✕ The number does not match.")
         assert shown(driver, "status") == ["open", "open"]
         await driver.press("backspace", "2", "enter")
         await driver.sees("Voided: 2")

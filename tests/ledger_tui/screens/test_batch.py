@@ -70,7 +70,7 @@ async def test_on_a_server_without_batches_the_rows_are_posted_one_by_one_after_
         await driver.press("enter")
         await driver.sees("2 transactions, all or nothing.")
         await driver.press("enter")
-        await driver.sees("This server takes no batches. 2 transactions, one by one")
+        await driver.sees("This server does not support batches. 2 transactions, one by one")
         assert server.transactions == []
         await driver.press("enter")
         await driver.sees("Posted 2 transactions")
@@ -94,7 +94,7 @@ async def test_what_is_not_posted_can_be_posted_again_and_posting_be_stopped(
             await driver.press("enter")
             await driver.sees("✕ Not so. It was refused. Nothing was posted.")
         await driver.press("enter")
-        await driver.sees("This server takes no batches.")
+        await driver.sees("This server does not support batches.")
         with server.refusing(500, {"error": {"code": "internal", "message": "Disk full."}}):
             await driver.press("enter")
             await driver.sees("✕ No answer (Disk full.). Posting again is safe", "once. Nothing was posted.")

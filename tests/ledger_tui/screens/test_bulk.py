@@ -32,7 +32,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.press("3")
         await driver.sees("Customer 0")
         await driver.press("ctrl+a", "p")
-        await driver.sees("Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked cannot be")
+        await driver.sees("Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked are left out")
         await driver.press("n")
         assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]
         await driver.press("p", "y")
@@ -74,7 +74,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.press("9")
         await driver.sees("reports", "exports")
         await driver.press("ctrl+a", "L")
-        await driver.sees("Roll one at a time")
+        await driver.sees("Roll only one at a time")
         await driver.press("v")
         await driver.sees("Revoke 3 API keys?", "Among them is the key of this dashboard")
         await driver.press("y")
@@ -102,10 +102,10 @@ async def test_what_is_stopped_midway_says_how_many_were_not_tried(
         await driver.sees("Deactivate 3 users?")
         with server.holding(None):  # the answer to the first
             await driver.press("y")
-            await driver.sees("0 of 3; esc stops after the one that was sent.")
+            await driver.sees("0 of 3; esc stops after the current request.")
             await until(lambda: "DELETE" in [method for method, *_ in server.requests], "the first")
             await driver.press("escape")
-            await driver.sees("Stopping after the one that was sent…")
+            await driver.sees("Stopping after the current request…")
         await driver.sees("Deactivated: 1, not tried: 2")
         await until(lambda: driver.app.screen is driver.app.dashboard, "the end of the dialog")
     assert [user["status"] for user in server.users].count("deactivated") == 1

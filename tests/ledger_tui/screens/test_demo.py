@@ -45,7 +45,7 @@ async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Drive
     await demo.press("7", "e")
     await demo.sees("Webhook endpoints", "L roll secret", "R repair the receiver")
     demo.app.post_message(ReconnectRequested(key="sk_test_another"))
-    await demo.sees("The own server needs no other key.")
+    await demo.sees("The dashboard's own server needs no other key.")
     demo.app.post_message(SaveProfileRequested("shop"))
-    await demo.sees("The own server is there without a profile.")
+    await demo.sees("The dashboard's own server needs no profile.")
     assert demo.app.next_options is None

@@ -79,10 +79,10 @@ async def test_a_text_is_looked_for_past_the_loaded_rows_page_by_page(
         await driver.sees("sale 449")
         await driver.press("slash")
         await driver.type("needle")
-        await driver.sees("No loaded row matches “needle”; enter looks in older ones.")
+        await driver.sees("No loaded row matches “needle”; enter searches older rows.")
         with server.holding(server.transactions[251]["id"]):
             await driver.press("enter")
-            await driver.sees("⌕ looking, 200 rows read", "esc stops")
+            await driver.sees("⌕ searching, 200 rows read", "esc stops")
         await driver.sees("needle", "1 of 1 among 451 loaded")
         await driver.press("escape", "slash")
         await driver.type("nowhere")
@@ -104,10 +104,10 @@ async def test_looking_ends_with_esc(server: ContractServer, dashboards: Dashboa
         await driver.type("nowhere")
         with server.holding(server.transactions[1000]["id"]):
             await driver.press("enter")
-            await driver.sees("⌕ looking, 200 rows read")
+            await driver.sees("⌕ searching, 200 rows read")
             await driver.press("escape")
             await driver.sees_no_more("looking,")
-        await driver.sees("Nothing yet; m looks in older rows.")
+        await driver.sees("Nothing yet; m searches older rows.")
         assert driver.view.window.resident < 1200
         await driver.press("escape")
         await driver.sees("sale 1199")
@@ -134,7 +134,7 @@ async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
         await driver.press("down", "enter")
         assert driver.view.filter_bar.line == 'type:debit account:"Till, Berlin"'
         await driver.press("ctrl+b")
-        await driver.sees("★ It is a bookmark now")
+        await driver.sees("★ Bookmark added")
         await driver.press("enter")
         await driver.sees_no_more("in the safe")
         assert driver.view.record_list.filters == {"type": "debit", "account": till["id"]}

@@ -367,7 +367,7 @@ async def test_in_live_mode_posting_asks_for_the_amount_and_names_the_account(
         await driver.sees("Type 1250.00 to confirm")
         await driver.type("1250")
         await driver.press("enter")
-        await driver.sees("✕ This is not the amount.")
+        await driver.sees("✕ The amount does not match.")
         await driver.press("escape")
         await driver.sees("Nothing was sent.", "Post a transaction · ◆ LIVE")
         assert not server.transactions

@@ -68,7 +68,7 @@ async def test_a_transaction_leads_to_its_other_side_and_its_reversal(driver: Dr
     await driver.sees("Its other account", "▲ credit")
     await driver.press("escape")
     await follow(driver, "Its reversal")
-    await driver.sees("Its reversal: there is none.")
+    await driver.sees("Its reversal: not found.")
     undone = (await send(driver, f"/v1/transactions/{moved}/reverse"))["id"]
     await follow(driver, "Its reversal")
     await until(lambda: shown(driver) == ("transactions", undone))

@@ -19,7 +19,7 @@ async def test_the_only_account_of_a_name_is_taken_by_sending(
         await driver.press("tab", "tab")
         await driver.type("5")
         await driver.press("ctrl+s")
-        await driver.sees("Is this the one that is meant?", "Dollars, New York · USD")
+        await driver.sees("Is this the right one?", "Dollars, New York · USD")
         assert not server.transactions
         await driver.press("ctrl+s")
         await driver.sees("Posted txn_", "+5.00  USD")

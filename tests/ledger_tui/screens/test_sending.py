@@ -141,7 +141,7 @@ async def test_a_secret_in_a_lost_answer_is_reported(driver: Driver) -> None:
         "POST", "/v1/api_keys", {"role": "admin"}, form.submission.idempotency_key
     )  # as it is with the answer lost
     await driver.press("ctrl+s")
-    await driver.sees("Already done: key_", "Its key was never", "roll it to get another")
+    await driver.sees("Already done: key_", "Its key cannot be", "roll it to get another")
     await driver.press("escape")
     assert driver.app.screen is driver.app.dashboard
 

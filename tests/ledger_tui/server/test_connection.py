@@ -86,7 +86,7 @@ async def test_an_environment_that_no_client_can_be_made_in_ends_with_a_sentence
     app = LedgerApp(Options(url=server.url, key=server.key))
     async with app.run_test():
         await until(lambda: app.failure)
-    assert "No connection can be made" in app.failure
+    assert "Cannot connect" in app.failure
 
 
 @pytest.fixture

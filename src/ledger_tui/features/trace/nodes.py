@@ -238,7 +238,7 @@ def _difference(event: Record, about: Record, step: Step, names: AccountNames) -
         )
     old = step.before.get(str(event.get("id")))
     if old is None:
-        return ((Cell("what it was before is not known here", "dim"),),)
+        return ((Cell("the earlier value is not known", "dim"),),)
     found = changes(old, about)
     width = max([12, *(len(change.name) for change in found)])
     lines = [_compared(change, currency, change.name, width) for change in found[:_CHANGES_SHOWN]]
@@ -278,7 +278,7 @@ def _deliveries(trace: Trace, step: Step, event: str, start: float | None) -> It
             yield _note(3, step.no_deliveries)
         return
     if not step.deliveries[event]:
-        yield _note(3, "not sent: no endpoint wants it, or its turn is still to come")
+        yield _note(3, "not sent: no endpoint has this event type, or it is still waiting")
     for delivery in step.deliveries[event]:
         endpoint = str(delivery.get("endpoint"))
         url = str(trace.endpoints.get(endpoint, {}).get("url", endpoint))
@@ -326,7 +326,7 @@ def _without_steps(trace: Trace, names: AccountNames) -> Iterator[Node]:
     if trace.problem:
         yield _note(0, trace.problem)
     elif trace.complete:
-        yield _note(0, "no event is known of it: events are kept where they were recorded")
+        yield _note(0, "no events found for it (another server may have them)")
     else:
         return
     below = [

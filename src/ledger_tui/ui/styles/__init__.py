@@ -152,5 +152,5 @@ def _theme(name: str, table: Mapping[str, str], where: str) -> Theme:
             variables |= dict.fromkeys(ROLES[entry], color)
         elif entry != BASE:
             names = ", ".join([BASE, *COLORS, *ROLES])
-            raise BadConfig(f"{where}.{entry}: is not an entry of a theme; the entries are {names}.")
+            raise BadConfig(f"{where}.{entry}: is unknown; use {names}.")
     return replace(base, name=name, variables=variables, **colors)

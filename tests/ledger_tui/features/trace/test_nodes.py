@@ -39,7 +39,7 @@ def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         (
             {"complete": True},
             [
-                "no event is known of it: events are kept where they were recorded",
+                "no events found for it (another server may have them)",
                 "◆ invoice  Ada",
                 "created      2026-11-20 04:31:00",
             ],
@@ -105,7 +105,7 @@ def test_a_command_is_not_counted_as_a_request(steps: list[Step], counted: str) 
         (Step("req_1", {**REQUEST, "events": []}), "it changed nothing"),
         (
             Step("req_1", REQUEST, events=(event(1),), deliveries={"evt_1": ()}),
-            "not sent: no endpoint wants it, or its turn is still to come",
+            "not sent: no endpoint has this event type, or it is still waiting",
         ),
         (Step("req_1", REQUEST, events=(event(1),), no_deliveries="none here"), "none here"),
     ],
@@ -116,7 +116,7 @@ def test_what_is_not_there_below_a_request_is_said(step: Step, note: str) -> Non
 
 def test_what_an_object_was_before_is_not_made_up() -> None:
     lines = drawn(Step("req_1", REQUEST, events=(event(1),)))
-    assert "what it was before is not known here" in lines
+    assert "the earlier value is not known" in lines
     assert "new" in drawn(Step("req_1", REQUEST, events=(event(1, "invoice.created"),)))
 
 
