@@ -1,0 +1,137 @@
+"""C2SP's checkpoints (the origin, size and root of a log, signed) and proofs that are checked offline."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from ledger_engine.log import notes
+from ledger_engine.log.notes import BadNote, Note, VerifierKey
+from ledger_engine.log.tree import BadProof, check_inclusion, leaf_hash
+
+_SIZE = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+_FIRST_LINE = "c2sp.org/tlog-proof@v1"
+_PATH_MAX = 63
+COMMITTED = ("commitment", "created", "id", "livemode", "type")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A log's size and root at one time, as its signed note says them."""
+
+    origin: str
+    size: int
+    root: bytes
+    note: Note
+
+    @staticmethod
+    def parse(text: str) -> Checkpoint:
+        """Return the checkpoint of a note, whose signatures are not checked. Raises BadNote."""
+        note = notes.parse(text)
+        origin, *lines = note.text[:-1].split("\n")
+        if len(lines) < 2 or not origin or not all(lines):
+            raise BadNote("a checkpoint has lines with the origin, the size and the root")
+        root = notes.decode(lines[1])
+        if len(root) != 32:
+            raise BadNote("the root of a checkpoint has 32 bytes")
+        return Checkpoint(origin, parse_size(lines[0]), root, note)
+
+    def require_log(self, key: VerifierKey) -> None:
+        """Raise BadNote unless the log with this key, which is named as the origin, signed this."""
+        if key.kind != notes.LOG:
+            raise BadNote(f"the key of {key.name} is not that of a log")
+        if self.origin != key.name:
+            raise BadNote(f"this is a checkpoint of {self.origin}, and the key is that of {key.name}")
+        if self.note.signature_of(key) is None:
+            raise BadNote(f"this checkpoint of {self.origin} is not signed by the key given")
+
+    def witnessed(self, key: VerifierKey) -> int | None:
+        """Return when the witness signed this, in seconds; None if it did not. Raises BadNote."""
+        if key.kind != notes.WITNESS:
+            raise BadNote(f"the key of {key.name} is not that of a witness")
+        signature = self.note.signature_of(key)
+        return None if signature is None else signature.time
+
+
+def text_of(origin: str, size: int, root: bytes) -> str:
+    """Return the text of a checkpoint, which is what is signed."""
+    return f"{origin}\n{size}\n{notes.encode(root)}\n"
+
+
+def parse_size(text: str) -> int:
+    """Return a size as it is written in decimal. Raises BadNote."""
+    if not _SIZE.fullmatch(text):
+        raise BadNote(f"{text[:100]!r} is not a size in decimal")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """That an entry is in a log, as a text that anyone checks offline.
+
+    `salt` is there for an event that is entered by its commitment.
+    """
+
+    index: int
+    path: tuple[bytes, ...]
+    checkpoint: Checkpoint
+    salt: bytes | None = None
+
+    def __str__(self) -> str:
+        extra = "" if self.salt is None else f"extra {notes.encode(self.salt)}\n"
+        path = "".join(f"{notes.encode(hash)}\n" for hash in self.path)
+        return f"{_FIRST_LINE}\n{extra}index {self.index}\n{path}\n{self.checkpoint.note}"
+
+    @staticmethod
+    def parse(text: str) -> Proof:
+        """Return the proof of its text. Raises BadNote."""
+        head, between, checkpoint = text.partition("\n\n")
+        first, *lines = head.split("\n")
+        if first != _FIRST_LINE or not between:
+            raise BadNote(f"a proof begins with {_FIRST_LINE}, and its checkpoint follows an empty line")
+        salt = notes.decode(lines.pop(0)[6:]) if lines and lines[0].startswith("extra ") else None
+        if not lines or not lines[0].startswith("index ") or len(lines) > 1 + _PATH_MAX:
+            raise BadNote("a proof has a line with the index, and at most 63 with hashes")
+        path = tuple(map(notes.decode, lines[1:]))
+        if any(len(hash) != 32 for hash in path):
+            raise BadNote("each hash of a proof has 32 bytes")
+        return Proof(parse_size(lines[0][6:]), path, Checkpoint.parse(checkpoint), salt)
+
+    def check(self, body: bytes, log: VerifierKey, witnesses: Collection[VerifierKey] = ()) -> dict[str, int]:
+        """Return when each witness signed, by its name. Raises BadNote and BadProof.
+
+        `body` is the event as it is sent to webhooks, or its entry, which for the event of an erased user is
+        all that is left.
+        """
+        self.checkpoint.require_log(log)
+        times = {key.name: self.checkpoint.witnessed(key) for key in witnesses}
+        if missing := sorted(name for name, time in times.items() if time is None):
+            raise BadNote(f"the checkpoint is not signed by {', '.join(missing)}")
+        entry = body if self.salt is None else committed(body, self.salt)
+        checkpoint = self.checkpoint
+        check_inclusion(leaf_hash(entry), self.index, checkpoint.size, self.path, checkpoint.root)
+        return {name: time for name, time in times.items() if time is not None}
+
+
+def commitment_to(body: bytes, salt: bytes) -> str:
+    """Return the commitment to an event's body."""
+    return notes.encode(sha256(salt + body).digest())
+
+
+def committed(body: bytes, salt: bytes) -> bytes:
+    """Return the entry of an event that is entered by its commitment. Raises BadProof."""
+    try:
+        event = json.loads(body)
+        return entry_of(event, commitment_to(body, salt))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BadProof("this is not the body of an event") from None
+
+
+def entry_of(event: dict[str, Any], commitment: str) -> bytes:
+    """Return the entry that holds the commitment to an event, of which `event` has the other fields."""
+    shown = {name: commitment if name == "commitment" else event[name] for name in COMMITTED}
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()

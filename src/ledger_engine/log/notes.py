@@ -1,0 +1,174 @@
+"""C2SP's signed notes, with Ed25519: signatures of logs, and those of witnesses, which carry a time."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+LOG = 0x01
+WITNESS = 0x04
+NOTE_MAX = 1_000_000  # bytes; a signature has a hundred
+_SIGNATURE = 64
+_TIME = 8
+_LINE = re.compile(r"— ([^\s+]+) (\S+)")
+_KEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+(\S+)", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+
+
+class BadNote(Exception):
+    """A note, a key or a signature is not in its form, or does not hold."""
+
+
+def decode(text: str) -> bytes:
+    """Return the bytes of base64 text. Raises BadNote for any other form than the one that is written."""
+    try:
+        found = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadNote(f"{text[:100]!r} is not base64") from None
+    if encode(found) != text:
+        raise BadNote(f"{text[:100]!r} is not base64 as it must be written")
+    return found
+
+
+def encode(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A line under a note: who signed, the id of the key, and the signature, of a witness with its time."""
+
+    name: str
+    key_id: bytes
+    value: bytes
+
+    def line(self) -> str:
+        return f"— {self.name} {encode(self.key_id + self.value)}\n"
+
+    @property
+    def time(self) -> int:
+        """The time of a witness's signature, in seconds."""
+        return int.from_bytes(self.value[:_TIME], "big")
+
+
+@dataclass(frozen=True)
+class VerifierKey:
+    """A public key with the name of its owner; `kind` says whether that is a log or a witness."""
+
+    name: str
+    kind: int
+    public: bytes
+
+    @staticmethod
+    def parse(text: str) -> VerifierKey:
+        """Return the key of its text, `name+id+base64`. Raises BadNote."""
+        match = _KEY.fullmatch(text) if text.isprintable() else None
+        if match is None:
+            raise BadNote(f"{text[:200]!r} is not a verifier key: NAME+ID+KEY")
+        material = decode(match[3])
+        key = VerifierKey(match[1], material[0] if material else 0, material[1:])
+        if key.kind not in (LOG, WITNESS) or len(key.public) != 32:
+            raise BadNote(f"the verifier key of {key.name} is not an Ed25519 key of a log or witness")
+        if key.id.hex() != match[2]:
+            raise BadNote(f"the verifier key of {key.name} has an id that does not belong to it")
+        return key
+
+    @cached_property
+    def id(self) -> bytes:
+        return sha256(b"%s\n%c%s" % (self.name.encode(), self.kind, self.public)).digest()[:4]
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.id.hex()}+{encode(bytes([self.kind]) + self.public)}"
+
+    def accepts(self, text: str, signature: Signature) -> bool:
+        """Return whether this key signed the text."""
+        value = signature.value
+        message = text.encode()
+        if self.kind == WITNESS:
+            message, value = _cosigned(text, signature.time), value[_TIME:]
+        if len(signature.value) != _SIGNATURE + (_TIME if self.kind == WITNESS else 0):
+            return False
+        try:
+            Ed25519PublicKey.from_public_bytes(self.public).verify(value, message)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+
+class SigningKey:
+    """A private key, of which `verifier` is the public one."""
+
+    def __init__(self, name: str, kind: int, private: bytes) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(private)
+        self.verifier = VerifierKey(name, kind, self._key.public_key().public_bytes_raw())
+
+    def sign(self, text: str) -> Signature:
+        """Return a log's signature of a note's text."""
+        return Signature(self.verifier.name, self.verifier.id, self._key.sign(text.encode()))
+
+    def cosign(self, text: str, seconds: int) -> Signature:
+        """Return a witness's signature of a checkpoint's text at a time."""
+        value = seconds.to_bytes(_TIME, "big") + self._key.sign(_cosigned(text, seconds))
+        return Signature(self.verifier.name, self.verifier.id, value)
+
+
+def new_private() -> bytes:
+    """Return a new private key."""
+    return Ed25519PrivateKey.generate().private_bytes_raw()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A text and the signatures under it."""
+
+    text: str
+    signatures: tuple[Signature, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.text}\n{''.join(each.line() for each in self.signatures)}"
+
+    def signature_of(self, key: VerifierKey) -> Signature | None:
+        """Return the first signature of this key, None without one. Raises BadNote when one does not hold."""
+        found = [each for each in self.signatures if (each.name, each.key_id) == (key.name, key.id)]
+        if not all(key.accepts(self.text, each) for each in found):
+            raise BadNote(f"a signature of {key.name} does not hold")
+        return found[0] if found else None
+
+
+def parse(text: str) -> Note:
+    """Return the note of its text. Raises BadNote."""
+    if len(text) > NOTE_MAX or _CONTROL.search(text):
+        raise BadNote("a note is text without control characters, of at most a megabyte")
+    body, between, lines = text.rpartition("\n\n")
+    if not between or not lines:
+        raise BadNote("a note is a text, an empty line and signatures")
+    return Note(f"{body}\n", parse_signatures(lines))
+
+
+def parse_signatures(lines: str) -> tuple[Signature, ...]:
+    """Return the signatures of lines that each end in a newline. Raises BadNote."""
+    *found, last = lines.split("\n")
+    if last or not found:
+        raise BadNote("the lines of signatures each end in a newline")
+    return tuple(map(_parse_signature, found))
+
+
+def _parse_signature(line: str) -> Signature:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise BadNote(f"{line[:200]!r} is not the line of a signature")
+    value = decode(match[2])
+    if len(value) < 5:
+        raise BadNote(f"the signature of {match[1]} is too short")
+    return Signature(match[1], value[:4], value[4:])
+
+
+def _cosigned(text: str, seconds: int) -> bytes:
+    return f"cosignature/v1\ntime {seconds}\n{text}".encode()

@@ -1,0 +1,74 @@
+"""C2SP's tiles: 256 hashes of one level of the tree, their paths, and the bundles of entries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ledger_engine.log.tree import TILE_HEIGHT, TILE_WIDTH, Subtrees, root_of
+
+ENTRIES: Literal["entries"] = "entries"  # in place of the level
+LEVEL_MAX = 63
+ENTRY_MAX = 0xFFFF  # bytes of an entry, as its length in a bundle has two bytes
+_PATH = re.compile(r"(entries|0|[1-9][0-9]?)/((?:x[0-9]{3}/)*[0-9]{3})(?:\.p/([1-9][0-9]{0,2}))?", re.ASCII)
+_NUMBER_DIGITS_MAX = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tile of hashes, or of entries; one that is not `TILE_WIDTH` wide is partial."""
+
+    level: int | Literal["entries"]
+    number: int
+    width: int = TILE_WIDTH
+
+    @property
+    def path(self) -> str:
+        digits = str(self.number)
+        digits = digits.zfill(-(-len(digits) // 3) * 3)
+        groups = [digits[at : at + 3] for at in range(0, len(digits), 3)]
+        number = "/".join([f"x{group}" for group in groups[:-1]] + groups[-1:])
+        return f"{self.level}/{number}" + ("" if self.width == TILE_WIDTH else f".p/{self.width}")
+
+    @property
+    def size(self) -> int:
+        """The size that the log must have for this tile to exist."""
+        level = 0 if self.level == ENTRIES else self.level
+        return (self.number * TILE_WIDTH + self.width) << (TILE_HEIGHT * level)
+
+
+def parse(path: str) -> Tile | None:
+    """Return the tile of a path, such as `0/x001/234`; None for one that is not written as it must be."""
+    match = _PATH.fullmatch(path)
+    if match is None:
+        return None
+    digits = match[2].replace("x", "").replace("/", "")
+    level = ENTRIES if match[1] == ENTRIES else int(match[1])
+    width = int(match[3] or TILE_WIDTH)
+    if len(digits) > _NUMBER_DIGITS_MAX or (level != ENTRIES and level > LEVEL_MAX):
+        return None
+    tile = Tile(level, int(digits), width)
+    return tile if tile.path == path else None
+
+
+ReadHashes: TypeAlias = Callable[[int, int, int], "list[bytes]"]
+
+
+def subtrees(read: ReadHashes) -> Subtrees:
+    """Return the hashes of all complete subtrees of a log whose tiles have these hashes.
+
+    `read` returns the hashes of a level of tiles from the one with a number to before another.
+    """
+
+    def hash_of(level: int, index: int) -> bytes:
+        above, within = divmod(level, TILE_HEIGHT)
+        return root_of(read(above, index << within, (index + 1) << within))
+
+    return hash_of
+
+
+def bundle(entries: Iterable[bytes]) -> bytes:
+    """Return a bundle: each entry after its length in two bytes."""
+    return b"".join(len(entry).to_bytes(2, "big") + entry for entry in entries)

@@ -1,0 +1,177 @@
+"""RFC 6962's Merkle tree: its hashes, and proofs, which are the hashes of some ranges of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import TypeAlias
+
+Range: TypeAlias = tuple[int, int]  # of entries: the first, and the one after the last
+# Returns the hash of the 2^level entries from index * 2^level on: a subtree that is complete.
+Subtrees: TypeAlias = Callable[[int, int], bytes]
+
+EMPTY = sha256(b"").digest()  # the root of a tree without entries
+TILE_HEIGHT = 8
+TILE_WIDTH = 1 << TILE_HEIGHT
+
+
+class BadProof(Exception):
+    """A proof, or what it is about, is not what it says."""
+
+
+def leaf_hash(entry: bytes) -> bytes:
+    return sha256(b"\0" + entry).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\1" + left + right).digest()
+
+
+def root_of(hashes: Sequence[bytes]) -> bytes:
+    """Return the root of the tree over these hashes, of leaves or of complete subtrees of one size.
+
+    The last one may also be that of a smaller tree.
+    """
+    level = list(hashes) or [EMPTY]
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        nodes = [sha256(b"\1" + left + right).digest() for left, right in pairs]
+        level = nodes + level[-1:] if len(level) % 2 else nodes
+    return level[0]
+
+
+def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
+    """Return the hash of a range, which must be one of a proof's, or a whole tree."""
+    start, end = entries
+    size = end - start
+    if size & (size - 1) == 0:
+        level = size.bit_length() - 1
+        return subtrees(level, start >> level) if size else EMPTY
+    middle = _middle(start, end)
+    return node_hash(hash_of((start, middle), subtrees), hash_of((middle, end), subtrees))
+
+
+def inclusion(index: int, size: int) -> list[Range]:
+    """Return the ranges of the proof that a tree has an entry, from the entry's sibling to the root's child.
+
+    Raises BadProof when the tree has no such entry.
+    """
+    if not 0 <= index < size:
+        raise BadProof(f"a log of {size} entries has no entry {index}")
+    start, end = 0, size
+    ranges = []
+    while end - start > 1:
+        middle = _middle(start, end)
+        if index < middle:
+            ranges.append((middle, end))
+            end = middle
+        else:
+            ranges.append((start, middle))
+            start = middle
+    return ranges[::-1]
+
+
+def check_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> None:
+    """Raise BadProof unless the path leads from the leaf's hash to the root."""
+    ranges = inclusion(index, size)
+    if len(path) != len(ranges):
+        raise BadProof(f"the proof has {len(path)} hashes in place of {len(ranges)}")
+    found = leaf
+    for (start, _), hash in zip(ranges, path, strict=True):
+        found = node_hash(found, hash) if start > index else node_hash(hash, found)
+    if found != root:
+        raise BadProof("the entry does not lead to the root of the checkpoint")
+
+
+def consistency(old: int, size: int) -> list[Range]:
+    """Return the ranges of the proof that a tree begins with the entries of an older one of `old` entries."""
+    if not 0 <= old <= size:
+        raise BadProof(f"a log of {size} entries does not begin with {old}")
+    if old == 0:
+        return []
+    start, end = 0, size
+    ranges = []
+    while end != old:
+        middle = _middle(start, end)
+        if old <= middle:
+            ranges.append((middle, end))
+            end = middle
+        else:
+            ranges.append((start, middle))
+            start = middle
+    if start:
+        ranges.append((start, end))
+    return ranges[::-1]
+
+
+def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: Sequence[bytes]) -> None:
+    """Raise BadProof unless the path shows that the tree with this root begins with the older one."""
+    ranges = consistency(old, size)
+    if len(path) != len(ranges):
+        raise BadProof(f"the proof has {len(path)} hashes in place of {len(ranges)}")
+    if old == 0:
+        found = (EMPTY, root)
+    else:
+        steps = list(zip(ranges, path, strict=True))
+        # The old tree is itself a subtree of the new one, or its last subtree is the proof's first hash.
+        begins = not (steps and steps[0][0][1] == old)
+        first = old_root if begins else steps.pop(0)[1]
+        old_found = new_found = first
+        for (start, _), hash in steps:
+            if start >= old:
+                new_found = node_hash(new_found, hash)
+            else:
+                old_found, new_found = node_hash(hash, old_found), node_hash(hash, new_found)
+        found = (old_found, new_found)
+    if found != (old_root, root):
+        raise BadProof("the newer tree does not begin with the entries of the older one")
+
+
+class Edge:
+    """The right edge of a growing tree: of each level of tiles the hashes in the tile that is not full."""
+
+    def __init__(self, levels: Sequence[Sequence[bytes]] = ()) -> None:
+        self.levels = [list(level) for level in levels]
+
+    @property
+    def size(self) -> int:
+        return sum(len(level) << (TILE_HEIGHT * number) for number, level in enumerate(self.levels))
+
+    def add(self, leaves: Sequence[bytes]) -> list[tuple[int, bytes]]:
+        """Add the hashes of leaves. Return the level and hash of each tile that became full, in order.
+
+        That level is the one above the tile's, where the hash stands.
+        """
+        full = []
+        waiting = [*(self.levels[0] if self.levels else ()), *leaves]
+        for first in range(0, len(waiting) - TILE_WIDTH + 1, TILE_WIDTH):
+            full += self._put(1, root_of(waiting[first : first + TILE_WIDTH]))
+        self._level(0)[:] = waiting[len(waiting) // TILE_WIDTH * TILE_WIDTH :]
+        return full
+
+    def root(self) -> bytes:
+        rest: list[bytes] = []
+        for level in self.levels:
+            if hashes := [*level, *rest]:
+                rest = [root_of(hashes)]
+        return rest[0] if rest else EMPTY
+
+    def _put(self, number: int, hash: bytes) -> list[tuple[int, bytes]]:
+        level = self._level(number)
+        level.append(hash)
+        full = [(number, hash)]
+        if len(level) == TILE_WIDTH:
+            above = root_of(level)
+            level.clear()
+            full += self._put(number + 1, above)
+        return full
+
+    def _level(self, number: int) -> list[bytes]:
+        while len(self.levels) <= number:
+            self.levels.append([])
+        return self.levels[number]
+
+
+def _middle(start: int, end: int) -> int:
+    """Return where a range of several entries is split: after the largest power of two below its size."""
+    return start + (1 << ((end - start - 1).bit_length() - 1))
