@@ -10,7 +10,8 @@ from pathlib import Path
 from ledger_engine.store import schema
 from tests.made_once import put_empty_ledger
 
-LATER = "002_later"
+LATER = "900_later"
+MADE_SINCE = ("log_cosignatures", "log_commitments", "log_tiles", "logs", "log_keys")  # the baseline
 _TABLE = "CREATE TABLE later (id {} PRIMARY KEY){};\n"
 
 
@@ -20,6 +21,8 @@ def put_ledger_before_baseline(path: Path, last: str = schema.LAST_BEFORE_BASELI
     with closing(sqlite3.connect(path)) as connection, connection:
         first = [("m001_projects_and_credentials", "2026-01-01"), (last, "2026-02-02")]
         connection.execute("DELETE FROM _sqlite_migrations")
+        for table in MADE_SINCE:
+            connection.execute(f"DROP TABLE {table}")
         connection.executemany(
             "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('ledger', ?, ?)", first
         )

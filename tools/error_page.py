@@ -24,7 +24,7 @@ from ledger_engine.http.errors import CODES, OAUTH_CODES, RateLimited, render
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "errors.md"
 SOURCE = Path(ledger_engine.__file__).resolve().parent
 # What a request can reach. Commands raise the same errors with messages of their own.
-PACKAGES = ("core", "access", "store", "events", "ledger", "sandbox", "http")
+PACKAGES = ("core", "access", "store", "events", "ledger", "log", "sandbox", "http")
 # Errors that are raised with their message alone.
 _BY_CLASS = {
     "ExpiredCredential": "expired_credential",
@@ -76,6 +76,7 @@ MEANINGS: dict[str, str] = {
     "user_deactivated": "The user is deactivated. Restore the user first, within 30 days.",
     "email_taken": "An active user of this project and mode has the address already.",
     "not_recoverable": "It cannot be undone, or not any more, or has been undone already.",
+    "not_sealed_yet": "What was just made is in the log within a second. Ask again then.",
     "payload_too_large": "A JSON body may have 1 MB. Send fewer objects at a time.",
     "uri_too_long": "A URL may have 8 KB.",
     "headers_too_large": "All headers together may have 16 KB. Cookies of other programs count too.",

@@ -44,6 +44,7 @@ ON_BOTH = {
         "ledger/test_batches.py",
         "ledger/test_invoices.py",
         "ledger/test_transactions.py",
+        "log/test_sealer.py",
     )
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -280,6 +281,22 @@ async def list_request_events(world: World) -> None:
     assert (await world.send("GET", f"{path}?limit=5&cursor={event['id']}"))["data"] == []
 
 
+async def prove(world: World, path: str) -> None:
+    """Prove an event, and a transaction, that are in the log for certain."""
+    bundle = (await world.client.get("/v1/log/tile/entries/001")).content
+    first = json.loads(bundle[2 : 2 + int.from_bytes(bundle[:2], "big")])
+    assert first["type"] == "transaction.created"
+    id = first["id"] if "events" in path else first["data"]["object"]["id"]
+    answer = await world.client.get(path.replace("<id>", id))
+    assert answer.status_code == 200, answer.text
+
+
+async def read_tiles(world: World) -> None:
+    for tile in ("0/000", "0/001.p/3", "1/000.p/2", "entries/000.p/3"):
+        assert (await world.client.get(f"/v1/log/tile/{tile}")).status_code == 200
+    assert (await world.client.get("/v1/log/tile/1/000")).status_code == 404
+
+
 async def oauth_code(world: World, email: str) -> dict[str, str]:
     """Return a code that a user has granted an app, as the token endpoint takes it."""
     verifier = "v" * 43
@@ -360,6 +377,9 @@ EXERCISES: dict[str, Callable[[World], Awaitable[Any]]] = {
     "GET /v1/requests/<id>/events": list_request_events,
     "POST /oauth/token": exchange_code,
     "POST /oauth/revoke": revoke_token,
+    "GET /v1/log/tile/<path:tile>": read_tiles,
+    "GET /v1/events/<id>/proof": partial(prove, path="/v1/events/<id>/proof"),
+    "GET /v1/transactions/<id>/proof": partial(prove, path="/v1/transactions/<id>/proof"),
     "PATCH /v1/billing": lambda world: world.send("PATCH", "/v1/billing", {"plan": "enterprise"}),
 }
 

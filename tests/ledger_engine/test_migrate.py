@@ -22,7 +22,7 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.migrate import Progress, move
-from ledger_engine.store import Unit
+from ledger_engine.store import Unit, schema
 from ledger_engine.store.engine import open_engine, open_snapshot
 from ledger_engine.store.postgres.transfer import PostgresTarget
 from ledger_engine.store.sqlite import transfer
@@ -68,7 +68,12 @@ INSERT INTO idempotency_keys VALUES (:project, 0, 'k', 'txn_1', 1, -922337203685
 INSERT INTO seeds VALUES (:project, 'roastery', 'f', 1, 's', 2, 3);
 INSERT INTO pulls VALUES (1, 'prj_x', NULL);
 INSERT INTO pull_lists VALUES (1, 'accounts', 'u', 'c', 1);
-INSERT INTO pulled VALUES (1, 'accounts', 'acc_1', :text)
+INSERT INTO pulled VALUES (1, 'accounts', 'acc_1', :text);
+INSERT INTO log_keys VALUES (1, 'ledger.example', 'AAAA', 'fernet:gAAAA=', 1, NULL);
+INSERT INTO logs VALUES (1, 1, :event, 'checkpoint', 2);
+INSERT INTO log_tiles VALUES (1, 1, 0, 'AAAA', :event);
+INSERT INTO log_commitments VALUES (1, :event, 'AAAA', NULL);
+INSERT INTO log_cosignatures VALUES (1, 'w1', 1, 'checkpoint', 'line')
 """
 
 
@@ -517,6 +522,7 @@ def test_a_database_of_another_version_is_refused(ledger: Path, tmp_path: Path, 
     moved(ledger, address)
     back = tmp_path / "back.db"
     with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DELETE FROM ledger_migrations WHERE name <> %s", (schema.BASELINE,))
         connection.execute("UPDATE ledger_migrations SET name = 'm018_copies_of_other_servers'")
         with pytest.raises(StorageUnavailable, match=r"written before version 1\.0"):
             moved(address, back)

@@ -169,6 +169,11 @@ class ServeSettings:
             )
 
     @property
+    def log_name(self) -> str | None:
+        """The host and port by which apps know the server, which the origins of its logs begin with."""
+        return None if self.issuer is None else self.issuer.partition("://")[2].rstrip("/")
+
+    @property
     def scheme(self) -> str:
         return "http" if self.certfile is None else "https"
 

@@ -27,7 +27,7 @@ from ledger_engine.store.pages import Listing, Page, PageRequest
 POSTING = "transaction.created"
 
 
-# What `body_of` needs in a statement on `events AS e`, besides a column `livemode`.
+# What `body_of` needs in a statement on `events AS e`: these columns first, and a column `livemode`.
 COLUMNS = (
     "e.id, e.type, e.body, e.created, e.object, t.account, t.amount, t.type AS direction,"
     " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
@@ -40,7 +40,7 @@ JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.
 
 def body_of(row: Row) -> str:
     """Return the body of the event in a row of `COLUMNS` and `livemode`."""
-    stored: str | None = row["body"]
+    stored: str | None = row[2]
     return _posting_text(row) if stored is None else stored
 
 
@@ -84,27 +84,29 @@ def _posting(row: Row) -> dict[str, Any]:
 
 
 def _posting_text(row: Row) -> str:
-    """Return what `dumps` returns for `_posting`, in a third of the time: each delivery needs it.
+    """Return what `dumps` returns for `_posting`, in a fifth of the time: each delivery and the log need it.
 
     Only a description has characters that JSON escapes.
     """
-    description = row["description"]
-    created = iso(row["created"])
+    # By position, as to look each value up by its name takes as long as all the rest.
+    id, _, _, moment, object, account, amount, direction, description, balance, *others = row
+    destination, transfer, reverses, *_ = others
+    created = iso(moment)
     livemode = "true" if row["livemode"] else "false"
     return (
-        f'{{"id":"{row["id"]}","object":"event","type":"{POSTING}","created":"{created}","livemode":{livemode},'
-        f'"data":{{"object":{{"id":"{row["object"]}","object":"transaction","account":"{row["account"]}",'
-        f'"amount":{row["amount"]},"type":"{row["direction"]}",'
+        f'{{"id":"{id}","object":"event","type":"{POSTING}","created":"{created}","livemode":{livemode},'
+        f'"data":{{"object":{{"id":"{object}","object":"transaction","account":"{account}",'
+        f'"amount":{amount},"type":"{direction}",'
         f'"description":{"null" if description is None else dumps(description)},'
-        f'"balance_after":{row["balance_after"]},"created":"{created}","livemode":{livemode},'
-        f'"destination":{_id(row["destination"])},'
-        f'"transfer":{_id(row["transfer"])},'
-        f'"reverses":{_id(row["reverses"])}}}}}}}'
+        f'"balance_after":{balance},"created":"{created}","livemode":{livemode},'
+        f'"destination":{"null" if destination is None else _id(destination)},'
+        f'"transfer":{"null" if transfer is None else _id(transfer)},'
+        f'"reverses":{"null" if reverses is None else _id(reverses)}}}}}}}'
     )
 
 
-def _id(id: str | None) -> str:
-    return "null" if id is None else f'"{id}"'
+def _id(id: str) -> str:
+    return f'"{id}"'
 
 
 TABLE = "events"
@@ -286,7 +288,8 @@ def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> l
 def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
     """Erase the user's name and address from up to `limit` of their events after `after`, oldest first.
 
-    Return the id of the last of these, None when no more follow.
+    The salt of each is destroyed with it, as with the salt a guess of what was erased could be tested against
+    the commitment in the log. Return the id of the last of these, None when no more follow.
     """
     rows = unit.execute(
         "SELECT book, id, body FROM events AS e"
@@ -300,6 +303,10 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
         unit.execute(
             "UPDATE events SET body = :body WHERE book = :book AND id = :id",
             {"book": row["book"], "id": row["id"], "body": dumps(message)},
+        )
+        unit.execute(
+            "UPDATE log_commitments SET salt = NULL WHERE book = :book AND event = :id",
+            {"book": row["book"], "id": row["id"]},
         )
     return rows[-1]["id"] if len(rows) == limit else None
 

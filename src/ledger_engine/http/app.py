@@ -37,6 +37,7 @@ from ledger_engine.http.routes import (
     webhooks,
     whoami,
 )
+from ledger_engine.http.routes import log as log_routes
 from ledger_engine.http.wire.asgi import Asgi
 from ledger_engine.limits import WallClock, Windows
 from ledger_engine.store.engine import Engine
@@ -60,6 +61,7 @@ RESOURCES: list[Routes] = [
     webhooks.routes,
     events.routes,
     request_log.routes,
+    log_routes.routes,
 ]
 
 

@@ -128,6 +128,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
             "user_deactivated",
             "email_taken",
             "not_recoverable",
+            "not_sealed_yet",
         ),
     ),
     413: ("invalid_request", ("payload_too_large",)),

@@ -19,6 +19,10 @@ EMPTIED: dict[str, str] = {
     "deliveries": OF_TENANT,
     "webhook_endpoints": OF_TENANT,
     "deleted_webhook_endpoints": OF_TENANT,
+    "log_cosignatures": OF_BOOK,
+    "log_commitments": OF_BOOK,
+    "log_tiles": OF_BOOK,
+    "logs": OF_BOOK,
     "events": OF_BOOK,
     "idempotency_keys": OF_TENANT,
     "oauth_tokens": f"grant_id IN {_OF_GRANTS}",
@@ -35,7 +39,7 @@ EMPTIED: dict[str, str] = {
 }
 # What stays: the project, its books, its keys and their tokens, and the servers of the ledger. A copy, which
 # has the last three, is not emptied at all.
-KEPT = ("projects", "books", "api_keys", "tokens", "servers", "pulls", "pull_lists", "pulled")
+KEPT = ("projects", "books", "api_keys", "tokens", "servers", "pulls", "pull_lists", "pulled", "log_keys")
 _COUNTED = ("accounts", "transactions", "invoices", "users", "orders", "events", "webhook_endpoints")
 
 

@@ -201,6 +201,7 @@ async def background(
         retries_s=settings.webhook_retries_s,
         monotonic=engine.clock.monotonic,
         make_sender=None if helpers is None else helpers.make_sender,
+        log_name=settings.log_name,
     )
     if helpers is not None:
         helpers.begin(running, timekeeper)

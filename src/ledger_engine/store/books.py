@@ -21,7 +21,7 @@ OF_BOOK = f"book = {BOOK}"
 TABLES = frozenset({"books"})  # what the number of a book is held from
 # A copy has one book that is copied, and no other book of it may be written to either.
 _COPY_OF = "SELECT copy_of FROM books WHERE copy_of > '' LIMIT 1"
-_WITH_BOOK = ("transactions", "events")
+_WITH_BOOK = ("transactions", "events", "logs", "log_tiles", "log_commitments", "log_cosignatures")
 
 
 @dataclass(frozen=True, slots=True)

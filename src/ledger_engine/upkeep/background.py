@@ -1,4 +1,4 @@
-"""The server's background tasks: sending webhooks, writing the request log, retention."""
+"""The server's background tasks: sending webhooks, writing the request log, sealing the log, retention."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sender_process import MakeSender
+from ledger_engine.log.sealer import Sealer
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.retention import Retention
 from ledger_engine.upkeep.timekeeping import Timekeeper
@@ -34,6 +35,7 @@ class Background:
         retries_s: Sequence[float] = WEBHOOK_RETRIES_S,
         monotonic: Callable[[], float] = time.monotonic,
         make_sender: MakeSender | None = None,
+        log_name: str | None = None,
     ) -> None:
         self.recorder = RequestRecorder(engine)
         self._timekeeper = timekeeper
@@ -46,6 +48,7 @@ class Background:
             monotonic=monotonic,
             real_time=timekeeper.now,
         )
+        self._sealer = Sealer(engine, seal, log_name)
         self._retention = Retention(engine, timekeeper.now)
         self._waiting: asyncio.Task[None] | None = None
 
@@ -54,6 +57,7 @@ class Background:
         self.recorder.start()
         self._timekeeper.start()
         self._deliverer.start(hold_retries=not self._timekeeper.is_trusted)
+        self._sealer.start()
         self._waiting = asyncio.create_task(self._continue_when_clock_is_trusted())
 
     async def _continue_when_clock_is_trusted(self) -> None:
@@ -64,6 +68,7 @@ class Background:
     async def pause(self) -> None:
         """Write nothing until `resume`, while the ledger is replaced; what was under way is recorded."""
         await self._retention.stop()
+        await self._sealer.stop()
         await self._deliverer.stop()
         await self.recorder.stop()
 
@@ -71,6 +76,7 @@ class Background:
         """Go on with the ledger as it is now."""
         self.recorder.start()
         self._deliverer.start(hold_retries=not self._timekeeper.is_trusted)
+        self._sealer.start()
         if self._timekeeper.is_trusted:
             self._retention.start()
 
@@ -83,6 +89,7 @@ class Background:
         self._followers.end()
         await cancel(self._waiting)
         await self._retention.stop()
+        await self._sealer.stop()
         await self._deliverer.stop()
         await self.recorder.stop()
         await self._timekeeper.stop()

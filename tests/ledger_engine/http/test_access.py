@@ -134,6 +134,11 @@ TABLE = {
     "GET /v1/events/<id>": Row(READ, "member", "event"),
     "GET /v1/events/<id>/deliveries": Row(READ, "member", "event"),
     "GET /v1/events/stream": Row(READ, "member", status=400),  # `ask` has a bad id: a good one has no end
+    # Nothing is sealed here.
+    "GET /v1/events/<id>/proof": Row(READ, "member", "event", status=409),
+    "GET /v1/transactions/<id>/proof": Row(READ, "member", "transaction", status=409),
+    "GET /v1/log/checkpoint": Row(READ, "member", status=409),
+    "GET /v1/log/tile/<path:tile>": Row(READ, "member", status=404),
     "POST /v1/events/<id>/resend": Row(WRITE, "member", "event"),
     "POST /v1/events/resend": Row(
         WRITE,

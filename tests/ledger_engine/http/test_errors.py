@@ -55,7 +55,7 @@ CODES = {
     "AuthenticationError": "missing_credential invalid_credential expired_credential revoked_credential",
     "PermissionDenied": "missing_scope missing_role missing_live_key quota_exceeded read_only",
     "Conflict": "duplicate_idempotency_key invoice_not_draft invoice_not_open order_not_open"
-    " order_not_paid user_deactivated email_taken not_recoverable",
+    " order_not_paid user_deactivated email_taken not_recoverable not_sealed_yet",
 }
 
 

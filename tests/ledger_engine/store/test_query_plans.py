@@ -22,10 +22,12 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import request_log
 from ledger_engine.events.request_log import Entry
 from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger import statements as drawing
+from ledger_engine.log.sealer import Sealer
 from ledger_engine.store import Parameters, Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
@@ -122,6 +124,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
                 key = api_keys.new_value(livemode)
                 owner = api_keys.NewApiKey(None, "owner")
                 await engine.write(partial(api_keys.create, tenant=tenant, new=owner, value=key))
+    await Sealer(engine, Seal(None)).seal()
     app = create_app(engine, auth_rate_limit=AuthRateLimit(10**9, 10**9))
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000))
     async with httpx.AsyncClient(

@@ -119,7 +119,7 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
     Leave out those last attempted before the ledger's time `held_before`, except those that somebody resent.
     """
     rows = unit.execute(
-        f"SELECT d.id AS delivery, d.attempts, d.retries, d.due, d.livemode, {outbox.COLUMNS}"
+        f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.due, d.livemode"
         " FROM deliveries AS d JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode"
         f" JOIN events AS e ON e.book = b.book AND e.id = d.event {outbox.JOIN}"
         " WHERE d.endpoint = :endpoint AND d.status = 'pending'"

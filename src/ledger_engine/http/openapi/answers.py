@@ -78,7 +78,7 @@ def answers_of(operation: Operation) -> dict[str, Schema]:
     surface = _SURFACES.get(operation.path.split("/")[1], "Ledger")
     referred = {}
     for status in _OF_OPERATIONS:
-        if status == 409 and operation.method == "GET":
+        if status == 409 and operation.method == "GET" and not operation.of_log:
             continue
         if status in (401, 403) and operation.public and operation.body is None:
             continue

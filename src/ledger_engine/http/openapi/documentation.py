@@ -91,7 +91,7 @@ def _asset(name: str) -> bytes:
     return files("ledger_engine.http.openapi").joinpath("assets", name).read_bytes()
 
 
-_PART = re.compile(r"<(\w+)>")
+_PART = re.compile(r"<(?:path:)?(\w+)>")
 _TAGS = {
     "accounts": "An account holds a balance in one currency.",
     "statements": "The transactions of an account over a period.",
@@ -107,6 +107,7 @@ _TAGS = {
     "webhook_endpoints": "The URLs that events are sent to, signed.",
     "events": "The events that were recorded, and sending them again.",
     "requests": "The requests of the last 7 days.",
+    "log": "The transparency log: that the events were not changed is proven to anybody (C2SP).",
     "oauth": "Acting on behalf of a user, with what the user allowed (RFC 6749).",
     "health": "Whether the server can work.",
     "test_helpers": "Setting the clock, breaking and rewinding the ledger, for tests of an app.",

@@ -297,7 +297,15 @@ RECORDS: dict[str, dict[str, Any]] = {
 }
 
 # What an operation answers in another media type than JSON, by its name.
+_CHECKPOINT = (
+    f"ledger.example/{_PROJECT}/test\n2\n4fs3nQ1nsbs8uu8HZVJYiaGt8lJuZcR+hXgLnxsSY2M=\n\n"
+    f"— ledger.example/{_PROJECT}/test 8vnD6Q…\n"
+)
+_PROOF = f"c2sp.org/tlog-proof@v1\nindex 1\nX7mKhUG6Jxc6Lb6wxIOkcyaElpBhK7hkpqwmjYAAyxo=\n\n{_CHECKPOINT}"
 TEXTS = {
+    ("get_checkpoint", "text/plain"): _CHECKPOINT,
+    ("get_event_proof", "text/plain"): _PROOF,
+    ("get_transaction_proof", "text/plain"): _PROOF,
     ("get_statement", "text/csv"): "date,description,amount,running_balance,currency,transaction\r\n"
     "2026-11-01T00:00:00.000Z,Opening balance,,0,EUR,\r\n"
     f"{_LATER},Two bags of beans,1250,1250,EUR,{_TRANSACTION}\r\n"

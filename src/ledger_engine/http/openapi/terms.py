@@ -141,6 +141,7 @@ TERMS = {
     "status": "Its state.",
     "stored_objects": "The number of objects that count towards the plan's quota.",
     "stored_objects_max": "The most the plan allows; null for no limit.",
+    "tile": "A tile as C2SP's tlog-tiles writes it, such as `0/x001/234`, `1/000.p/17` or `entries/000`.",
     "to": "The last moment: ISO 8601 date or date-time; a date includes the whole day.",
     "token": "An access or refresh token.",
     "token_type": "The scheme of the `Authorization` header.",

@@ -122,7 +122,8 @@ def test_a_database_of_an_older_version_is_not_read_and_stays_as_it_is(
         monkeypatch.setattr(schema, "FOLDER", put_later_schema(tmp_path))
         with pytest.raises(StorageUnavailable, match="not up to date"), open_snapshot(address, 2):
             pass
-        assert beside.execute("SELECT name FROM ledger_migrations").fetchall() == [(schema.BASELINE,)]
+        applied = beside.execute("SELECT name FROM ledger_migrations ORDER BY name").fetchall()
+        assert [name for (name,) in applied] == schema.names("postgres")[:-1]
 
 
 def test_without_the_driver_the_database_that_cannot_be_opened_is_named(

@@ -1,0 +1,118 @@
+"""The entries of a book's log: its events, in the order of their ids, which is that of the commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ledger_engine.core.clock import iso
+from ledger_engine.events import outbox
+from ledger_engine.log import checkpoints, notes, tree
+from ledger_engine.log.tiles import ENTRY_MAX
+from ledger_engine.store import Row, Unit, Value
+
+SALT = 16  # bytes
+_EVENTS = (
+    f"SELECT {outbox.COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
+    " WHERE e.book = :book AND e.id > :after ORDER BY e.id LIMIT :limit"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """A book whose events are entered, and the part of its origin that is its own."""
+
+    number: int
+    project: str
+    livemode: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some events in a row, and their leaves' hashes or their entries.
+
+    It ends before the first event whose commitment is not made; `uncommitted` has the ids of such events.
+    """
+
+    ids: list[str]
+    entries: list[bytes]
+    uncommitted: list[str]
+
+
+def read(unit: Unit, book: Book, after: str, limit: int) -> Part:
+    """Return the entries of the next events after the id `after`."""
+    rows = unit.execute(
+        _EVENTS, {"book": book.number, "livemode": book.livemode, "after": after, "limit": limit}
+    )
+    ids = [row[0] for row in rows]
+    entries = [outbox.body_of(row).encode() for row in rows]
+    committed = [
+        at
+        for at, (row, body) in enumerate(zip(rows, entries, strict=True))
+        if row[1] in outbox.USER_KINDS or len(body) > ENTRY_MAX
+    ]
+    uncommitted: list[str] = []
+    if committed:
+        known = _commitments(unit, book, ids[0], ids[-1])
+        for at in committed:
+            if ids[at] in known:
+                entries[at] = checkpoints.entry_of(_shown(rows[at]), known[ids[at]])
+            else:
+                uncommitted.append(ids[at])
+    end = ids.index(uncommitted[0]) if uncommitted else len(ids)
+    return Part(ids[:end], entries[:end], uncommitted)
+
+
+def leaves(unit: Unit, book: Book, after: str, limit: int) -> Part:
+    """Return the same with the hashes of the entries."""
+    part = read(unit, book, after, limit)
+    return Part(part.ids, [tree.leaf_hash(entry) for entry in part.entries], part.uncommitted)
+
+
+def commit(unit: Unit, book: Book, salts: Mapping[str, bytes]) -> None:
+    """Make the commitments to the events with these ids, each with its salt.
+
+    This is a work of its own, so that the body committed to is not erased meanwhile.
+    """
+    for id, salt in salts.items():
+        given: dict[str, Value] = {"book": book.number, "livemode": book.livemode, "id": id}
+        row = unit.first(
+            f"SELECT {outbox.COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
+            " WHERE e.book = :book AND e.id = :id",
+            given,
+        )
+        if row is not None:
+            commitment = checkpoints.commitment_to(outbox.body_of(row).encode(), salt)
+            unit.execute(
+                "INSERT INTO log_commitments (book, event, commitment, salt)"
+                " VALUES (:book, :id, :commitment, :salt) ON CONFLICT (book, event) DO NOTHING",
+                {"book": book.number, "id": id, "commitment": commitment, "salt": notes.encode(salt)},
+            )
+
+
+def salt_of(unit: Unit, book: Book, id: str) -> bytes | None:
+    """Return the salt of an event that is entered by its commitment, None for any other, or once erased."""
+    row = unit.first(
+        "SELECT salt FROM log_commitments WHERE book = :book AND event = :id", {"book": book.number, "id": id}
+    )
+    return None if row is None or row["salt"] is None else notes.decode(row["salt"])
+
+
+def _commitments(unit: Unit, book: Book, first: str, last: str) -> dict[str, str]:
+    rows: Sequence[Row] = unit.execute(
+        "SELECT event, commitment FROM log_commitments"
+        " WHERE book = :book AND event >= :first AND event <= :last",
+        {"book": book.number, "first": first, "last": last},
+    )
+    return {row["event"]: row["commitment"] for row in rows}
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    """Return the fields of an event that stand beside its commitment."""
+    return {
+        "id": row["id"],
+        "type": row["type"],
+        "created": iso(row["created"]),
+        "livemode": bool(row["livemode"]),
+    }

@@ -1,0 +1,112 @@
+"""The key that signs the logs of a ledger, and those that did before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.tenant import mode_name
+from ledger_engine.events.webhooks.sealing import Seal, is_sealed
+from ledger_engine.log import notes
+from ledger_engine.log.entries import Book
+from ledger_engine.log.notes import SigningKey, VerifierKey
+from ledger_engine.store import Row, Unit
+
+_CURRENT = "SELECT id, name, secret FROM log_keys WHERE id = (SELECT max(id) FROM log_keys)"
+
+
+@dataclass(frozen=True, slots=True)
+class LogKey:
+    """The key that signs now: its number, the name that all origins begin with, and its sealed secret."""
+
+    id: int
+    name: str
+    secret: str
+
+    def of(self, book: Book, seal: Seal) -> SigningKey:
+        """Return the key under the origin of a book's log. Raises WrongKey."""
+        return SigningKey(origin_of(self.name, book), notes.LOG, notes.decode(seal.open(self.secret)))
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A public key of a book's log, with the time of the last checkpoints that it signed, None for now."""
+
+    verifier: VerifierKey
+    created: int
+    retired_at: int | None
+
+
+def origin_of(name: str, book: Book) -> str:
+    return f"{name}/{book.project}/{mode_name(book.livemode)}"
+
+
+def current(unit: Unit) -> LogKey | None:
+    """Return the key that signs, None before the ledger was first served."""
+    row = unit.first(_CURRENT)
+    return None if row is None else LogKey(row["id"], row["name"], row["secret"])
+
+
+def add(unit: Unit, name: str, private: bytes, seal: Seal) -> LogKey:
+    """Have this key sign from now on, unless another server was faster; return the one that signs."""
+    known = current(unit)
+    return known if known is not None else _insert(unit, 1, name, private, seal)
+
+
+def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
+    """Have this key sign in place of the one before, whose secret is destroyed."""
+    before = require(unit)
+    unit.execute(
+        "UPDATE log_keys SET secret = NULL, retired_at = :now WHERE id = :id",
+        {"now": unit.now, "id": before.id},
+    )
+    return _insert(unit, before.id + 1, before.name, private, seal)
+
+
+def seal_secret(unit: Unit, seal: Seal) -> None:
+    """Encrypt the secret if it was stored before there was a key for that."""
+    known = current(unit)
+    if known is not None and seal.has_key and not is_sealed(known.secret):
+        unit.execute(
+            "UPDATE log_keys SET secret = :secret WHERE id = :id",
+            {"secret": seal.close(known.secret), "id": known.id},
+        )
+
+
+def require(unit: Unit) -> LogKey:
+    """Return the key that signs. Raises Conflict before the ledger was first served."""
+    key = current(unit)
+    if key is None:
+        raise Conflict("not_sealed_yet", "The log has no key yet: the first `ledger-engine serve` makes it.")
+    return key
+
+
+def public(unit: Unit, book: Book) -> list[PublicKey]:
+    """Return the public keys of a book's log, the newest first."""
+    rows: list[Row] = unit.execute(
+        "SELECT name, public_key, created, retired_at FROM log_keys ORDER BY id DESC"
+    )
+    return [
+        PublicKey(
+            VerifierKey(origin_of(row["name"], book), notes.LOG, notes.decode(row["public_key"])),
+            row["created"],
+            row["retired_at"],
+        )
+        for row in rows
+    ]
+
+
+def _insert(unit: Unit, id: int, name: str, private: bytes, seal: Seal) -> LogKey:
+    secret = seal.close(notes.encode(private))
+    unit.execute(
+        "INSERT INTO log_keys (id, name, public_key, secret, created)"
+        " VALUES (:id, :name, :public_key, :secret, :now)",
+        {
+            "id": id,
+            "name": name,
+            "public_key": notes.encode(SigningKey(name, notes.LOG, private).verifier.public),
+            "secret": secret,
+            "now": unit.now,
+        },
+    )
+    return LogKey(id, name, secret)

@@ -1,0 +1,192 @@
+"""The sealer: it follows the events of each book, and signs a checkpoint of its log each second."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from functools import partial
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.tasks import cancel
+from ledger_engine.events import outbox
+from ledger_engine.events.webhooks.sealing import Seal, WrongKey
+from ledger_engine.log import checkpoints, entries, keys, notes, stored
+from ledger_engine.log.entries import SALT
+from ledger_engine.log.keys import LogKey
+from ledger_engine.log.notes import Note
+from ledger_engine.log.stored import Broken, FullTile, Log
+from ledger_engine.log.tree import TILE_HEIGHT, Edge
+from ledger_engine.store.engine import Engine
+
+EVERY_S = 0.5  # a checkpoint follows an event within a second
+POLL_INTERVAL_S = 1.0  # for the events of other processes, whose commits wake nobody here
+READ_AT_ONCE = 512  # events, so that requests do not wait long for the interpreter
+SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events of a book between two checkpoints, where many wait
+EDGES_MAX = 200  # books whose right edge is remembered
+NOTICE = "log"
+
+log = logging.getLogger("ledger_engine.log.sealer")
+
+
+class Sealer:
+    """Seals from `start` to `stop`, also again; of several servers one does.
+
+    The origins of the logs begin with `name`, which is given with the log's first key and is kept from then
+    on; without it the ledger gets an id.
+    """
+
+    def __init__(self, engine: Engine, seal: Seal, name: str | None = None) -> None:
+        self._engine = engine
+        self._seal = seal
+        self._name = name
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._edges: dict[int, tuple[int, Edge]] = {}  # by book, with the size for which it is
+        self._broken: dict[int, str] = {}  # by book, why nothing is signed
+        self._key: LogKey | None = None
+        engine.listen(self._notice_commit)
+
+    def start(self) -> None:
+        """Start sealing; needs a running event loop."""
+        self._edges.clear()
+        self._broken.clear()
+        self._key = None
+        self._task = asyncio.create_task(self._seal_on())
+
+    async def stop(self) -> None:
+        """Stop at once; the next sealer does the rest."""
+        await cancel(self._task)
+
+    async def seal(self) -> None:
+        """Seal everything that there is. Raises StorageUnavailable and WrongKey."""
+        while await self._look():
+            pass
+
+    def _notice_commit(self, topics: frozenset[str]) -> None:
+        if outbox.TOPIC in topics:
+            self._woken.set()
+
+    async def _seal_on(self) -> None:
+        while True:
+            began = time.monotonic()
+            self._woken.clear()
+            more = await self._try_to_look()
+            # With very many books a look takes longer, and there are fewer.
+            await asyncio.sleep(0 if more else max(EVERY_S, 10 * (time.monotonic() - began)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0 if more else POLL_INTERVAL_S):
+                    await self._woken.wait()
+
+    async def _try_to_look(self) -> bool:
+        """Look, and return whether there is more; log what fails."""
+        try:
+            return await self._engine.shared.leases.leads() and await self._look()
+        except StorageUnavailable as error:
+            log.warning("sealing is paused: %s", error)
+        except WrongKey as error:
+            self._engine.notices[NOTICE] = f"The key of the log cannot be read, so nothing is sealed: {error}"
+        except Exception:  # of any kind: without this task nothing would be sealed
+            log.exception("sealing failed")
+        return False
+
+    async def _look(self) -> bool:
+        """Seal what there is of each book, up to SIGNED_AT_ONCE events; return whether there is more."""
+        await self._follow_key()
+        more = False
+        for each in await self._engine.read(stored.behind):
+            if each.book.number not in self._broken:
+                more |= await self._seal_book(each)
+        return more
+
+    async def _follow_key(self) -> None:
+        """Make the key if there is none, and sign all logs again after it was changed."""
+        key = await self._engine.read(keys.current)
+        if key is None:
+            name = self._name or f"ledger-{secrets.token_hex(8)}"
+            private = notes.new_private()
+            key = await self._engine.write(partial(keys.add, name=name, private=private, seal=self._seal))
+        if key == self._key:
+            return
+        await self._engine.write(partial(keys.seal_secret, seal=self._seal))
+        for each in await self._engine.read(stored.every):
+            # A ledger that was rolled back says so at its start, whether or not anything is posted.
+            edge = await self._edge(each)
+            if edge is None:
+                continue
+            self._edges[each.book.number] = each.size, edge
+            checkpoint = each.require()
+            signer = key.of(each.book, self._seal)
+            if checkpoint.note.signature_of(signer.verifier) is None:
+                text = checkpoint.note.text
+                signed = Log(each.book, each.size, each.last, str(Note(text, (signer.sign(text),))))
+                await self._engine.write(partial(stored.store, log=each, full=(), sealed=signed))
+        self._key = await self._engine.read(keys.current)
+        self._say_what_is_broken()
+
+    async def _seal_book(self, known: Log) -> bool:
+        """Seal some events of a book, and return whether there may be more."""
+        edge = await self._edge(known)
+        if edge is None:
+            return False
+        last, full = known.last, list[FullTile]()
+        while edge.size - known.size < SIGNED_AT_ONCE:
+            began = time.monotonic()
+            part = await self._engine.read(
+                partial(entries.leaves, book=known.book, after=last, limit=READ_AT_ONCE)
+            )
+            full += _add(edge, part.ids, part.entries)
+            last = part.ids[-1] if part.ids else last
+            if part.uncommitted:
+                salts = {id: secrets.token_bytes(SALT) for id in part.uncommitted}
+                await self._engine.write(partial(entries.commit, book=known.book, salts=salts))
+            elif len(part.ids) < READ_AT_ONCE:
+                break
+            await asyncio.sleep(time.monotonic() - began)  # requests come first
+        if edge.size == known.size:
+            return False
+        assert self._key is not None
+        signer = self._key.of(known.book, self._seal)
+        text = checkpoints.text_of(signer.verifier.name, edge.size, edge.root())
+        sealed = Log(known.book, edge.size, last, str(Note(text, (signer.sign(text),))))
+        # What is signed is stored before anybody sees it, and only if no other server has signed meanwhile.
+        if await self._engine.write(partial(stored.store, log=known, full=full, sealed=sealed)):
+            self._edges[known.book.number] = edge.size, edge
+        return edge.size - known.size >= SIGNED_AT_ONCE
+
+    def _say_what_is_broken(self) -> None:
+        why = "; ".join(self._broken.values())
+        if not why:
+            self._engine.notices.pop(NOTICE, None)
+        else:
+            self._engine.notices[NOTICE] = f"The log is not signed any more: {why}."
+
+    async def _edge(self, known: Log) -> Edge | None:
+        """Return the right edge of a log, which is taken out of those remembered; None for a broken one."""
+        size, edge = self._edges.pop(known.book.number, (-1, None))
+        if len(self._edges) >= EDGES_MAX:
+            self._edges.pop(next(iter(self._edges)))
+        if edge is not None and size == known.size:
+            return edge
+        try:
+            return await self._engine.read(partial(stored.edge, log=known))
+        except Broken as error:
+            self._broken[known.book.number] = error.reason
+            log.error("the log is not signed any more: %s", error.reason)
+            self._say_what_is_broken()
+            return None
+
+
+def _add(edge: Edge, ids: list[str], leaves: list[bytes]) -> list[FullTile]:
+    """Add leaves to the edge, and return the tiles that became full."""
+    before = edge.size
+    numbers: dict[int, int] = {}
+    full = []
+    for level, hash in edge.add(leaves):
+        number = numbers.setdefault(level, before >> TILE_HEIGHT * level)
+        numbers[level] += 1
+        end = (number + 1) << TILE_HEIGHT * level
+        full.append(FullTile(level, number, hash, ids[end - before - 1]))
+    return full

@@ -1,0 +1,294 @@
+"""What is stored of a book's log, and the proofs that are made of it.
+
+The hashes of full tiles are stored from level 1 on. Level 0 is made again from the events, 256 at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from ledger_engine.core.errors import Conflict, NotFound, StorageUnavailable
+from ledger_engine.core.tenant import Tenant, mode_name
+from ledger_engine.events import outbox
+from ledger_engine.log import entries, notes, tiles, tree
+from ledger_engine.log.checkpoints import Checkpoint, Proof
+from ledger_engine.log.entries import Book
+from ledger_engine.log.notes import Note
+from ledger_engine.log.tiles import ENTRIES, Tile
+from ledger_engine.log.tree import TILE_HEIGHT, TILE_WIDTH, Edge, Range
+from ledger_engine.store import Row, Unit
+from ledger_engine.store.books import OF_TENANT
+from ledger_engine.store.pages import PageRequest
+
+_BOOKS = (
+    "SELECT b.book, b.project, b.livemode, l.size, l.last, l.checkpoint FROM books AS b"
+    " LEFT JOIN logs AS l ON l.book = b.book"
+)
+# A copy of another server has its log there.
+_BEHIND = (
+    f"{_BOOKS} WHERE b.copy_of IS NULL AND NOT EXISTS (SELECT 1 FROM books WHERE copy_of > '')"
+    " AND EXISTS (SELECT 1 FROM events AS e WHERE e.book = b.book AND e.id > coalesce(l.last, ''))"
+    " ORDER BY b.book"
+)
+
+
+class Broken(StorageUnavailable):
+    """What is stored does not lead to the last checkpoint: nothing may be signed on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A book and how far it is sealed: not at all without a checkpoint."""
+
+    book: Book
+    size: int
+    last: str
+    checkpoint: str | None
+
+    def require(self) -> Checkpoint:
+        """Return the checkpoint. Raises Conflict `not_sealed_yet` when there is none."""
+        if self.checkpoint is None:
+            raise not_sealed_yet()
+        return Checkpoint.parse(self.checkpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class FullTile:
+    """The hash of a full tile, at its place in the level above."""
+
+    level: int
+    number: int
+    hash: bytes
+    last: str
+
+
+def not_sealed_yet() -> Conflict:
+    return Conflict("not_sealed_yet", "It is not in the log yet: that takes a second. Try again.")
+
+
+def behind(unit: Unit) -> list[Log]:
+    """Return the books that have events which are not sealed."""
+    return [_log(row) for row in unit.execute(_BEHIND)]
+
+
+def every(unit: Unit) -> list[Log]:
+    """Return the books that are sealed."""
+    return [_log(row) for row in unit.execute(f"{_BOOKS} WHERE l.size IS NOT NULL ORDER BY b.book")]
+
+
+def of_tenant(unit: Unit, tenant: Tenant) -> Log:
+    """Return the log of the tenant's book."""
+    row = unit.first(f"{_BOOKS} WHERE b.{OF_TENANT.replace('livemode', 'b.livemode', 1)}", tenant.bind())
+    assert row is not None, "each project has both books"
+    return _log(row)
+
+
+def edge(unit: Unit, log: Log) -> Edge:
+    """Return the right edge of a log. Raises Broken where what is stored does not lead to its checkpoint."""
+    levels, start = [], 0
+    for level in range(_levels(log.size), 0, -1):
+        width = log.size >> TILE_HEIGHT * level
+        rows = _tiles(unit, log.book, level, width // TILE_WIDTH * TILE_WIDTH, width)
+        levels.append([notes.decode(row["hash"]) for row in rows])
+        start = width * TILE_WIDTH
+    found = Edge([_leaves(unit, log, start, log.size), *reversed(levels)])
+    if log.checkpoint is not None:
+        checkpoint = Checkpoint.parse(log.checkpoint)
+        if (found.size, found.root()) != (checkpoint.size, checkpoint.root) or checkpoint.size != log.size:
+            raise _broken(log)
+    return found
+
+
+def store(unit: Unit, log: Log, full: Sequence[FullTile], sealed: Log) -> bool:
+    """Store that a log has grown, or is signed anew; return whether it was still as `log` says."""
+    rows = unit.execute(
+        "INSERT INTO logs (book, size, last, checkpoint, sealed)"
+        " VALUES (:book, :size, :last, :checkpoint, :now)"
+        " ON CONFLICT (book) DO UPDATE SET size = excluded.size, last = excluded.last,"
+        " checkpoint = excluded.checkpoint, sealed = excluded.sealed"
+        " WHERE logs.size = :before RETURNING book",
+        {
+            "book": log.book.number,
+            "size": sealed.size,
+            "last": sealed.last,
+            "checkpoint": sealed.checkpoint,
+            "now": unit.now,
+            "before": log.size,
+        },
+    )
+    if not rows:
+        return False
+    unit.execute_many(
+        "INSERT INTO log_tiles (book, level, number, hash, last)"
+        " VALUES (:book, :level, :number, :hash, :last)",
+        [
+            {
+                "book": log.book.number,
+                "level": tile.level,
+                "number": tile.number,
+                "hash": notes.encode(tile.hash),
+                "last": tile.last,
+            }
+            for tile in full
+        ],
+    )
+    return True
+
+
+def hashes(unit: Unit, log: Log, ranges: Sequence[Range]) -> tuple[bytes, ...]:
+    """Return the hashes of some ranges of entries, as proofs have them."""
+
+    @cache
+    def tile(number: int) -> list[bytes]:
+        first = number * TILE_WIDTH
+        return _leaves(unit, log, first, min(first + TILE_WIDTH, log.size))
+
+    def read(level: int, first: int, end: int) -> list[bytes]:
+        if level == 0:
+            number, start = divmod(first, TILE_WIDTH)
+            return tile(number)[start : start + end - first]
+        return [notes.decode(row["hash"]) for row in _tiles(unit, log.book, level, first, end)]
+
+    subtrees = tiles.subtrees(read)
+    return tuple(tree.hash_of(each, subtrees) for each in ranges)
+
+
+def index_of(unit: Unit, log: Log, event: str) -> int:
+    """Return the place of a sealed event in the log."""
+    number, after = 0, ""
+    for level in range(_levels(log.size), 0, -1):
+        first = number * TILE_WIDTH
+        row = unit.first(
+            "SELECT count(*) AS before, max(last) AS last FROM log_tiles WHERE book = :book"
+            " AND level = :level AND number >= :first AND number < :end AND last < :event",
+            {
+                "book": log.book.number,
+                "level": level,
+                "first": first,
+                "end": first + TILE_WIDTH,
+                "event": event,
+            },
+        )
+        assert row is not None
+        number, after = first + row["before"], row["last"] or after
+    row = unit.first(
+        "SELECT count(*) AS before FROM events WHERE book = :book AND id > :after AND id < :event",
+        {"book": log.book.number, "after": after, "event": event},
+    )
+    assert row is not None
+    return number * TILE_WIDTH + int(row["before"])
+
+
+def checkpoint_note(unit: Unit, tenant: Tenant) -> str:
+    """Return the last checkpoint with the cosignatures that are there. Raises Conflict `not_sealed_yet`."""
+    log = of_tenant(unit, tenant)
+    return str(_cosigned(unit, log.book, log.require()).note)
+
+
+def tile_content(unit: Unit, tenant: Tenant, tile: Tile) -> bytes:
+    """Return a tile of hashes or a bundle of entries. Raises NotFound for one that the log does not have."""
+    log = of_tenant(unit, tenant)
+    if log.checkpoint is None or tile.size > log.size:
+        raise NotFound("tile", tile.path)
+    first = tile.number * TILE_WIDTH
+    if tile.level == ENTRIES:
+        part = entries.read(unit, log.book, _before(unit, log, first), tile.width)
+        return tiles.bundle(part.entries)
+    if tile.level == 0:
+        return b"".join(_leaves(unit, log, first, first + tile.width))
+    rows = _tiles(unit, log.book, tile.level, first, first + tile.width)
+    return b"".join(notes.decode(row["hash"]) for row in rows)
+
+
+def proof_of_event(unit: Unit, tenant: Tenant, event: str) -> str:
+    """Return the proof that an event is in the log.
+
+    Raises NotFound, PermissionDenied for an event of a user without `read:users`, and Conflict
+    `not_sealed_yet`.
+    """
+    outbox.get(unit, tenant, event)
+    log = of_tenant(unit, tenant)
+    if log.checkpoint is None or event > log.last:
+        raise not_sealed_yet()
+    index = index_of(unit, log, event)
+    checkpoint = _witnessed(unit, log.book, index) or _cosigned(unit, log.book, log.require())
+    path = hashes(unit, log, tree.inclusion(index, checkpoint.size))
+    return str(Proof(index, path, checkpoint, entries.salt_of(unit, log.book, event)))
+
+
+def proof_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
+    """Return the proof that the event of a transaction is in the log, as `proof_of_event` does."""
+    found = outbox.about(unit, tenant, PageRequest(1), transaction).items
+    if not found or not transaction.startswith("txn_"):
+        raise NotFound("transaction", transaction)
+    return proof_of_event(unit, tenant, found[0].id)
+
+
+def _broken(log: Log) -> Broken:
+    mode = mode_name(log.book.livemode)
+    return Broken(
+        f"the events of {log.book.project}, {mode} mode, do not lead to the checkpoint of {log.size} entries"
+        " that was signed: some of what was sealed has been changed or removed"
+    )
+
+
+def _levels(size: int) -> int:
+    """Return the highest level of which a log of this size has a hash."""
+    level = 0
+    while size >> TILE_HEIGHT * (level + 1):
+        level += 1
+    return level
+
+
+def _tiles(unit: Unit, book: Book, level: int, first: int, end: int) -> list[Row]:
+    return unit.execute(
+        "SELECT hash, last FROM log_tiles WHERE book = :book AND level = :level"
+        " AND number >= :first AND number < :end ORDER BY number",
+        {"book": book.number, "level": level, "first": first, "end": end},
+    )
+
+
+def _before(unit: Unit, log: Log, first: int) -> str:
+    """Return the id of the event before the first one of a tile."""
+    number = first // TILE_WIDTH
+    return _tiles(unit, log.book, 1, number - 1, number)[0]["last"] if number else ""
+
+
+def _leaves(unit: Unit, log: Log, first: int, end: int) -> list[bytes]:
+    """Return the hashes of the entries of one tile of level 0, of which `first` is the first."""
+    if first == end:
+        return []
+    part = entries.leaves(unit, log.book, _before(unit, log, first), end - first)
+    if part.ids and part.ids[-1] > log.last:
+        raise _broken(log)
+    return part.entries
+
+
+def _witnessed(unit: Unit, book: Book, index: int) -> Checkpoint | None:
+    """Return the checkpoint with this entry that most witnesses have signed, the newest of these."""
+    rows = unit.execute(
+        "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
+        {"book": book.number, "index": index},
+    )
+    found = [_cosigned(unit, book, Checkpoint.parse(row["checkpoint"])) for row in rows]
+    return max(found, key=lambda each: (len(each.note.signatures), each.size), default=None)
+
+
+def _cosigned(unit: Unit, book: Book, checkpoint: Checkpoint) -> Checkpoint:
+    """Return the checkpoint with the cosignatures that are there."""
+    rows = unit.execute(
+        "SELECT line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
+        {"book": book.number, "size": checkpoint.size},
+    )
+    note = checkpoint.note
+    lines = tuple(each for row in rows for each in notes.parse_signatures(row["line"]))
+    return Checkpoint(
+        checkpoint.origin, checkpoint.size, checkpoint.root, Note(note.text, note.signatures + lines)
+    )
+
+
+def _log(row: Row) -> Log:
+    book = Book(row["book"], row["project"], bool(row["livemode"]))
+    return Log(book, row["size"] or 0, row["last"] or "", row["checkpoint"])

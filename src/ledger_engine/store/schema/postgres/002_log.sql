@@ -1,0 +1,49 @@
+-- The transparency log of each book (`ledger_engine.log`). The key without `retired_at` signs; `secret` is its
+-- private key, sealed as the secrets of webhooks are. The origins of all logs begin with its `name`.
+CREATE TABLE log_keys (
+    id BIGINT PRIMARY KEY,
+    name TEXT COLLATE "C" NOT NULL,
+    public_key TEXT COLLATE "C" NOT NULL,
+    secret TEXT COLLATE "C",
+    created BIGINT NOT NULL,
+    retired_at BIGINT,
+    CHECK ((secret IS NULL) = (retired_at IS NOT NULL))
+);
+
+-- How far a book is sealed: the number of its events, the last of them, and the checkpoint that was signed.
+CREATE TABLE logs (
+    book BIGINT PRIMARY KEY REFERENCES books (book),
+    size BIGINT NOT NULL,
+    last TEXT COLLATE "C" NOT NULL,
+    checkpoint TEXT COLLATE "C" NOT NULL,
+    sealed BIGINT NOT NULL
+);
+
+-- The hash of the subtree over each 256, 65,536 … events; `level` is 1, 2 …, `last` the last of these events.
+CREATE TABLE log_tiles (
+    book BIGINT NOT NULL REFERENCES books (book),
+    level BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    hash TEXT COLLATE "C" NOT NULL,
+    last TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (book, level, number)
+);
+
+-- The commitments to events whose body is not in the log. Without `salt` the body has been erased.
+CREATE TABLE log_commitments (
+    book BIGINT NOT NULL REFERENCES books (book),
+    event TEXT COLLATE "C" NOT NULL,
+    commitment TEXT COLLATE "C" NOT NULL,
+    salt TEXT COLLATE "C",
+    PRIMARY KEY (book, event)
+);
+
+-- The last checkpoint that each witness has signed: its size, its note, and the line of the witness.
+CREATE TABLE log_cosignatures (
+    book BIGINT NOT NULL REFERENCES books (book),
+    witness TEXT COLLATE "C" NOT NULL,
+    size BIGINT NOT NULL,
+    checkpoint TEXT COLLATE "C" NOT NULL,
+    line TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (book, witness)
+);

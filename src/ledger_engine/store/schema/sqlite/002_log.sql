@@ -1,0 +1,49 @@
+-- The transparency log of each book (`ledger_engine.log`). The key without `retired_at` signs; `secret` is its
+-- private key, sealed as the secrets of webhooks are. The origins of all logs begin with its `name`.
+CREATE TABLE log_keys (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    public_key TEXT NOT NULL,
+    secret TEXT,
+    created INTEGER NOT NULL,
+    retired_at INTEGER,
+    CHECK ((secret IS NULL) = (retired_at IS NOT NULL))
+) STRICT;
+
+-- How far a book is sealed: the number of its events, the last of them, and the checkpoint that was signed.
+CREATE TABLE logs (
+    book INTEGER PRIMARY KEY REFERENCES books (book),
+    size INTEGER NOT NULL,
+    last TEXT NOT NULL,
+    checkpoint TEXT NOT NULL,
+    sealed INTEGER NOT NULL
+) STRICT;
+
+-- The hash of the subtree over each 256, 65,536 … events; `level` is 1, 2 …, `last` the last of these events.
+CREATE TABLE log_tiles (
+    book INTEGER NOT NULL REFERENCES books (book),
+    level INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    last TEXT NOT NULL,
+    PRIMARY KEY (book, level, number)
+) STRICT, WITHOUT ROWID;
+
+-- The commitments to events whose body is not in the log. Without `salt` the body has been erased.
+CREATE TABLE log_commitments (
+    book INTEGER NOT NULL REFERENCES books (book),
+    event TEXT NOT NULL,
+    commitment TEXT NOT NULL,
+    salt TEXT,
+    PRIMARY KEY (book, event)
+) STRICT, WITHOUT ROWID;
+
+-- The last checkpoint that each witness has signed: its size, its note, and the line of the witness.
+CREATE TABLE log_cosignatures (
+    book INTEGER NOT NULL REFERENCES books (book),
+    witness TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    checkpoint TEXT NOT NULL,
+    line TEXT NOT NULL,
+    PRIMARY KEY (book, witness)
+) STRICT, WITHOUT ROWID;
