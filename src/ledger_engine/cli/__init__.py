@@ -15,6 +15,7 @@ from ledger_engine.cli import (
     export,
     keys,
     listen,
+    log,
     migrate,
     projects,
     pull,
@@ -53,6 +54,11 @@ main.add_command(pull.pull)
 main.add_command(conform.conform)
 main.add_command(verify.verify)
 main.add_command(export.export)
+main.add_command(log.checkpoint)
+main.add_command(log.proof)
+main.add_command(log.check_proof)
+main.add_command(log.log_key)
+main.add_command(log.witness)
 main.add_command(data.backup)
 main.add_command(data.restore)
 main.add_command(data.recover)

@@ -263,6 +263,27 @@ class Address(click.ParamType[tuple[str, int]]):
     help="Load this data set first, if the ledger is empty: a JSON file, or the name of an included one.",
 )
 @click.option(
+    "--checkpoint-to",
+    type=click.Path(file_okay=False, path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Keep each minute's checkpoints in this folder, best on another disk; may be given more than once.",
+)
+@click.option(
+    "--witness",
+    "witnesses",
+    type=options.Url(server=True),
+    multiple=True,
+    help="A witness that is to sign each checkpoint, with its --witness-key; may be given more than once.",
+)
+@click.option(
+    "--witness-key",
+    "witness_keys",
+    multiple=True,
+    metavar="VKEY",
+    help="The key of the witness, as it prints it; one for each --witness, in the same order.",
+)
+@click.option(
     "--test-helpers",
     is_flag=True,
     help="Offer the test helpers: an owner's test key can move the clock, cause faults and rewind.",

@@ -66,6 +66,8 @@ class ServeSettings:
     `backup_keep` are kept.
     `seed` is the name or file of a data set for a ledger that is empty. With it, or with `make_key`, a ledger
     without a key gets one.
+    `checkpoint_to` are folders for checkpoints of the log, `witnesses` the URLs of who signs them, and
+    `witness_keys` their keys, in the same order.
     """
 
     database: Location | None
@@ -94,6 +96,9 @@ class ServeSettings:
     backup_keep: int = 24
     seed: str | None = None
     make_key: bool = False
+    checkpoint_to: tuple[Path, ...] = ()
+    witnesses: tuple[str, ...] = ()
+    witness_keys: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
@@ -142,6 +147,8 @@ class ServeSettings:
             )
         if self.issuer is not None:
             self._check_issuer(self.issuer)
+        if len(self.witnesses) != len(self.witness_keys):
+            raise BadSettings("--witness and --witness-key go together: one key for each witness.")
 
     def _check_metrics(self, host: str, port: int) -> None:
         """Raise BadSettings unless this host can have a listener on the server's own port too."""
@@ -170,8 +177,9 @@ class ServeSettings:
 
     @property
     def log_name(self) -> str | None:
-        """The host and port by which apps know the server, which the origins of its logs begin with."""
-        return None if self.issuer is None else self.issuer.partition("://")[2].rstrip("/")
+        """The host by which apps know the server, which the origins of its logs begin with."""
+        match = _ISSUER.fullmatch(self.issuer or "")
+        return None if match is None else match["host"]
 
     @property
     def scheme(self) -> str:

@@ -13,10 +13,11 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.sealing import Seal, WrongKey
-from ledger_engine.log import checkpoints, entries, keys, notes, stored
+from ledger_engine.log import checkpoints, entries, keys, notes, publishing, stored
 from ledger_engine.log.entries import SALT
 from ledger_engine.log.keys import LogKey
-from ledger_engine.log.notes import Note
+from ledger_engine.log.notes import BadNote, Note
+from ledger_engine.log.publishing import Outside, Publisher
 from ledger_engine.log.stored import Broken, FullTile, Log
 from ledger_engine.log.tree import TILE_HEIGHT, Edge
 from ledger_engine.store.engine import Engine
@@ -27,6 +28,7 @@ READ_AT_ONCE = 512  # events, so that requests do not wait long for the interpre
 SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events of a book between two checkpoints, where many wait
 EDGES_MAX = 200  # books whose right edge is remembered
 NOTICE = "log"
+NOWHERE = Outside()
 
 log = logging.getLogger("ledger_engine.log.sealer")
 
@@ -38,7 +40,9 @@ class Sealer:
     on; without it the ledger gets an id.
     """
 
-    def __init__(self, engine: Engine, seal: Seal, name: str | None = None) -> None:
+    def __init__(
+        self, engine: Engine, seal: Seal, name: str | None = None, outside: Outside = NOWHERE
+    ) -> None:
         self._engine = engine
         self._seal = seal
         self._name = name
@@ -47,18 +51,24 @@ class Sealer:
         self._edges: dict[int, tuple[int, Edge]] = {}  # by book, with the size for which it is
         self._broken: dict[int, str] = {}  # by book, why nothing is signed
         self._key: LogKey | None = None
+        self._latest: dict[int, Log] = {}
+        self._outside = outside
+        self._publisher = Publisher(engine, outside, self._latest)
         engine.listen(self._notice_commit)
 
     def start(self) -> None:
         """Start sealing; needs a running event loop."""
         self._edges.clear()
         self._broken.clear()
+        self._latest.clear()
         self._key = None
         self._task = asyncio.create_task(self._seal_on())
+        self._publisher.start()
 
     async def stop(self) -> None:
         """Stop at once; the next sealer does the rest."""
         await cancel(self._task)
+        await self._publisher.stop()
 
     async def seal(self) -> None:
         """Seal everything that there is. Raises StorageUnavailable and WrongKey."""
@@ -117,12 +127,14 @@ class Sealer:
             if edge is None:
                 continue
             self._edges[each.book.number] = each.size, edge
+            self._latest[each.book.number] = each
             checkpoint = each.require()
             signer = key.of(each.book, self._seal)
             if checkpoint.note.signature_of(signer.verifier) is None:
                 text = checkpoint.note.text
                 signed = Log(each.book, each.size, each.last, str(Note(text, (signer.sign(text),))))
                 await self._engine.write(partial(stored.store, log=each, full=(), sealed=signed))
+                self._latest[each.book.number] = signed
         self._key = await self._engine.read(keys.current)
         self._say_what_is_broken()
 
@@ -154,6 +166,7 @@ class Sealer:
         # What is signed is stored before anybody sees it, and only if no other server has signed meanwhile.
         if await self._engine.write(partial(stored.store, log=known, full=full, sealed=sealed)):
             self._edges[known.book.number] = edge.size, edge
+            self._latest[known.book.number] = sealed
         return edge.size - known.size >= SIGNED_AT_ONCE
 
     def _say_what_is_broken(self) -> None:
@@ -171,12 +184,29 @@ class Sealer:
         if edge is not None and size == known.size:
             return edge
         try:
+            await self._compare_outside(known)
             return await self._engine.read(partial(stored.edge, log=known))
         except Broken as error:
             self._broken[known.book.number] = error.reason
+            self._latest.pop(known.book.number, None)
             log.error("the log is not signed any more: %s", error.reason)
             self._say_what_is_broken()
             return None
+
+    async def _compare_outside(self, known: Log) -> None:
+        """Raise Broken where a checkpoint that was kept outside is not one of this log."""
+        if known.checkpoint is None and self._key is None:
+            return
+        name = (await self._engine.read(keys.require)).name
+        origin = keys.origin_of(name, known.book)
+        for folder in self._outside.folders:
+            try:
+                kept = await asyncio.to_thread(publishing.newest, folder, origin)
+            except (OSError, BadNote) as error:
+                log.warning("the checkpoints in %s cannot be read: %s", folder, error)
+                continue
+            if kept is not None:
+                await self._engine.read(partial(stored.require_begins_with, log=known, checkpoint=kept))
 
 
 def _add(edge: Edge, ids: list[str], leaves: list[bytes]) -> list[FullTile]:

@@ -101,6 +101,20 @@ def edge(unit: Unit, log: Log) -> Edge:
     return found
 
 
+def require_begins_with(unit: Unit, log: Log, checkpoint: Checkpoint) -> None:
+    """Raise Broken unless the log, as far as it is sealed, begins with what the checkpoint says."""
+    if checkpoint.size > log.size:
+        raise Broken(
+            f"a checkpoint of {checkpoint.origin} was kept that has {checkpoint.size} entries, and this"
+            f" ledger has sealed {log.size}: it was rolled back, or is a fork"
+        )
+    if hashes(unit, log, [(0, checkpoint.size)]) != (checkpoint.root,):
+        raise Broken(
+            f"a checkpoint of {checkpoint.origin} was kept whose {checkpoint.size} entries are others than"
+            " those here: this ledger was rolled back, or is a fork"
+        )
+
+
 def store(unit: Unit, log: Log, full: Sequence[FullTile], sealed: Log) -> bool:
     """Store that a log has grown, or is signed anew; return whether it was still as `log` says."""
     rows = unit.execute(

@@ -110,7 +110,7 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
     if len(path) != len(ranges):
         raise BadProof(f"the proof has {len(path)} hashes in place of {len(ranges)}")
     if old == 0:
-        found = (EMPTY, root)
+        found = (EMPTY, root if size else EMPTY)
     else:
         steps = list(zip(ranges, path, strict=True))
         # The old tree is itself a subtree of the new one, or its last subtree is the proof's first hash.

@@ -21,6 +21,8 @@ from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.limits import RateLimits
 from ledger_engine.limits.counted_together import CountedTogether
+from ledger_engine.log.notes import WITNESS, BadNote, VerifierKey
+from ledger_engine.log.publishing import Outside, WitnessAddress
 from ledger_engine.server.listening import in_url
 from ledger_engine.store import Unit, books
 from ledger_engine.store.engine import Engine, open_engine
@@ -202,6 +204,7 @@ async def background(
         monotonic=engine.clock.monotonic,
         make_sender=None if helpers is None else helpers.make_sender,
         log_name=settings.log_name,
+        outside=_outside(settings),
     )
     if helpers is not None:
         helpers.begin(running, timekeeper)
@@ -210,6 +213,18 @@ async def background(
         yield running
     finally:
         await running.stop()
+
+
+def _outside(settings: ServeSettings) -> Outside:
+    """Return where checkpoints are kept. Raises BadSettings for what is no key of a witness."""
+    try:
+        keys = list(map(VerifierKey.parse, settings.witness_keys))
+    except BadNote as error:
+        raise BadSettings(f"--witness-key: {error}.") from error
+    if any(key.kind != WITNESS for key in keys):
+        raise BadSettings("--witness-key must be the key of a witness, which it prints when it starts.")
+    witnesses = [WitnessAddress(url, key) for url, key in zip(settings.witnesses, keys, strict=True)]
+    return Outside(settings.checkpoint_to, witnesses)
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,8 @@ from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sender_process import MakeSender
-from ledger_engine.log.sealer import Sealer
+from ledger_engine.log.publishing import Outside
+from ledger_engine.log.sealer import NOWHERE, Sealer
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.retention import Retention
 from ledger_engine.upkeep.timekeeping import Timekeeper
@@ -36,6 +37,7 @@ class Background:
         monotonic: Callable[[], float] = time.monotonic,
         make_sender: MakeSender | None = None,
         log_name: str | None = None,
+        outside: Outside = NOWHERE,
     ) -> None:
         self.recorder = RequestRecorder(engine)
         self._timekeeper = timekeeper
@@ -48,7 +50,7 @@ class Background:
             monotonic=monotonic,
             real_time=timekeeper.now,
         )
-        self._sealer = Sealer(engine, seal, log_name)
+        self._sealer = Sealer(engine, seal, log_name, outside)
         self._retention = Retention(engine, timekeeper.now)
         self._waiting: asyncio.Task[None] | None = None
 

@@ -1,0 +1,254 @@
+"""`ledger-engine checkpoint`, `proof`, `check-proof`, `log-key` and `witness`: the transparency log."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ledger_engine.cli import options
+from ledger_engine.cli.running import known_project, print_json, read, say, write
+from ledger_engine.core.clock import iso
+from ledger_engine.core.errors import NotFound
+from ledger_engine.core.settings import Location
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.store import Unit
+
+if TYPE_CHECKING:
+    from ledger_engine.log.keys import PublicKey
+    from ledger_engine.log.notes import VerifierKey
+
+
+class Key(click.ParamType["VerifierKey"]):
+    """A verifier key, `NAME+ID+KEY`."""
+
+    name = "vkey"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VerifierKey:
+        """Return the key."""
+        # Imported here, as in all of these commands: no other one needs the library for it.
+        from ledger_engine.log.notes import BadNote, VerifierKey
+
+        try:
+            return value if isinstance(value, VerifierKey) else VerifierKey.parse(str(value))
+        except BadNote as error:
+            self.fail(f"{error}.", param, ctx)
+
+
+class Watched(click.ParamType[tuple[str, "VerifierKey"]]):
+    """A log that a witness watches: its origin and its key."""
+
+    name = "origin=vkey"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, VerifierKey]:
+        """Return the origin and the key."""
+        from ledger_engine.log.notes import LOG
+
+        if isinstance(value, tuple):
+            return value
+        origin, _, text = str(value).partition("=")
+        key = Key().convert(text, param, ctx)
+        if key.kind != LOG:
+            self.fail(f"the key of {key.name} is not that of a log.", param, ctx)
+        return origin, key
+
+
+@click.command()
+@options.project
+@options.mode
+@options.database
+@options.as_json
+def checkpoint(project: str | None, mode: str, database: Location, as_json: bool) -> None:
+    """Print the last checkpoint of a log, with the signatures of witnesses that are there."""
+    from ledger_engine.log import notes, stored
+    from ledger_engine.log.checkpoints import Checkpoint
+
+    note = read(database, lambda unit: stored.checkpoint_note(unit, _tenant(unit, project, mode)))
+    if not as_json:
+        click.echo(note, nl=False)
+        return
+    found = Checkpoint.parse(note)
+    print_json(
+        {"origin": found.origin, "size": found.size, "root": notes.encode(found.root), "checkpoint": note}
+    )
+
+
+@click.command()
+@click.argument("id")
+@options.database
+def proof(id: str, database: Location) -> None:
+    """Print the proof that the event or the transaction ID is in its log."""
+    from ledger_engine.log import stored
+
+    def find(unit: Unit) -> str:
+        table, prove = (
+            ("transactions", stored.proof_of_transaction)
+            if id.startswith("txn_")
+            else ("events", stored.proof_of_event)
+        )
+        row = unit.first(
+            f"SELECT b.project, b.livemode FROM books AS b JOIN {table} AS o"
+            " ON o.book = b.book AND o.id = :id",
+            {"id": id},
+        )
+        if row is None:
+            raise NotFound(table.removesuffix("s"), id)
+        return prove(unit, Tenant(row["project"], bool(row["livemode"])), id)
+
+    click.echo(read(database, find), nl=False)
+
+
+@click.command("check-proof")
+@click.argument("proof", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("entry", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--log-key", type=Key(), required=True, help="The key of the log, as log-key show prints it.")
+@click.option(
+    "--witness-key",
+    "witness_keys",
+    type=Key(),
+    multiple=True,
+    help="The key of a witness that must have signed too; may be given more than once.",
+)
+def check_proof(
+    proof: Path, entry: Path, log_key: VerifierKey, witness_keys: tuple[VerifierKey, ...]
+) -> None:
+    """Check without a ledger that PROOF proves ENTRY, the body of an event as webhooks deliver it."""
+    from ledger_engine.log.checkpoints import Proof
+    from ledger_engine.log.notes import BadNote
+    from ledger_engine.log.tree import BadProof
+
+    try:
+        found = Proof.parse(proof.read_text(encoding="utf-8"))
+        if found.checkpoint.origin != log_key.name:
+            raise click.UsageError(f"The proof is of {found.checkpoint.origin}, the key of {log_key.name}.")
+        times = found.check(entry.read_bytes(), log_key, witness_keys)
+    except (BadNote, BadProof) as error:
+        raise click.ClickException(f"Not proven: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"Not proven: {proof} is not UTF-8.") from error
+    say(f"Proven: entry {found.index} of {found.checkpoint.size} in {found.checkpoint.origin}.")
+    for name, seconds in times.items():
+        say(f"{name} has signed the checkpoint at {iso(seconds * 1000)}.")
+
+
+@click.group("log-key")
+def log_key() -> None:
+    """Show the key that signs the logs, or make a new one."""
+
+
+@log_key.command()
+@options.project
+@options.mode
+@options.database
+@options.as_json
+def show(project: str | None, mode: str, database: Location, as_json: bool) -> None:
+    """Print the key of a log, for those who check its proofs; keys before it go to stderr."""
+    _print(read(database, lambda unit: _keys(unit, project, mode)), as_json)
+
+
+@log_key.command()
+@options.project
+@options.mode
+@options.database
+@options.as_json
+def rotate(project: str | None, mode: str, database: Location, as_json: bool) -> None:
+    """Make a new key for all logs, and print it. A running server signs with it within a second.
+
+    The key before is destroyed. Proofs that were made with it are checked with it as before, and witnesses
+    must be told the new one.
+    """
+    from ledger_engine.events.webhooks.sealing import Seal
+    from ledger_engine.log import keys, notes
+
+    private, seal = notes.new_private(), Seal.from_environment()
+    write(database, partial(keys.rotate, private=private, seal=seal))
+    _print(read(database, lambda unit: _keys(unit, project, mode)), as_json)
+
+
+@click.command()
+@click.option(
+    "--listen", metavar="HOST:PORT", required=True, help="Where to answer; port 0 takes a free one."
+)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="The folder of the witness's key and of what it has signed; no other process may use it.",
+)
+@click.option(
+    "--watch",
+    "watched",
+    type=Watched(),
+    multiple=True,
+    required=True,
+    help="A log and its key; may be given more than once, also for one log.",
+)
+def witness(listen: str, state: Path, watched: tuple[tuple[str, VerifierKey], ...]) -> None:
+    """Sign the checkpoints of other ledgers' logs, each only if it continues the one before.
+
+    Prints its address and its key, which the other ledger's server is given as --witness and --witness-key.
+    """
+    from ledger_engine.log import witness as serving
+    from ledger_engine.log.notes import BadNote
+
+    host, _, port = listen.rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
+        raise click.UsageError(f"--listen {listen!r} must be like 127.0.0.1:8701.")
+    of_log: dict[str, list[VerifierKey]] = {}
+    for origin, key in watched:
+        of_log.setdefault(origin, []).append(key)
+    try:
+        one = serving.Witness(state, of_log)
+    except (BadNote, ValueError) as error:
+        raise click.ClickException(f"The key in {state} cannot be read: {error}.") from error
+    try:
+        server = serving.listen(one, host.removeprefix("[").removesuffix("]"), int(port))
+    except OSError as error:
+        raise click.ClickException(f"Cannot listen on {listen}: {error.strerror}.") from error
+    asked = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked.set())
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    say(f"Listening on http://{host}:{server.server_port}")
+    say(f"Witness key: {one.verifier}")
+    asked.wait()
+    server.shutdown()
+    server.server_close()
+
+
+def _tenant(unit: Unit, project: str | None, mode: str) -> Tenant:
+    return Tenant(known_project(unit, project).id, mode == "live")
+
+
+def _keys(unit: Unit, project: str | None, mode: str) -> list[PublicKey]:
+    from ledger_engine.log import keys, stored
+
+    keys.require(unit)
+    return keys.public(unit, stored.of_tenant(unit, _tenant(unit, project, mode)).book)
+
+
+def _print(found: list[PublicKey], as_json: bool) -> None:
+    if as_json:
+        print_json(
+            [
+                {
+                    "key": str(each.verifier),
+                    "created": iso(each.created),
+                    "retired_at": None if each.retired_at is None else iso(each.retired_at),
+                }
+                for each in found
+            ]
+        )
+        return
+    current, *others = found
+    say(str(current.verifier))
+    for each in others:
+        assert each.retired_at is not None
+        say(f"until {iso(each.retired_at)}: {each.verifier}", err=True)

@@ -1,0 +1,233 @@
+"""Checkpoints outside the ledger: as files in other folders, and signed by witnesses.
+
+Whoever can change the ledger and its key cannot change these, so they name a ledger that was rolled back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ledger_engine.core.clock import iso
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.tasks import cancel
+from ledger_engine.log import checkpoints, notes, stored, tree
+from ledger_engine.log.checkpoints import Checkpoint
+from ledger_engine.log.notes import BadNote, VerifierKey
+from ledger_engine.log.stored import Log
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.private_files import write_private
+
+if TYPE_CHECKING:
+    from ledger_client.answers import Client
+
+EVERY_S = 1.0
+KEPT_EVERY_MS = 60_000
+RETRY_AFTER_S = 30.0
+_ANSWER_S = 10.0
+_ANSWER_MAX = 100_000  # bytes
+_SUFFIX = ".checkpoint"
+
+log = logging.getLogger("ledger_engine.log.publishing")
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessAddress:
+    """Where a witness is asked, and the key with which it signs."""
+
+    url: str
+    key: VerifierKey
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Where checkpoints are kept besides in the ledger."""
+
+    folders: Sequence[Path] = ()
+    witnesses: Sequence[WitnessAddress] = ()
+
+
+def newest(folder: Path, origin: str) -> Checkpoint | None:
+    """Return the last checkpoint of a log that a folder has. Raises OSError and BadNote."""
+    files = sorted(_folder_of(folder, origin).glob(f"*{_SUFFIX}"))
+    return Checkpoint.parse(files[-1].read_text(encoding="utf-8")) if files else None
+
+
+class Publisher:
+    """Publishes what `latest` has of each book, from `start` to `stop`; of several servers one does.
+
+    What is wrong is in the health check until it is right.
+    """
+
+    def __init__(self, engine: Engine, outside: Outside, latest: dict[int, Log]) -> None:
+        self._engine = engine
+        self._outside = outside
+        self._latest = latest
+        self._kept: dict[tuple[Path, int], tuple[int, int]] = {}  # the size that was kept, and when
+        self._signed: dict[tuple[str, int], int] = {}  # the size that a witness has signed of a book
+        self._put_off: dict[tuple[str, int], float] = {}  # until when one is not asked again
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start publishing; needs a running event loop."""
+        self._signed.clear()
+        self._put_off.clear()
+        if self._outside.folders or self._outside.witnesses:
+            self._task = asyncio.create_task(self._publish_on())
+
+    async def stop(self) -> None:
+        """Stop, and keep the last checkpoints as files."""
+        if self._task is not None:
+            await cancel(self._task)
+            for folder in self._outside.folders:
+                for each in list(self._latest.values()):
+                    await self._keep(folder, each, at_once=True)
+
+    async def publish(self) -> None:
+        """Publish what is due, once."""
+        for each in list(self._latest.values()):
+            for folder in self._outside.folders:
+                await self._keep(folder, each)
+        if self._outside.witnesses:
+            # Imported here: few servers have witnesses.
+            from ledger_client.answers import Client
+
+            async with Client(bytes_max=_ANSWER_MAX, seconds_max=_ANSWER_S, follow_redirects=False) as client:
+                await asyncio.gather(*(self._ask(client, each) for each in self._outside.witnesses))
+
+    async def _publish_on(self) -> None:
+        while True:
+            try:
+                await self.publish()
+            except StorageUnavailable as error:
+                log.warning("publishing checkpoints is paused: %s", error)
+            except Exception:  # of any kind: without this task nothing would be published
+                log.exception("publishing checkpoints failed")
+            await asyncio.sleep(EVERY_S)
+
+    async def _keep(self, folder: Path, each: Log, *, at_once: bool = False) -> None:
+        """Keep a checkpoint as a file, at most one a minute unless `at_once`."""
+        now = self._engine.clock.now()
+        size, at = self._kept.get((folder, each.book.number), (-1, 0))
+        if size == each.size or (now - at < KEPT_EVERY_MS and not at_once):
+            return
+        checkpoint = each.require()
+        about = f"folder {folder}"
+        try:
+            await asyncio.to_thread(_write, folder, checkpoint, iso(now))
+        except OSError as error:
+            self._say(about, f"Checkpoints cannot be written to {folder}: {error.strerror}.")
+        else:
+            self._say(about, None)
+            self._kept[folder, each.book.number] = each.size, now
+
+    async def _ask(self, client: Client, witness: WitnessAddress) -> None:
+        """Have a witness sign the last checkpoint of each book."""
+        for each in list(self._latest.values()):
+            place = (witness.key.name, each.book.number)
+            now = asyncio.get_running_loop().time()
+            if self._signed.get(place) == each.size or now < self._put_off.get(place, 0):
+                continue
+            about = f"witness {witness.key.name} {each.book.number}"
+            refused = await self._sign(client, witness, each)
+            self._say(about, refused)
+            if refused is not None:
+                self._put_off[place] = now + RETRY_AFTER_S
+
+    async def _sign(self, client: Client, witness: WitnessAddress, each: Log) -> str | None:
+        """Have a witness sign a checkpoint; return why it did not, in a sentence."""
+        import httpx
+
+        checkpoint = each.require()
+        name, origin = witness.key.name, checkpoint.origin
+        old = await self._engine.read(partial(_signed_size, book=each.book.number, witness=name))
+        for _ in range(2):
+            ranges = tree.consistency(old, each.size)
+            path = await self._engine.read(partial(stored.hashes, log=each, ranges=ranges))
+            lines = "".join(f"{notes.encode(hash)}\n" for hash in path)
+            body = f"old {old}\n{lines}\n{checkpoint.note}".encode()
+            try:
+                answer = await client.post(f"{witness.url.rstrip('/')}/add-checkpoint", content=body)
+            except httpx.HTTPError as error:
+                return f"The witness {name} cannot be asked: {error or type(error).__name__}."
+            if answer.status_code == 409:
+                with contextlib.suppress(BadNote):
+                    old = checkpoints.parse_size(answer.text.removesuffix("\n"))
+                    if old > each.size:
+                        return (
+                            f"The witness {name} has signed {old} entries of {origin}, and this ledger has"
+                            f" {each.size}: it was rolled back, or is a fork."
+                        )
+                    continue
+            if answer.status_code == 422:
+                return (
+                    f"The witness {name} has signed another history of {origin}, in its first {old} entries:"
+                    " this ledger was rolled back, or is a fork."
+                )
+            if answer.status_code != 200:
+                return f"The witness {name} refuses {origin} with status {answer.status_code}."
+            return await self._keep_signature(witness, each, answer.text)
+        return f"The witness {name} names another size of {origin} each time."
+
+    async def _keep_signature(self, witness: WitnessAddress, each: Log, text: str) -> str | None:
+        key = witness.key
+        try:
+            note = notes.Note(each.require().note.text, notes.parse_signatures(text))
+            line = note.signature_of(key)
+        except BadNote:
+            line = None
+        if line is None:
+            return f"The witness {key.name} answers without a signature of its key."
+        await self._engine.write(partial(_store, log=each, witness=key.name, line=line.line()))
+        self._signed[key.name, each.book.number] = each.size
+        return None
+
+    def _say(self, about: str, message: str | None) -> None:
+        notices = self._engine.notices
+        if message is None:
+            notices.pop(about, None)
+        elif notices.get(about) != message:
+            notices[about] = message
+            log.error("%s", message)
+
+
+def _folder_of(folder: Path, origin: str) -> Path:
+    return folder / origin.replace("/", "_").replace(":", "_").lstrip(".")
+
+
+def _write(folder: Path, checkpoint: Checkpoint, at: str) -> None:
+    place = _folder_of(folder, checkpoint.origin)
+    place.mkdir(parents=True, exist_ok=True)
+    # The size comes first, so that the last name is the largest log, whatever the clock did.
+    name = f"{checkpoint.size:015}-{at[:16].replace(':', '')}Z{_SUFFIX}"
+    write_private(place / name, str(checkpoint.note))
+
+
+def _signed_size(unit: Unit, book: int, witness: str) -> int:
+    row = unit.first(
+        "SELECT size FROM log_cosignatures WHERE book = :book AND witness = :witness",
+        {"book": book, "witness": witness},
+    )
+    return 0 if row is None else int(row["size"])
+
+
+def _store(unit: Unit, log: Log, witness: str, line: str) -> None:
+    unit.execute(
+        "INSERT INTO log_cosignatures (book, witness, size, checkpoint, line)"
+        " VALUES (:book, :witness, :size, :checkpoint, :line) ON CONFLICT (book, witness) DO UPDATE"
+        " SET size = excluded.size, checkpoint = excluded.checkpoint, line = excluded.line",
+        {
+            "book": log.book.number,
+            "witness": witness,
+            "size": log.size,
+            "checkpoint": log.checkpoint,
+            "line": line,
+        },
+    )

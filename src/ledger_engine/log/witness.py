@@ -1,0 +1,181 @@
+"""A witness: it signs each checkpoint of a log that continues the one before (C2SP's tlog-witness).
+
+It keeps its key and the last checkpoint of each log in a folder, and answers `add-checkpoint` over HTTP.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import NamedTuple
+
+from ledger_engine.log import notes, tree
+from ledger_engine.log.checkpoints import Checkpoint, parse_size
+from ledger_engine.log.notes import BadNote, Note, SigningKey, VerifierKey
+from ledger_engine.log.tree import BadProof
+from ledger_engine.store.private_files import write_private
+
+_BODY_MAX = notes.NOTE_MAX
+_PATH_MAX = 63
+_SILENCE_S = 30
+TEXT = "text/plain; charset=utf-8"
+SIZE = "text/x.tlog.size"
+
+
+class Answer(NamedTuple):
+    """A status, and a text with its media type."""
+
+    status: int
+    text: str
+    kind: str = TEXT
+
+
+class _Refusal(Exception):
+    """What the standard has this answer for."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.text)
+        self.answer = answer
+
+
+class Witness:
+    """The witness of some logs; `watched` has the keys of each, by its origin."""
+
+    def __init__(
+        self,
+        folder: Path,
+        watched: Mapping[str, Sequence[VerifierKey]],
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        self._watched = watched
+        self._now_s = now_s
+        self._one_at_a_time = threading.Lock()
+        self._key = _key_in(folder / "key")
+
+    @property
+    def verifier(self) -> VerifierKey:
+        return self._key.verifier
+
+    def add_checkpoint(self, body: bytes) -> Answer:
+        """Answer a request to sign a checkpoint."""
+        try:
+            old, path, checkpoint = _parse(body)
+            with self._one_at_a_time:
+                return self._sign(old, path, checkpoint)
+        except _Refusal as refusal:
+            return refusal.answer
+
+    def last(self, origin_hash: str) -> Answer:
+        """Answer a request for the last checkpoint that was signed of a log."""
+        for origin in self._watched:
+            if _hash(origin) == origin_hash and self._file(origin).exists():
+                return Answer(200, self._file(origin).read_text(encoding="utf-8"))
+        return Answer(404, "No such checkpoint.\n")
+
+    def _sign(self, old: int, path: list[bytes], checkpoint: Checkpoint) -> Answer:
+        known = self._watched.get(checkpoint.origin)
+        if known is None:
+            return Answer(404, "This witness does not watch the log.\n")
+        try:
+            signed = [each for each in map(checkpoint.note.signature_of, known) if each is not None]
+        except BadNote as error:
+            return Answer(403, f"{error}.\n")
+        if not signed:
+            return Answer(403, "The checkpoint is not signed by a key of the log that is known here.\n")
+        if old > checkpoint.size:
+            return Answer(400, "The old size is larger than that of the checkpoint.\n")
+        before = self._before(checkpoint.origin)
+        if old != before.size:
+            return Answer(409, f"{before.size}\n", SIZE)
+        try:
+            tree.check_consistency(before.size, before.root, checkpoint.size, checkpoint.root, path)
+        except BadProof as error:
+            return Answer(422, f"{error}.\n")
+        line = self._key.cosign(checkpoint.note.text, int(self._now_s()))
+        # Stored before anybody sees the signature, so that no other tree is ever signed.
+        write_private(self._file(checkpoint.origin), str(Note(checkpoint.note.text, (*signed, line))))
+        return Answer(200, line.line())
+
+    def _before(self, origin: str) -> Checkpoint:
+        file = self._file(origin)
+        if file.exists():
+            return Checkpoint.parse(file.read_text(encoding="utf-8"))
+        return Checkpoint(origin, 0, tree.EMPTY, Note(""))
+
+    def _file(self, origin: str) -> Path:
+        return self._folder / f"{_hash(origin)}.checkpoint"
+
+
+def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
+    """Return the HTTP server of a witness. Raises OSError."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = _SILENCE_S
+        server_version = "ledger-engine"
+        sys_version = ""
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            if not (length.isascii() and length.isdecimal()) or int(length) > _BODY_MAX:
+                self.close_connection = True
+                self._answer(
+                    Answer(413 if length.isdecimal() else 411, "The body has no length or is too long.\n")
+                )
+                return
+            body = self.rfile.read(int(length))
+            if self.path == "/add-checkpoint":
+                self._answer(witness.add_checkpoint(body))
+            else:
+                self._answer(Answer(404, "No such path.\n"))
+
+        def do_GET(self) -> None:
+            origin_hash, _, rest = self.path.removeprefix("/").partition("/")
+            wanted = rest == "checkpoint"
+            self._answer(witness.last(origin_hash) if wanted else Answer(404, "No such path.\n"))
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing: what matters is in the folder."""
+
+        def _answer(self, answer: Answer) -> None:
+            content = answer.text.encode()
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    server = ThreadingHTTPServer((host, port), Handler)
+    server.daemon_threads = True
+    return server
+
+
+def _parse(body: bytes) -> tuple[int, list[bytes], Checkpoint]:
+    """Return the old size, the proof and the checkpoint of a request. Raises _Refusal."""
+    try:
+        head, between, rest = body.decode().partition("\n\n")
+        first, *lines = head.split("\n")
+        if not between or not first.startswith("old ") or len(lines) > _PATH_MAX:
+            raise BadNote("a request is `old SIZE`, the lines of the proof, an empty line and the checkpoint")
+        return parse_size(first[4:]), [notes.decode(line) for line in lines], Checkpoint.parse(rest)
+    except (BadNote, UnicodeDecodeError) as error:
+        raise _Refusal(Answer(400, f"{error}.\n")) from None
+
+
+def _key_in(file: Path) -> SigningKey:
+    """Return the key in a file, which is made at the first start."""
+    if not file.exists():
+        write_private(file, f"witness-{secrets.token_hex(8)} {notes.encode(notes.new_private())}\n")
+    name, _, private = file.read_text(encoding="utf-8").strip().partition(" ")
+    return SigningKey(name, notes.WITNESS, notes.decode(private))
+
+
+def _hash(origin: str) -> str:
+    return sha256(origin.encode()).hexdigest()

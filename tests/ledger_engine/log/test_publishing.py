@@ -1,0 +1,218 @@
+"""Checkpoints outside the ledger name one that was rolled back or is a fork."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.log import keys, notes, publishing, stored
+from ledger_engine.log.checkpoints import Checkpoint, Proof
+from ledger_engine.log.notes import SigningKey, VerifierKey
+from ledger_engine.log.publishing import Outside, Publisher, WitnessAddress
+from ledger_engine.log.sealer import Sealer
+from ledger_engine.log.witness import Witness, listen
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+from tests.ledger_engine.conftest import Run
+from tests.ledger_engine.manual_clock import ManualClock
+
+NAME = "ledger.example"
+
+
+class Watching:
+    """A witness that serves, and the keys it trusts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.trusted: dict[str, list[VerifierKey]] = {}
+        self.witness = Witness(folder, self.trusted)
+        self.server = listen(self.witness, "127.0.0.1", 0)
+        self.address = WitnessAddress(f"http://127.0.0.1:{self.server.server_port}/", self.witness.verifier)
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Iterator[Watching]:
+    found = Watching(tmp_path / "witness")
+    thread = threading.Thread(target=found.server.serve_forever)
+    thread.start()
+    yield found
+    found.server.shutdown()
+    thread.join()
+    found.server.server_close()
+
+
+@pytest.fixture
+async def account(write: Run) -> str:
+    return str((await write(accounts.create, NewAccount("Till", "EUR", {}))).id)
+
+
+async def post(engine: Engine, tenant: Tenant, account: str) -> str:
+    new = NewTransaction(account, 5, "credit")
+    return str((await engine.write(partial(transactions.post, tenant=tenant, new=new))).id)
+
+
+async def publish(engine: Engine, outside: Outside) -> Publisher:
+    """Seal and publish as a server does that starts now."""
+    sealer = Sealer(engine, Seal(None), NAME, outside)
+    await sealer.seal()
+    await sealer._publisher.publish()
+    return sealer._publisher
+
+
+async def trust(engine: Engine, tenant: Tenant, watching: Watching) -> VerifierKey:
+    """Have the witness trust the log's key."""
+    await Sealer(engine, Seal(None), NAME).seal()
+
+    def find(unit: Unit) -> VerifierKey:
+        return keys.public(unit, stored.of_tenant(unit, tenant).book)[0].verifier
+
+    key = await engine.read(find)
+    watching.trusted[key.name] = [key]
+    return key
+
+
+def take_back(unit: Unit, tenant: Tenant, last: str) -> None:
+    """Remove the newest event and seal the rest, as one who has the file and the key can."""
+    book = stored.of_tenant(unit, tenant).book.number
+    unit.execute("DELETE FROM events WHERE book = :book AND object = :last", {"book": book, "last": last})
+    for table in ("logs", "log_tiles", "log_cosignatures"):
+        unit.execute(f"DELETE FROM {table} WHERE book = :book", {"book": book})
+
+
+async def test_a_witness_signs_each_checkpoint_and_the_proofs_have_its_signature(
+    engine: Engine, tenant: Tenant, account: str, watching: Watching, read: Run
+) -> None:
+    key = await trust(engine, tenant, watching)
+    outside = Outside(witnesses=[watching.address])
+    for _ in range(3):
+        posted = await post(engine, tenant, account)
+        await publish(engine, outside)
+        checkpoint = Checkpoint.parse(await read(stored.checkpoint_note))
+        assert checkpoint.witnessed(watching.witness.verifier)
+        proof = Proof.parse(await read(stored.proof_of_transaction, posted))
+        proof.checkpoint.require_log(key)
+        assert proof.checkpoint.witnessed(watching.witness.verifier)
+    # A later entry has a proof without it until the witness has signed again, an earlier one keeps its own.
+    newest = await post(engine, tenant, account)
+    await Sealer(engine, Seal(None), NAME).seal()
+    sizes = [
+        Proof.parse(await read(stored.proof_of_transaction, id)).checkpoint.size for id in (posted, newest)
+    ]
+    assert sizes == [4, 5]
+    assert engine.notice is None
+
+
+async def test_a_ledger_that_was_rolled_back_is_named_by_the_witness(
+    engine: Engine, tenant: Tenant, account: str, watching: Watching
+) -> None:
+    key = await trust(engine, tenant, watching)
+    outside = Outside(witnesses=[watching.address])
+    last = await post(engine, tenant, account)
+    await publish(engine, outside)
+    await engine.write(partial(take_back, tenant=tenant, last=last))
+    name = watching.witness.verifier.name
+    await publish(engine, outside)
+    assert engine.notice == (
+        f"The witness {name} has signed 2 entries of {key.name}, and this ledger has 1: it was rolled back,"
+        " or is a fork."
+    )
+    # When it has grown again it is a fork.
+    for _ in range(2):
+        await post(engine, tenant, account)
+    await publish(engine, outside)
+    assert engine.notice == (
+        f"The witness {name} has signed another history of {key.name}, in its first 2 entries: this ledger"
+        " was rolled back, or is a fork."
+    )
+
+
+async def test_what_a_witness_refuses_is_said_until_it_signs(
+    engine: Engine, tenant: Tenant, account: str, watching: Watching
+) -> None:
+    outside = Outside(witnesses=[watching.address])
+    name = watching.witness.verifier.name
+    publisher = await publish(engine, outside)
+    assert engine.notice is not None
+    assert engine.notice.startswith(
+        f"The witness {name} refuses {NAME}/{tenant.project}/test with status 404"
+    )
+    await trust(engine, tenant, watching)
+    publisher._put_off.clear()
+    await publisher.publish()
+    assert engine.notice is None
+
+
+async def test_a_witness_that_is_gone_or_signs_with_another_key_is_said(
+    engine: Engine, tenant: Tenant, account: str, watching: Watching
+) -> None:
+    await trust(engine, tenant, watching)
+    other = SigningKey("another", notes.WITNESS, bytes(32)).verifier
+    await publish(engine, Outside(witnesses=[WitnessAddress(watching.address.url, other)]))
+    assert engine.notice == "The witness another answers without a signature of its key."
+    await publish(engine, Outside(witnesses=[WitnessAddress("http://127.0.0.1:9", other)]))
+    assert engine.notice is not None
+    assert engine.notice.startswith("The witness another cannot be asked: ")
+
+
+async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
+    engine: Engine, tenant: Tenant, account: str, clock: ManualClock, tmp_path: Path
+) -> None:
+    folder = tmp_path / "kept"
+    sealer = Sealer(engine, Seal(None), NAME, Outside([folder]))
+
+    async def kept() -> list[str]:
+        await sealer.seal()
+        await sealer._publisher.publish()
+        return sorted(file.name for file in folder.rglob("*.checkpoint"))
+
+    assert await kept() == ["000000000000001-2026-09-21T1413Z.checkpoint"]
+    await post(engine, tenant, account)
+    assert len(await kept()) == 1
+    clock.advance(60_000)
+    assert (await kept())[1:] == ["000000000000002-2026-09-21T1414Z.checkpoint"]
+    newest = publishing.newest(folder, f"{NAME}/{tenant.project}/test")
+    assert newest is not None
+    assert newest.size == 2
+    sealer.start()
+    await post(engine, tenant, account)
+    await sealer.seal()
+    await sealer.stop()
+    assert len(list(folder.rglob("*.checkpoint"))) == 3
+
+
+async def test_nothing_is_signed_where_a_kept_checkpoint_is_of_another_history(
+    engine: Engine, tenant: Tenant, account: str, tmp_path: Path, read: Run
+) -> None:
+    outside = Outside([tmp_path / "kept"])
+    last = await post(engine, tenant, account)
+    await publish(engine, outside)
+    await engine.write(partial(take_back, tenant=tenant, last=last))
+    origin = f"{NAME}/{tenant.project}/test"
+    await publish(engine, outside)
+    assert engine.notice == (
+        f"The log is not signed any more: a checkpoint of {origin} was kept that has 2 entries, and this"
+        " ledger has sealed 0: it was rolled back, or is a fork."
+    )
+    await Sealer(engine, Seal(None), NAME).seal()  # as one without the folder does
+    for _ in range(2):
+        await post(engine, tenant, account)
+    await Sealer(engine, Seal(None), NAME).seal()
+    await publish(engine, outside)
+    assert engine.notice == (
+        f"The log is not signed any more: a checkpoint of {origin} was kept whose 2 entries are others than"
+        " those here: this ledger was rolled back, or is a fork."
+    )
+
+
+async def test_a_folder_that_cannot_be_written_is_said(engine: Engine, account: str, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file")
+    await publish(engine, Outside([tmp_path / "kept"]))
+    assert engine.notice == f"Checkpoints cannot be written to {tmp_path / 'kept'}: Not a directory."
