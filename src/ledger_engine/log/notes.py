@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 LOG = 0x01
 WITNESS = 0x04
@@ -95,6 +93,10 @@ class VerifierKey:
             message, value = _cosigned(text, signature.time), value[_TIME:]
         if len(signature.value) != _SIGNATURE + (_TIME if self.kind == WITNESS else 0):
             return False
+        # Imported here and below, as a server starts before it signs.
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
         try:
             Ed25519PublicKey.from_public_bytes(self.public).verify(value, message)
         except (InvalidSignature, ValueError):
@@ -106,6 +108,8 @@ class SigningKey:
     """A private key, of which `verifier` is the public one."""
 
     def __init__(self, name: str, kind: int, private: bytes) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
         self._key = Ed25519PrivateKey.from_private_bytes(private)
         self.verifier = VerifierKey(name, kind, self._key.public_key().public_bytes_raw())
 
@@ -120,8 +124,8 @@ class SigningKey:
 
 
 def new_private() -> bytes:
-    """Return a new private key."""
-    return Ed25519PrivateKey.generate().private_bytes_raw()
+    """Return a new private key: of Ed25519 that is any 32 bytes."""
+    return secrets.token_bytes(32)
 
 
 @dataclass(frozen=True, slots=True)

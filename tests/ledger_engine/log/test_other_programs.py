@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.exceptions import InvalidSignature
 
-from ledger_engine.log import notes
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.notes import Note, Signature
 from tests.ledger_engine.log.logs import KEY, WITNESS, MemoryLog
@@ -161,7 +161,7 @@ def test_the_example_refuses_each_damaged_proof() -> None:
         proof, entry = proof_of(index, size), LOG.entries[index]
         assert check(str(proof), entry, *keys).startswith(f"entry {index} of {size} in")
         text, other = DAMAGES[number % len(DAMAGES)](chance, proof, entry)
-        with pytest.raises((ValueError, LookupError, TypeError, notes.InvalidSignature)):
+        with pytest.raises((ValueError, LookupError, TypeError, InvalidSignature)):
             check(text, other, *keys)
 
 

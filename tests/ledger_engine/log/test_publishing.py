@@ -22,6 +22,7 @@ from ledger_engine.log.sealer import Sealer
 from ledger_engine.log.witness import Witness, listen
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
+from tests.contract.rules import holds
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -188,6 +189,7 @@ async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
     assert len(list(folder.rglob("*.checkpoint"))) == 3
 
 
+@holds("proof-rolled-back")
 async def test_nothing_is_signed_where_a_kept_checkpoint_is_of_another_history(
     engine: Engine, tenant: Tenant, account: str, tmp_path: Path, read: Run
 ) -> None:

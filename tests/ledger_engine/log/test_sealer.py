@@ -24,6 +24,7 @@ from ledger_engine.log.notes import VerifierKey
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
+from tests.contract.rules import holds
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.log.logs import mth
 from tests.ledger_engine.waiting import looked_until
@@ -62,6 +63,7 @@ async def key_of(engine: Engine, tenant: Tenant) -> VerifierKey:
     return await engine.read(find)
 
 
+@holds("proof-entry", "proof-origin")
 async def test_every_event_is_proven_by_the_bytes_that_a_webhook_delivers(
     engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run
 ) -> None:
@@ -145,6 +147,7 @@ async def test_what_is_not_sealed_yet_says_so(
     assert refused.value.code == "not_sealed_yet"
 
 
+@holds("proof-commitment")
 async def test_of_a_user_the_log_has_a_commitment_which_outlives_the_user(
     engine: Engine, tenant: Tenant, sealing: Sealer, write: Run, read: Run
 ) -> None:

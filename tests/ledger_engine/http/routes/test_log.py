@@ -10,6 +10,7 @@ from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.store.engine import Engine
+from tests.contract.rules import holds
 
 TEXT = "text/plain; charset=utf-8"
 
@@ -21,6 +22,7 @@ async def transaction(api: httpx.AsyncClient) -> str:
     return str((await api.post("/v1/transactions", json=body)).json()["id"])
 
 
+@holds("proof-paths")
 async def test_a_checkpoint_and_proofs_are_text_that_nobody_keeps(
     api: httpx.AsyncClient, engine: Engine, tenant: Tenant, transaction: str
 ) -> None:
