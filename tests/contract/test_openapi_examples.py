@@ -60,10 +60,12 @@ def answers(reference: dict[str, Any]) -> Iterator[Place]:
         yield from contents(f"/components/responses/{name}", answer)
 
 
-def test_every_body_and_every_answer_has_an_example(reference: dict[str, Any]) -> None:
+def test_every_body_and_every_answer_of_text_has_an_example(reference: dict[str, Any]) -> None:
     places = [*bodies(reference), *answers(reference)]
     assert len(places) > 150
-    assert [place for place, content in places if not content.get("examples")] == []
+    assert [place for place, content in places if not content.get("examples")] == [
+        "/paths/~1v1~1log~1tile~1%7Btile%7D/get/responses/200/content/application~1octet-stream"
+    ]
 
 
 def test_every_example_fits_the_schema_it_stands_beside(
@@ -71,7 +73,7 @@ def test_every_example_fits_the_schema_it_stands_beside(
 ) -> None:
     unfit = {}
     for place, content in [*bodies(reference), *answers(reference)]:
-        for example in content["examples"].values():
+        for example in content.get("examples", {}).values():
             try:
                 documented.validate(f"{place}/schema", example["value"])
             except ValidationError as error:

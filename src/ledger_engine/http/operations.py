@@ -175,7 +175,8 @@ class Operation:
     no credential. A `lasting` one makes something that goes on working, such as an API key, so an app may not
     use it: it would outlast the user's permission. `answer` is the record's class, `paged` if it comes in the
     list envelope, and `also_as` are further media types besides JSON. One `of_log` reads what may not be
-    sealed yet. `in_contract` marks what docs/interface.md has. An answer that is `secret` must not be cached (RFC 6749, 5.1).
+    sealed yet. `in_contract` marks what docs/interface.md has. An answer that is `secret` must not be cached
+    (RFC 6749, 5.1).
     """
 
     method: str

@@ -48,7 +48,7 @@ def sealed(database: Location) -> tuple[str, str, bytes]:
         tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=False)
         till = accounts.create(unit, tenant, accounts.NewAccount("Till", "EUR", {})).id
         made = transactions.post(unit, tenant, NewTransaction(till, 5, "credit", "Beans"))
-        event = outbox.after(unit, tenant, "", 10)[-1]
+        event = outbox.after(unit, tenant, "", 10)[0][-1]
         return made.id, event.id, event.body.encode()
 
     async def use(engine: Engine) -> tuple[str, str, bytes]:

@@ -1,0 +1,45 @@
+"""The transparency log of a server: whoever has an entry proves it with a program that knows no ledger."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.contract.conftest import Cli, Project
+from tests.ledger_engine.waiting import wait_until
+
+CHECK = Path(__file__).parents[2] / "examples" / "check_proof.py"
+
+
+def test_a_transaction_is_proven_from_the_log_and_another_one_is_not(
+    project: Project, cli: Cli, tmp_path: Path
+) -> None:
+    api = project.api
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
+    posting = {"account": account, "amount": 5, "type": "credit"}
+    posted = api.post("/v1/transactions", json=posting).json()["id"]
+    wait_until(lambda: api.get(f"/v1/transactions/{posted}/proof").status_code == 200)
+    proof = api.get(f"/v1/transactions/{posted}/proof").text
+    [event] = api.get("/v1/events", params={"object": posted}).json()["data"]
+    assert api.get(f"/v1/events/{event['id']}/proof").text.split("\n")[1] == proof.split("\n")[1]
+    size = int(api.get("/v1/log/checkpoint").text.split("\n")[1])
+    index = int(proof.split("\n")[1].removeprefix("index "))
+    width = min(256, size - index // 256 * 256)
+    bundle = api.get(
+        f"/v1/log/tile/entries/{index // 256:03}" + (f".p/{width}" if width < 256 else "")
+    ).content
+    entries = []
+    while bundle:
+        end = 2 + int.from_bytes(bundle[:2], "big")
+        entries.append(bundle[2:end])
+        bundle = bundle[end:]
+    (tmp_path / "proof").write_text(proof, encoding="utf-8")
+    [key] = cli("log-key", "show", "--project", project.id)
+    results = []
+    for number in (index % 256, index % 256 - 1):
+        (tmp_path / "entry").write_bytes(entries[number])
+        words = [CHECK, tmp_path / "proof", tmp_path / "entry", key["key"]]
+        results.append(subprocess.run([sys.executable, *words], capture_output=True, text=True))
+    assert [done.returncode for done in results] == [0, 1], results
+    assert results[1].stderr == "not proven: the entry is not in the log\n"
