@@ -44,6 +44,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "webhooks roll": ("whe_x",),
     "events resend": ("evt_x",),
     "seed": ("roastery",),
+    "log-key rotate": (),
 }
 # What only reads, handles whole files, serves, asks a server, or manages the keys that a copy is read with.
 NO_CHANGES = {
@@ -60,6 +61,7 @@ NO_CHANGES = {
         "serve",
         "pull",
     ),
+    *("checkpoint", "proof", "check-proof", "log-key show", "witness"),
     *("verify", "export", "backup", "restore", "recover", "migrate", "conform", "completion"),
 }
 
