@@ -256,6 +256,7 @@ def test_the_success_of_every_operation_is_as_documented(
         *["/api/users", f"/api/users/{user}", "/api/orders", f"/api/orders/{order}"],
     ]:
         do("GET", path)
+    do("GET", "/v1/diff?from=2020-01-01&to=2020-01-02")
     do("DELETE", f"/api/users/{user}")
     do("POST", f"/api/users/{user}/restore")
     do("POST", "/v1/auth/token", {"grant_type": "api_key", "api_key": key}, client=anyone)

@@ -374,6 +374,7 @@ EXERCISES: dict[str, Callable[[World], Awaitable[Any]]] = {
     "POST /v1/events/resend": resend_failed,
     "GET /v1/events": list_events,
     "GET /v1/events/stream": follow_events,
+    "GET /v1/diff": lambda world: world.send("GET", "/v1/diff?from=2020-01-01&to=2020-01-02"),
     "GET /v1/requests/<id>/events": list_request_events,
     "POST /oauth/token": exchange_code,
     "POST /oauth/revoke": revoke_token,

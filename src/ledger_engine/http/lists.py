@@ -6,13 +6,14 @@ See docs/interface.md#pagination.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import Query
-from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
+from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, Page, PageRequest
 
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
@@ -50,6 +51,32 @@ class GenericList(Query):
     def page(self) -> PageRequest:
         """Return the page that was asked for."""
         return PageRequest(self.limit, self.cursor, cursor="cursor")
+
+
+class LookingBack(Query):
+    """The moment that an object or a list is asked for (docs/decisions.md#looking-back)."""
+
+    at: str | None = None
+
+    def moment(self, now: int) -> int | None:
+        """Return the moment in milliseconds, None for the present.
+
+        Raises InvalidRequest for what is no time, or later than `now`.
+        """
+        return None if self.at is None else moment_until_now(self.at, "at", now)
+
+
+def moment_until_now(text: str, param: str, now: int) -> int:
+    """Return the milliseconds of a time. Raises InvalidRequest naming `param` for one later than `now`."""
+    moment = parse_moment(text, param)
+    if moment > now:
+        raise InvalidRequest("invalid_value", f"{param} must not be in the future.", param)
+    return moment
+
+
+def listed(page: Page[dict[str, Any]]) -> dict[str, Any]:
+    """Return the list envelope of objects that are as the interface shows them already."""
+    return {"data": page.items, "has_more": page.has_more, "next_cursor": page.next_cursor}
 
 
 def page_request(limit: int, name: str, after: str | None, before: str | None) -> PageRequest:

@@ -110,9 +110,9 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Accoun
     return _LISTING.get(unit, tenant, id, param)
 
 
-def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Account]:
-    """Return a page of the accounts, newest first."""
-    return _LISTING.page(unit, tenant, wanted, {})
+def page(unit: Unit, tenant: Tenant, wanted: PageRequest, *, until: str | None = None) -> Page[Account]:
+    """Return a page of the accounts, newest first; with `until`, of those whose ids are less than it."""
+    return _LISTING.page(unit, tenant, wanted, {}, until=until)
 
 
 def oldest_first(unit: Unit, tenant: Tenant) -> list[Account]:

@@ -208,7 +208,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     )
     if opened is None:
         raise _not_open(get(unit, tenant, id))
-    invoice = _read(opened)
+    invoice = read(opened)
     payment = transactions.post_due(
         unit,
         tenant,
@@ -328,12 +328,13 @@ def _not_open(invoice: Invoice) -> Conflict:
 def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice:
     """Record the event of a change and return the invoice of the changed row."""
     assert row is not None, "the statement was guarded by what was read before it"
-    invoice = _read(row)
+    invoice = read(row)
     outbox.record(unit, tenant, kind, invoice)
     return invoice
 
 
-def _read(row: Row) -> Invoice:
+def read(row: Row) -> Invoice:
+    """Return the invoice of a row."""
     return Invoice(
         id=row["id"],
         account=row["account"],
@@ -355,4 +356,4 @@ def _read(row: Row) -> Invoice:
     )
 
 
-_LISTING: Listing[Invoice] = Listing("invoices", "invoice", _read, attrgetter("id"))
+_LISTING: Listing[Invoice] = Listing("invoices", "invoice", read, attrgetter("id"))

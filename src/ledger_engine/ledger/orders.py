@@ -169,12 +169,13 @@ def _items_text(items: list[Item]) -> str:
 
 def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
     """Record the event of a change and return the order of the changed row."""
-    order = _read(row)
+    order = read(row)
     outbox.record(unit, tenant, kind, order)
     return order
 
 
-def _read(row: Row) -> Order:
+def read(row: Row) -> Order:
+    """Return the order of a row."""
     return Order(
         id=row["id"],
         user_id=row["user_id"],
@@ -188,4 +189,4 @@ def _read(row: Row) -> Order:
     )
 
 
-_LISTING: Listing[Order] = Listing("orders", "order", _read, attrgetter("id"))
+_LISTING: Listing[Order] = Listing("orders", "order", read, attrgetter("id"))

@@ -194,18 +194,27 @@ def page(
     account: str | None = None,
     type: str | None = None,
     created_after: int | None = None,
+    at: int | None = None,
 ) -> Page[Transaction]:
-    """Return a page of the transactions, newest first; with `created_after`, only those made later."""
+    """Return a page of the transactions, newest first.
+
+    With `created_after`, only those made later; with `at`, those made until the end of that millisecond.
+    """
     if type is not None and type not in TYPES:
         raise InvalidRequest("invalid_value", "type must be credit or debit.", "type")
     since = None if created_after is None else first_at("txn", created_after + 1)
+    until = None if at is None else first_at("txn", at + 1)
     if account is not None:
         given, equal = {"account": account}, {"type": type}
         listing = _OF_ACCOUNT if type is None else _OF_ACCOUNT_AND_TYPE
-        return listing.page(unit, tenant, wanted, equal, since=since, among=accounts.OF_ACCOUNT, given=given)
+        return listing.page(
+            unit, tenant, wanted, equal, since=since, until=until, among=accounts.OF_ACCOUNT, given=given
+        )
     if type is not None:
-        return _OF_ONE_TYPE.page(unit, tenant, wanted, {}, since=since, among=_OF_TYPE, given={"type": type})
-    return _LISTING.page(unit, tenant, wanted, {}, since=since)
+        return _OF_ONE_TYPE.page(
+            unit, tenant, wanted, {}, since=since, until=until, among=_OF_TYPE, given={"type": type}
+        )
+    return _LISTING.page(unit, tenant, wanted, {}, since=since, until=until)
 
 
 def oldest_first(

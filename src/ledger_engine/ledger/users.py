@@ -112,9 +112,18 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> User:
 
 
 def page(
-    unit: Unit, tenant: Tenant, page: int = 1, per_page: int = PER_PAGE_DEFAULT, *, role: str | None = None
+    unit: Unit,
+    tenant: Tenant,
+    page: int = 1,
+    per_page: int = PER_PAGE_DEFAULT,
+    *,
+    role: str | None = None,
+    until: str | None = None,
 ) -> NumberedPage:
-    """Return a page of the users, newest first, with the deactivated ones; pages after the last are empty."""
+    """Return a page of the users, newest first, with the deactivated ones; pages after the last are empty.
+
+    With `until`, of those whose ids are less than it.
+    """
     for name, value, most in (("page", page, PAGE_MAX), ("per_page", per_page, PER_PAGE_MAX)):
         if not 1 <= value <= most:
             raise InvalidRequest("invalid_value", f"{name} must be 1 to {most}.", name)
@@ -122,13 +131,15 @@ def page(
     if role is not None:
         _check_role(role)
         where += " AND role = :role"
-    parameters = tenant.bind(role=role, rows=per_page, offset=(page - 1) * per_page)
+    if until is not None:
+        where += " AND id < :until"
+    parameters = tenant.bind(role=role, until=until, rows=per_page, offset=(page - 1) * per_page)
     counted = unit.first(f"SELECT count(*) AS users FROM users WHERE {where}", parameters)
     assert counted is not None
     rows = unit.execute(
         f"SELECT * FROM users WHERE {where} ORDER BY id DESC LIMIT :rows OFFSET :offset", parameters
     )
-    return NumberedPage([_read(row) for row in rows], page, per_page, counted["users"])
+    return NumberedPage([read(row) for row in rows], page, per_page, counted["users"])
 
 
 def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
@@ -144,7 +155,7 @@ def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
     )
     if row is None:
         return get(unit, tenant, id)
-    user = _read(row)
+    user = read(row)
     grants.revoke_all_of(unit, user.id)
     outbox.record(unit, tenant, "user.deactivated", user)
     return user
@@ -161,7 +172,7 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
     idempotency.take(unit, tenant, key, id)
     kept = _LISTING.row(unit, tenant, id)
     if kept["status"] == "active":
-        return _read(kept)
+        return read(kept)
     tenant.require_role(kept["role"])
     row = unit.first(
         "UPDATE users SET status = 'active', deactivated_at = NULL"
@@ -173,7 +184,7 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
         tenant.bind(id=id, oldest=unit.now - RECOVERABLE_FOR),
     )
     if row is not None:
-        user = _read(row)
+        user = read(row)
         outbox.record(unit, tenant, "user.restored", user)
         return user
     if kept["erased_at"] is None and kept["deactivated_at"] >= unit.now - RECOVERABLE_FOR:
@@ -237,7 +248,8 @@ def _email_taken(email: str) -> Conflict:
     return Conflict("email_taken", f"Another active user already has the address {email}.", "email")
 
 
-def _read(row: Row) -> User:
+def read(row: Row) -> User:
+    """Return the user of a row."""
     return User(
         id=row["id"],
         name=row["name"],
@@ -250,4 +262,4 @@ def _read(row: Row) -> User:
     )
 
 
-_LISTING: Listing[User] = Listing("users", "user", _read, attrgetter("id"))
+_LISTING: Listing[User] = Listing("users", "user", read, attrgetter("id"))

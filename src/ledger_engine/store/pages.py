@@ -82,6 +82,7 @@ class Listing(Generic[R]):
         equal: Mapping[str, Value],
         *,
         since: str | None = None,
+        until: str | None = None,
         where: str | None = None,
         among: str | None = None,
         given: Mapping[str, Value] = MappingProxyType({}),
@@ -89,10 +90,11 @@ class Listing(Generic[R]):
     ) -> Page[R]:
         """Return the page of objects whose columns have the values in `equal`, where None does not filter.
 
-        Listed ids are greater than `since`. `where` is one more condition, `among` one in place of
-        `of_tenant`, and `given` are their parameters. Of the tenant's rows a `bounded` page looks at the
-        first LOOKED_AT_MAX from its cursor on, for a filter that no index has; where it ends there, the last
-        of them is its next cursor. Raises what `require_cursors` raises.
+        Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
+        one in place of `of_tenant`, and `given` are their parameters and those of the columns. Of the
+        tenant's rows a `bounded` page looks at the first LOOKED_AT_MAX from its cursor on, for a filter that
+        no index has; where it ends there, the last of them is its next cursor. Raises what `require_cursors`
+        raises.
         """
         parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
         conditions = [among or self.of_tenant]
@@ -102,9 +104,11 @@ class Listing(Generic[R]):
             if value is not None:
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
-        if wanted.after is not None:
-            conditions.append(f"{self.id} < :after")
-            parameters["after"] = wanted.after
+        # One bound, not two: SQLite checks one of two bounds row by row, and may then choose a worse index.
+        ceiling = min(filter(None, (until, wanted.after)), default=None)
+        if ceiling is not None:
+            conditions.append(f"{self.id} < :ceiling")
+            parameters["ceiling"] = ceiling
         self.require_cursors(unit, tenant, wanted)
         last = beyond = None
         if bounded:
@@ -114,7 +118,6 @@ class Listing(Generic[R]):
             parameters["beyond"] = beyond
         elif beyond is not None:
             since = beyond
-        # One bound, not two: SQLite checks one of two bounds row by row, and may then choose a worse index.
         floor = max(filter(None, (since, wanted.before)), default=None)
         if floor is not None:
             conditions.append(f"{self.id} > :floor")

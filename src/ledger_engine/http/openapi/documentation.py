@@ -98,6 +98,7 @@ _TAGS = {
     "transactions": "A transaction moves one amount on one account; the books always sum to zero.",
     "invoices": "An invoice requests payment: draft, open, paid or void.",
     "users": "The members of the directory.",
+    "diff": "What changed between two moments.",
     "orders": "Orders of the directory's users: open, paid, shipped.",
     "tokens": "Short-lived access tokens in exchange for a key.",
     "whoami": "The caller's credential.",

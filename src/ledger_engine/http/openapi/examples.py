@@ -225,6 +225,21 @@ RECORDS: dict[str, dict[str, Any]] = {
     },
     "User": _USER_MADE,
     "UserPage": {"data": [_USER_MADE], "page": 1, "per_page": 20, "total": 1, "total_pages": 1},
+    "Difference": {
+        "data": [
+            {
+                "id": _USER,
+                "object": "change",
+                "kind": "user",
+                "before": None,
+                "after": _USER_MADE,
+                "postings": None,
+            }
+        ],
+        "has_more": False,
+        "next_cursor": None,
+        "summary": {"postings": 0, "accounts": 0, "invoices": 0, "users": 1, "orders": 0},
+    },
     "Order": {
         "id": "ord_01kafzrzbtfa6c8e0h2k4n6q8s",
         "object": "order",

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import LedgerList
+from ledger_engine.http.lists import LedgerList, LookingBack
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.ledger import accounts
+from ledger_engine.ledger import accounts, past
 from ledger_engine.store.pages import Page
 
 routes = Routes("accounts", "/v1")
@@ -26,17 +26,24 @@ class BalanceAt(Query):
     at: str | None = None
 
 
+class ListAccounts(LedgerList, LookingBack):
+    pass
+
+
 @routes.add(
     "GET",
     "/accounts",
     needs="read:projects",
-    query=LedgerList,
+    query=ListAccounts,
     answer=accounts.Account,
     paged=True,
     in_contract=True,
 )
-async def list_accounts(call: Call, query: LedgerList) -> Page[accounts.Account]:
+async def list_accounts(call: Call, query: ListAccounts) -> Page[accounts.Account]:
     """List the accounts, newest first."""
+    at = query.moment(call.engine.clock.now())
+    if at is not None:
+        return await call.read(past.account_page, query.page(), at)
     return await call.read_page(accounts.page, query.page())
 
 
@@ -55,9 +62,19 @@ async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
     return await call.write(accounts.create, new, call.idempotency_key)
 
 
-@routes.add("GET", "/accounts/<id>", needs="read:projects", answer=accounts.Account, in_contract=True)
-async def get_account(call: Call, id: str) -> accounts.Account:
+@routes.add(
+    "GET",
+    "/accounts/<id>",
+    needs="read:projects",
+    query=LookingBack,
+    answer=accounts.Account,
+    in_contract=True,
+)
+async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Account:
     """Get one account."""
+    at = query.moment(call.engine.clock.now())
+    if at is not None:
+        return await call.read(past.account, id, at)
     return await call.read_short(accounts.get, id)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.http.bodies import Body
-from ledger_engine.http.lists import LedgerList
+from ledger_engine.http.lists import LedgerList, LookingBack, listed
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.ledger import invoices
+from ledger_engine.ledger import invoices, past
 from ledger_engine.ledger.invoices import Invoice, InvoiceChanges
 from ledger_engine.store.pages import Page
 
@@ -49,14 +49,20 @@ class ChangeInvoice(OptionalFields):
     customer: Customer = Field(default_factory=str)
 
 
-class ListInvoices(LedgerList):
+class ListInvoices(LedgerList, LookingBack):
     status: Literal["draft", "open", "paid", "void"] | None = None
     account: str | None = None
 
 
 @routes.add("GET", "/invoices", needs="read:projects", query=ListInvoices, answer=Invoice, paged=True)
-async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice]:
+async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | dict[str, Any]:
     """List the invoices, newest first."""
+    at = query.moment(call.engine.clock.now())
+    if at is not None:
+        wanted = query.page()
+        return listed(
+            await call.read(past.invoice_page, wanted, at, status=query.status, account=query.account)
+        )
     return await call.read_page(invoices.page, query.page(), status=query.status, account=query.account)
 
 
@@ -75,9 +81,14 @@ async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
     return await call.write(invoices.create, invoices.NewInvoice(**given), call.idempotency_key)
 
 
-@routes.add("GET", "/invoices/<id>", needs="read:projects", answer=Invoice, in_contract=True)
-async def get_invoice(call: Call, id: str) -> Invoice:
+@routes.add(
+    "GET", "/invoices/<id>", needs="read:projects", query=LookingBack, answer=Invoice, in_contract=True
+)
+async def get_invoice(call: Call, id: str, query: LookingBack) -> Invoice | dict[str, Any]:
     """Get one invoice."""
+    at = query.moment(call.engine.clock.now())
+    if at is not None:
+        return await call.read(past.invoice, id, at)
     return await call.read_short(invoices.get, id)
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ledger_engine.http.bodies import Body
-from ledger_engine.http.lists import GenericList
+from ledger_engine.http.lists import GenericList, LookingBack, listed
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.ledger import orders
+from ledger_engine.ledger import orders, past
 from ledger_engine.ledger.orders import Order
 from ledger_engine.store.pages import Page
 
@@ -21,15 +21,18 @@ class PlaceOrder(Body):
     items: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=orders.ITEMS_MAX)]
 
 
-class ListOrders(GenericList):
+class ListOrders(GenericList, LookingBack):
     status: Literal["open", "paid", "shipped"] | None = None
 
 
 @routes.add(
     "GET", "/orders", needs="read:projects", query=ListOrders, answer=Order, paged=True, in_contract=True
 )
-async def list_orders(call: Call, query: ListOrders) -> Page[Order]:
+async def list_orders(call: Call, query: ListOrders) -> Page[Order] | dict[str, Any]:
     """List the orders, newest first."""
+    at = query.moment(call.engine.clock.now())
+    if at is not None:
+        return listed(await call.read(past.order_page, query.page(), at, status=query.status))
     return await call.read_page(orders.page, query.page(), status=query.status)
 
 
@@ -47,9 +50,12 @@ async def place_order(call: Call, body: PlaceOrder) -> Order:
     return await call.write(orders.create, orders.NewOrder(body.user_id, body.items), call.idempotency_key)
 
 
-@routes.add("GET", "/orders/<id>", needs="read:projects", answer=Order)
-async def get_order(call: Call, id: str) -> Order:
+@routes.add("GET", "/orders/<id>", needs="read:projects", query=LookingBack, answer=Order)
+async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
     """Get one order."""
+    at = query.moment(call.engine.clock.now())
+    if at is not None:
+        return await call.read(past.order, id, at)
     return await call.read_short(orders.get, id)
 
 

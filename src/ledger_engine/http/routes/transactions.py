@@ -10,7 +10,7 @@ from pydantic import Field
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.http.bodies import Body
-from ledger_engine.http.lists import LedgerList
+from ledger_engine.http.lists import LedgerList, LookingBack
 from ledger_engine.http.operations import Call, Routes, shown
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import Transaction
@@ -54,7 +54,7 @@ class RelatedTransactions:
     data: list[Transaction]
 
 
-class ListTransactions(LedgerList):
+class ListTransactions(LedgerList, LookingBack):
     account: str | None = None
     type: Literal["credit", "debit"] | None = None
     created_after: str | None = None
@@ -72,6 +72,16 @@ class ListTransactions(LedgerList):
 async def list_transactions(call: Call, query: ListTransactions) -> Page[Transaction]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
+    at = query.moment(call.engine.clock.now())
+    if at is not None:
+        return await call.read(
+            transactions.page,
+            query.page(),
+            account=query.account,
+            type=query.type,
+            created_after=after,
+            at=at,
+        )
     return await call.read_page(
         transactions.page, query.page(), account=query.account, type=query.type, created_after=after
     )

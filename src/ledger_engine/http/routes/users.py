@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import DIGITS
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.lists import DIGITS, LookingBack
 from ledger_engine.http.operations import Call, Routes, shown
-from ledger_engine.ledger import users
+from ledger_engine.ledger import past, users
 from ledger_engine.ledger.users import User
 
 routes = Routes("users", "/api")
@@ -24,7 +24,7 @@ class CreateUser(Body):
     role: Role | None = "member"
 
 
-class ListUsers(Query):
+class ListUsers(LookingBack):
     page: Annotated[int, Field(ge=1, le=users.PAGE_MAX), DIGITS] = 1
     per_page: Annotated[int, Field(ge=1, le=users.PER_PAGE_MAX), DIGITS] = users.PER_PAGE_DEFAULT
     role: Role | None = None
@@ -44,9 +44,14 @@ class UserPage:
 @routes.add("GET", "/users", needs="read:users", query=ListUsers, answer=UserPage, in_contract=True)
 async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
     """List the users, newest first."""
-    page = await call.read(users.page, query.page, query.per_page, role=query.role)
+    at = query.moment(call.engine.clock.now())
+    if at is None:
+        page = await call.read(users.page, query.page, query.per_page, role=query.role)
+        data = [shown(user) for user in page.items]
+    else:
+        page, data = await call.read(past.user_page, query.page, query.per_page, at, role=query.role)
     return {
-        "data": [shown(user) for user in page.items],
+        "data": data,
         "page": page.page,
         "per_page": page.per_page,
         "total": page.total,
@@ -64,9 +69,12 @@ async def create_user(call: Call, body: CreateUser) -> User:
     )
 
 
-@routes.add("GET", "/users/<id>", needs="read:users", answer=User, in_contract=True)
-async def get_user(call: Call, id: str) -> User:
+@routes.add("GET", "/users/<id>", needs="read:users", query=LookingBack, answer=User, in_contract=True)
+async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, Any]:
     """Get one user."""
+    at = query.moment(call.engine.clock.now())
+    if at is not None:
+        return await call.read(past.user, id, at)
     return await call.read_short(users.get, id)
 
 

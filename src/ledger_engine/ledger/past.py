@@ -1,0 +1,267 @@
+"""Looking back: objects as they were right after the last change made at or before a moment.
+
+See docs/decisions.md#looking-back. A moment is the end of a millisecond. The balance of an account
+follows from its transactions. What else changes is in the events, each of which has the object as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.ids import first_at
+from ledger_engine.core.records import as_json
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, invoices, orders, users
+from ledger_engine.ledger.accounts import Account
+from ledger_engine.store import Row, Unit
+from ledger_engine.store.books import BOOK, OF_BOOK, OF_TENANT
+from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, PageRequest
+
+Shown = dict[str, Any]  # an object as the interface shows it
+
+# The event of the last change to the object of a row, until `:changed`.
+_BODY_THEN = f"""(SELECT e.body FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
+    AND e.book = {BOOK} AND e.id < :changed ORDER BY e.id DESC LIMIT 1) AS body_then"""
+
+
+def _then(row: Row, read: Callable[[Row], Any]) -> Shown:
+    """Return the object of a row as it was; as it is where no event is stored, as in a copy."""
+    body = row["body_then"]
+    return as_json(read(row)) if body is None else json.loads(body)["data"]["object"]
+
+
+def _user_then(row: Row) -> Shown:
+    user = _then(row, users.read)
+    # Erasing goes on for some time after it has begun, event by event.
+    return user if row["erased_at"] is None else {**user, "name": None, "email": None}
+
+
+def _listing(table: str, noun: str, read: Callable[[Row], Shown]) -> Listing[Shown]:
+    columns = f"*, {_BODY_THEN.format(table=table)}"
+    return Listing(table, noun, read, itemgetter("id"), columns=columns)
+
+
+_INVOICES = _listing("invoices", "invoice", partial(_then, read=invoices.read))
+_ORDERS = _listing("orders", "order", partial(_then, read=orders.read))
+_USERS = _listing("users", "user", _user_then)
+
+
+def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
+    """Return the account with its balance then. Raises NotFound."""
+    found = accounts.get(unit, tenant, id)
+    if found.created > at:
+        raise NotFound("account", id)
+    return replace(found, balance=accounts.balance_before(unit, tenant, id, at + 1))
+
+
+def account_page(unit: Unit, tenant: Tenant, wanted: PageRequest, at: int) -> Page[Account]:
+    """Return a page of the accounts that were there, newest first."""
+    page = accounts.page(unit, tenant, wanted, until=first_at("acc", at + 1))
+    balances = [accounts.balance_before(unit, tenant, each.id, at + 1) for each in page.items]
+    items = [replace(each, balance=balance) for each, balance in zip(page.items, balances, strict=True)]
+    return replace(page, items=items)
+
+
+def invoice(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
+    """Return the invoice as it was. Raises NotFound."""
+    return _get(_INVOICES, unit, tenant, id, at)
+
+
+def invoice_page(
+    unit: Unit,
+    tenant: Tenant,
+    wanted: PageRequest,
+    at: int,
+    *,
+    status: str | None = None,
+    account: str | None = None,
+) -> Page[Shown]:
+    """Return a page of the invoices that were there, newest first; the filters mean what they had then."""
+    return _page(_INVOICES, unit, tenant, wanted, "inv", at, {"status": status, "account": account})
+
+
+def order(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
+    """Return the order as it was. Raises NotFound."""
+    return _get(_ORDERS, unit, tenant, id, at)
+
+
+def order_page(
+    unit: Unit, tenant: Tenant, wanted: PageRequest, at: int, *, status: str | None = None
+) -> Page[Shown]:
+    """Return a page of the orders that were there, newest first; `status` is the one they had then."""
+    return _page(_ORDERS, unit, tenant, wanted, "ord", at, {"status": status})
+
+
+def user(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
+    """Return the user as they were, without what is erased by now. Raises NotFound."""
+    return _get(_USERS, unit, tenant, id, at)
+
+
+def user_page(
+    unit: Unit, tenant: Tenant, page: int, per_page: int, at: int, *, role: str | None = None
+) -> tuple[users.NumberedPage, list[Shown]]:
+    """Return a numbered page of the users who were there, and these as they were."""
+    # The role of a user never changes.
+    found = users.page(unit, tenant, page, per_page, role=role, until=first_at("usr", at + 1))
+    return found, [user(unit, tenant, each.id, at) for each in found.items]
+
+
+def _get(listing: Listing[Shown], unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
+    row = unit.first(
+        f"SELECT {listing.columns} FROM {listing.table} WHERE {OF_TENANT} AND id = :id AND created <= :at",
+        tenant.bind(id=id, at=at, changed=first_at("evt", at + 1)),
+    )
+    if row is None:
+        raise NotFound(listing.noun, id)
+    return listing.read(row)
+
+
+def _page(
+    listing: Listing[Shown],
+    unit: Unit,
+    tenant: Tenant,
+    wanted: PageRequest,
+    prefix: str,
+    at: int,
+    equal: Mapping[str, str | None],
+) -> Page[Shown]:
+    """Return a page; with a filter it may end early, after LOOKED_AT_MAX objects, with more to come.
+
+    No index has the state of an object at an earlier time.
+    """
+    until, given = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
+    filters = {name: value for name, value in equal.items() if value is not None}
+    if not filters:
+        return listing.page(unit, tenant, wanted, {}, until=until, given=given)
+    backwards = wanted.before is not None
+    found: list[Shown] = []
+    step = replace(wanted, limit=LIMIT_MAX)
+    for _ in range(LOOKED_AT_MAX // LIMIT_MAX):
+        page = listing.page(unit, tenant, step, {}, until=until, given=given)
+        for item in reversed(page.items) if backwards else page.items:
+            if len(found) == wanted.limit:
+                return _in_order(found, found[-1]["id"], backwards)
+            if all(item[name] == value for name, value in filters.items()):
+                found.append(item)
+        if page.next_cursor is None:
+            return _in_order(found, None, backwards)
+        cursor = page.next_cursor
+        step = replace(step, before=cursor) if backwards else replace(step, after=cursor)
+    return _in_order(found, step.before or step.after, backwards)
+
+
+def _in_order(found: list[Shown], cursor: str | None, backwards: bool) -> Page[Shown]:
+    return Page(found[::-1] if backwards else found, cursor is not None, cursor)
+
+
+@dataclass(slots=True)
+class Change:
+    """An object that something happened to between two moments.
+
+    `before` is None for one that was not there yet, and so is `after` in a copy whose objects are dated later
+    than their events. `postings` is the number of an account's transactions
+    between the two, and None for other objects.
+    """
+
+    OBJECT = "change"
+
+    kind: str
+    id: str
+    before: Shown | None
+    after: Shown | None
+    postings: int | None
+
+
+@dataclass(slots=True)
+class Summary:
+    """How many transactions were posted, and to how many objects of each kind something happened."""
+
+    postings: int
+    accounts: int
+    invoices: int
+    users: int
+    orders: int
+
+
+_OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
+    "acc": ("account", lambda *named: as_json(account(*named))),
+    "inv": ("invoice", invoice),
+    "usr": ("user", user),
+    "ord": ("order", order),
+}
+
+
+def changes(
+    unit: Unit, tenant: Tenant, start: int, end: int, wanted: PageRequest
+) -> tuple[Page[Change], Summary]:
+    """Return a page of what changed after the moment `start` until `end`, and how much did in all.
+
+    Accounts come first, then invoices, users and orders, of each kind the newest first. Users are left out
+    for a credential that may not read them. Raises InvalidRequest `invalid_cursor`.
+    """
+    postings = _postings(unit, tenant, start, end)
+    changed = _changed(unit, tenant, start, end) | postings.keys()
+    if not tenant.may_see_users():
+        changed = {id for id in changed if not id.startswith("usr_")}
+    ordered = sorted(changed, reverse=True)
+    ordered.sort(key=_rank)
+    if wanted.after is not None:
+        _require_cursor(unit, tenant, wanted.after, end)
+        place = (_rank(wanted.after), wanted.after)
+        ordered = [id for id in ordered if _rank(id) > place[0] or (_rank(id) == place[0] and id < place[1])]
+    items = []
+    for id in ordered[: wanted.limit]:
+        kind = _OBJECTS[id.partition("_")[0]][0]
+        before, after = (_then_or_none(unit, tenant, id, at) for at in (start, end))
+        items.append(Change(kind, id, before, after, postings.get(id, 0) if kind == "account" else None))
+    more = len(ordered) > wanted.limit
+    counts = [sum(id.startswith(prefix) for id in changed) for prefix in _OBJECTS]
+    summary = Summary(sum(postings.values()), *counts)
+    return Page(items, more, items[-1].id if more else None), summary
+
+
+def _require_cursor(unit: Unit, tenant: Tenant, id: str, end: int) -> None:
+    if id.partition("_")[0] not in _OBJECTS or _then_or_none(unit, tenant, id, end) is None:
+        raise InvalidRequest("invalid_cursor", "cursor must be the id of a change.", "cursor")
+
+
+def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown | None:
+    """Return the object of any kind as it was, None where it was not there yet."""
+    try:
+        shown: Shown = _OBJECTS[id.partition("_")[0]][1](unit, tenant, id, at)
+    except NotFound:
+        return None
+    return shown
+
+
+def _rank(id: str) -> int:
+    return list(_OBJECTS).index(id.partition("_")[0])
+
+
+def _postings(unit: Unit, tenant: Tenant, start: int, end: int) -> dict[str, int]:
+    """Return the number of transactions of each account that has any."""
+    of_type = (
+        "(SELECT count(*) FROM transactions AS t WHERE t.account = accounts.id AND t.type = '{}'"
+        " AND t.id >= :first AND t.id < :beyond)"
+    )
+    rows = unit.execute(
+        f"SELECT id, {of_type.format('credit')} + {of_type.format('debit')} AS postings"
+        f" FROM accounts WHERE {OF_TENANT}",
+        tenant.bind(first=first_at("txn", start + 1), beyond=first_at("txn", end + 1)),
+    )
+    return {row["id"]: row["postings"] for row in rows if row["postings"]}
+
+
+def _changed(unit: Unit, tenant: Tenant, start: int, end: int) -> set[str]:
+    """Return the ids of the objects that have an event."""
+    rows = unit.execute(
+        f"SELECT object FROM events WHERE {OF_BOOK} AND id >= :first AND id < :beyond AND body IS NOT NULL",
+        tenant.bind(first=first_at("evt", start + 1), beyond=first_at("evt", end + 1)),
+    )
+    return {row["object"] for row in rows}
