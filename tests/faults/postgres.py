@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -53,6 +56,20 @@ class Postgres(Cluster):
     def promote(self) -> None:
         """Make a standby the one that is written to."""
         self.control("-w", "promote")
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop all of its processes meanwhile, as a machine that hangs does."""
+        postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        processes = [postmaster, *map(int, children)]
+        for each in processes:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for each in processes:
+                os.kill(each, signal.SIGCONT)
 
     def remove(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):

@@ -18,7 +18,7 @@ from ledger_engine.store.postgres import connection
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 
-_connect, _close, _interrupt = connection._connected, Connection.close, Connection.interrupt
+_connect, _close, _interrupt = connection.connected, Connection.close, Connection.interrupt
 _idle: dict[str, list[PGconn]] = defaultdict(list)  # by address
 
 
@@ -51,7 +51,7 @@ def kept_connections() -> Iterator[None]:
 
     addresses: dict[PGconn, str] = {each: url for url, idle in _idle.items() for each in idle}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "_connected", connect)
+        patch.setattr(connection, "connected", connect)
         patch.setattr(Connection, "interrupt", interrupt)
         patch.setattr(Connection, "close", close)
         yield

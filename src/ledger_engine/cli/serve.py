@@ -225,6 +225,11 @@ class Address(click.ParamType[tuple[str, int]]):
     help="Trust the machine's clock, although the ledger was last served long ago.",
 )
 @click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Use a PostgreSQL database that lacks acknowledged changes, as after a failover that lost some.",
+)
+@click.option(
     "--api-key",
     envvar="LEDGER_API_KEY_TEST",
     metavar="KEY",

@@ -58,8 +58,9 @@ class ServeSettings:
     further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a dashboard that
     runs this server for itself. `api_key` is the value of a test key that the first project is to have.
     `cors_origins` are those of the web pages that may read the answers. `accept_clock` confirms that the
-    machine's clock is right although it is far ahead of the last time known to the ledger. `workers` is the
-    number of processes that answer requests, `metrics` the address and port to serve metrics on.
+    machine's clock is right although it is far ahead of the last time known to the ledger, and `accept_loss`
+    that a PostgreSQL database may lack what was acknowledged. `workers` is the number of processes that
+    answer requests, `metrics` the address and port to serve metrics on.
     `limits` is the address of the Redis in which the servers of a PostgreSQL database count requests.
     `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     `backup_to` is the folder of the backups that the server makes every `backup_every_s` seconds; the newest
@@ -83,6 +84,7 @@ class ServeSettings:
     webhook_retries_s: tuple[float, ...] = WEBHOOK_RETRIES_S
     embedded: bool = False
     accept_clock: bool = False
+    accept_loss: bool = False
     api_key: str | None = None
     cors_origins: tuple[str, ...] = ()
     workers: int = 1
@@ -130,6 +132,8 @@ class ServeSettings:
             raise BadSettings("--workers needs sockets that Windows does not have; leave it out.")
         if self.workers > 1 and isinstance(self.database, str):
             raise BadSettings("--workers shares a SQLite file; on PostgreSQL start several servers instead.")
+        if self.accept_loss and not isinstance(self.database, str):
+            raise BadSettings("--accept-loss is for PostgreSQL: a file has no failover.")
         if self.limits is not None:
             self._check_limits(self.limits)
         if self.seed is not None and self.database is None:

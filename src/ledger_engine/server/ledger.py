@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -108,7 +109,12 @@ async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[E
     """Yield the engine of a process that serves the ledger."""
     async with _limits(settings.limits) as rate_limits:
         engine = open_engine(
-            database, clock=_clock(settings, database), serving=True, rate_limits=rate_limits
+            database,
+            clock=_clock(settings, database),
+            serving=True,
+            rate_limits=rate_limits,
+            accept_loss=settings.accept_loss,
+            state=_state_folder(),
         )
         try:
             yield engine
@@ -296,6 +302,12 @@ async def _limits(url: str | None) -> AsyncIterator[RateLimits | None]:
         yield together
     finally:
         await together.close()
+
+
+def _state_folder() -> Path | None:
+    """Return the folder that systemd (`StateDirectory=`) or whoever starts the server has given it."""
+    named = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    return Path(named) if named else None
 
 
 def _clock(settings: ServeSettings, database: Location) -> Clock:

@@ -201,6 +201,19 @@ class Everything(frozenset[str]):
         return True
 
 
+@dataclass(slots=True)
+class Losses:
+    """What the storage has lost of what was acknowledged, as far as this process knows.
+
+    `refused` says why the storage is not used, in a sentence; None while it is used. `accepted` says what is
+    lost for good, and `changes` is how many changes that are.
+    """
+
+    refused: str | None = None
+    accepted: str | None = None
+    changes: int = 0
+
+
 class Rewinder(Protocol):
     """A database that can be copied as it is, and be as its copy again, while it is in use."""
 

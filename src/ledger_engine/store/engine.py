@@ -17,7 +17,7 @@ from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
 from ledger_engine.limits import LocalSemaphores, Outcome, RateLimits, Shared, Windows
-from ledger_engine.store import Database, Listener, Rewinder, T, Unit, Work, kept_time
+from ledger_engine.store import Database, Listener, Losses, Rewinder, T, Unit, Work, kept_time
 from ledger_engine.store.snapshot import report_nothing
 
 if TYPE_CHECKING:
@@ -37,13 +37,19 @@ class Engine:
     """
 
     def __init__(
-        self, database: Database, clock: Clock, shared: Shared | None = None, rewinder: Rewinder | None = None
+        self,
+        database: Database,
+        clock: Clock,
+        shared: Shared | None = None,
+        rewinder: Rewinder | None = None,
+        losses: Losses | None = None,
     ) -> None:
         self._database = database
         self._rewinder = rewinder
         self.clock = clock
         self.shared = shared or Shared(Windows(), LocalSemaphores())
         self._time_kept = 0
+        self.losses = losses or Losses()
         # Messages for the health check while something is wrong, by what they are about.
         self.notices: dict[str, str] = {}
         self._write_tried: asyncio.Task[None] | None = None
@@ -164,20 +170,26 @@ def open_engine(
     clock: Clock | None = None,
     serving: bool = False,
     rate_limits: RateLimits | None = None,
+    accept_loss: bool = False,
+    state: Path | None = None,
 ) -> Engine:
     """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
 
     `serving` is for the one process that serves the file over HTTP, or for each server on a PostgreSQL
     database, not for commands beside them. Without `rate_limits` those who serve the database count the
-    requests there. Raises StorageUnavailable.
+    requests there. A server on PostgreSQL keeps what it has seen in the folder `state`, and goes on with a
+    database that lacks some of it where `accept_loss` is set. Raises StorageUnavailable.
     """
     clock = clock or SystemClock()
     if isinstance(database, str):
         from ledger_engine.store import postgres
 
-        served = postgres.open_database(database, clock, serving=serving)
+        served = postgres.open_database(
+            database, clock, serving=serving, accept_loss=accept_loss, state=state
+        )
         limits = rate_limits or served.rate_limits
-        return Engine(served, clock, Shared(limits, LocalSemaphores(), postgres.leases_of(served)))
+        shared = Shared(limits, LocalSemaphores(), postgres.leases_of(served))
+        return Engine(served, clock, shared, losses=served.losses)
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database
 

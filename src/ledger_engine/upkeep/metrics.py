@@ -202,6 +202,16 @@ class _OfLedger(Collector):
             yield _gauge("ledger_database_bytes", "Size of the database file.", _size(self._database))
             log = self._database.with_name(self._database.name + "-wal")
             yield _gauge("ledger_wal_bytes", "Size of the database's write-ahead log.", _size(log))
+        else:
+            losses = self._engine.losses
+            yield _gauge(
+                "ledger_storage_older",
+                "1 while the database that can be reached lacks acknowledged changes, and is not used.",
+                losses.refused is not None,
+            )
+            yield CounterMetricFamily(
+                "ledger_lost_changes", "Acknowledged changes lost, by --accept-loss.", losses.changes
+            )
         found = self._backlog()
         yield _gauge("ledger_storage_up", "1 while the ledger can be read.", found is not None)
         if found is not None:

@@ -20,8 +20,8 @@ class Health:
     """The health of the server.
 
     `ok` is false when the storage is lost; `version` is that of the directory's interface, not of this
-    server; `notice` says what a person has to decide, null when there is nothing; `copy_of` is the address
-    of the server that this ledger is a read-only copy of, null for a ledger of its own.
+    server; `notice` says what a person has to decide or to know, null when there is nothing; `copy_of` is the
+    address of the server that this ledger is a read-only copy of, null for a ledger of its own.
     """
 
     ok: bool
@@ -40,12 +40,14 @@ class Readiness:
 @routes.add("GET", "/health", public=True, answer=Health, in_contract=True)
 async def get_health(call: Call) -> Health | Rendered:
     """Report whether the server can work; 503 when its storage is lost."""
+    losses = call.engine.losses
     try:
         await call.engine.check()
         copied = await call.engine.read(ShortWork(books.source))
     except StorageUnavailable as error:
-        return _unavailable(call, Health(False, VERSION, call.engine.notice, None), error)
-    return Health(True, VERSION, call.engine.notice, None if copied is None else copied.url)
+        return _unavailable(call, Health(False, VERSION, losses.refused or call.engine.notice, None), error)
+    notice = call.engine.notice or losses.accepted
+    return Health(True, VERSION, notice, None if copied is None else copied.url)
 
 
 @routes.add("GET", "/health/ready", public=True, answer=Readiness)

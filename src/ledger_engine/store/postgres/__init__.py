@@ -1,12 +1,12 @@
 """The ledger on PostgreSQL: the second implementation of the database interface, behind the same rooms.
 
 From the network up: `connection.py` sends statements and takes their results, with `rendering.py`,
-`values.py` and `errors.py`; `migrations.py` makes the tables; `locks.py` has one server at a time write a
-book; `unit.py` is what a work sees; `committer.py` commits a group of works, `readers.py` runs those that
-read, `notifications.py` tells servers of each other's commits, and `database.py` puts it together. On that
-stands `leases.py`: which server does what only one may do. Beside it stand `snapshot.py` for the audit,
-`transfer.py`, by which a ledger comes here and leaves, and `dumping.py` for backups. psycopg is an extra of
-the package.
+`values.py` and `errors.py`; `hosts.py` opens connections, and `seen.py` has no older database used;
+`migrations.py` makes the tables; `locks.py` has one server at a time write a book; `unit.py` is what a work
+sees; `committer.py` commits a group of works, `readers.py` runs those that read, `notifications.py` tells
+servers of each other's commits, and `database.py` puts it together. On that stands `leases.py`: which server
+does what only one may do. Beside it stand `snapshot.py` for the audit, `transfer.py`, by which a ledger comes
+here and leaves, and `dumping.py` for backups. psycopg is an extra of the package.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ MISSING = (
 )
 
 
-def open_database(url: str, clock: Clock, *, serving: bool) -> PostgresDatabase:
+def open_database(
+    url: str, clock: Clock, *, serving: bool, accept_loss: bool = False, state: Path | None = None
+) -> PostgresDatabase:
     """Open the database at this address as `database.open_database` does.
 
     Raises StorageUnavailable when psycopg is missing, and when the database cannot be used.
@@ -40,7 +42,7 @@ def open_database(url: str, clock: Clock, *, serving: bool) -> PostgresDatabase:
     _require_driver(url)
     from ledger_engine.store.postgres import database
 
-    return database.open_database(url, clock, serving=serving)
+    return database.open_database(url, clock, serving=serving, accept_loss=accept_loss, state=state)
 
 
 def leases_of(database: PostgresDatabase) -> Leases:

@@ -9,6 +9,7 @@ import secrets
 from dataclasses import dataclass
 
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store.postgres import seen
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import DatabaseFailed
 from ledger_engine.store.postgres.rendering import rendered
@@ -38,7 +39,7 @@ class Abilities:
     tables in one transaction, all or none. `collations`: a column may have the collation "C"; one that cannot
     compares text by its bytes anyway. `unlogged`: tables that a crash empties, and how full their pages are.
     `rows_apart`: serializable transactions that read other rows than a concurrent one writes do not fail
-    (docs/scaling.md#sizing).
+    (docs/scaling.md#sizing). `timelines`: it tells which cluster it is, and on which timeline.
     """
 
     advisory_locks: bool
@@ -47,6 +48,7 @@ class Abilities:
     collations: bool
     unlogged: bool
     rows_apart: bool
+    timelines: bool
 
 
 def ask(connection: Connection, *, plain: bool = False) -> Abilities:
@@ -68,6 +70,7 @@ def ask(connection: Connection, *, plain: bool = False) -> Abilities:
         collations=collations,
         unlogged=not plain and not is_cockroach and not is_yugabyte,
         rows_apart=not plain and not is_cockroach and not is_yugabyte and _keeps_rows_apart(connection),
+        timelines=not plain and _has_timelines(connection),
     )
 
 
@@ -98,6 +101,14 @@ def _keeps_rows_apart(connection: Connection) -> bool:
     (found,) = connection.rows(rendered(_ROWS_APART), {})
     least = (("of_page", _ROWS_OF_PAGE), ("of_table", _ROWS_OF_TABLE), ("of_all", _ROWS_OF_ALL))
     return all(found[name] is not None and found[name] >= rows for name, rows in least)
+
+
+def _has_timelines(connection: Connection) -> bool:
+    """Return whether the role may ask for the timeline."""
+    try:
+        return bool(seen.place_of(connection))
+    except DatabaseFailed:
+        return False
 
 
 def _can_notify(connection: Connection) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -13,10 +14,11 @@ from ledger_engine.core.measuring import CommitObserver, log_commit
 from ledger_engine.store import book_of
 from ledger_engine.store.group_cache import KeptUnit
 from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error
+from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseFailed, public_error
 from ledger_engine.store.postgres.locks import Locks, lock_of
 from ledger_engine.store.postgres.notifications import Notifier
 from ledger_engine.store.postgres.rendering import rendered
+from ledger_engine.store.postgres.seen import Seen
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.prefetch import foresee_all
 from ledger_engine.store.threaded import Job
@@ -53,6 +55,7 @@ class Committer:
     notifier: Notifier
     connect: Callable[[], Connection]
     numeric: Numeric
+    seen: Seen
     observer: CommitObserver | None = None
     counts: Counts = field(default_factory=Counts)
     _connection: Connection | None = None
@@ -220,6 +223,13 @@ class Committer:
             self.close()  # it was committed; the locks end with the connection
         seconds = time.perf_counter() - began
         log_commit(len(group), seconds)
+        if connection.abandoned:
+            # The others were told meanwhile of a database that is newer: this one may have been a primary
+            # from before a failover.
+            raise OutcomeUnknown("another database is used now") from ConnectionLost("it was left", OLDER)
+        if topics:
+            done = [book_of(job.work) for job in group if job.error is None]
+            self.seen.committed(moment, Counter([book for book in done if book is not None]))
         if self.observer is not None:
             self.observer(len(group), seconds)
         return topics

@@ -12,23 +12,27 @@ import contextlib
 import select
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from psycopg import Error, pq
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn, PGresult
 
 from ledger_engine.store import Parameters, Value
 from ledger_engine.store.postgres import values
-from ledger_engine.store.postgres.errors import UNCONFIRMED, ConnectionLost, DatabaseFailed, failure, refused
+from ledger_engine.store.postgres.errors import (
+    UNCONFIRMED,
+    ConnectionLost,
+    DatabaseFailed,
+    Silent,
+    failure,
+    refused,
+)
 from ledger_engine.store.postgres.rendering import Statement, rendered
 from ledger_engine.store.postgres.values import Row
 
 CONNECT_S = 5
-_UNREADABLE = (
-    "its address cannot be read; it is postgresql://USER:PASSWORD@HOST/DATABASE, in which characters such as"
-    " % and / are percent-encoded"
-)
+SILENT_S = 2  # after so long without an answer the host is asked whether it is there
+_LOOKS_EVERY_S = 0.5  # while it waits for an answer, whether the connection is still to be used
 # A role or a database may have limits of its own, which would end the long statements of a command.
 UNLIMITED = (
     "SET statement_timeout TO 0",
@@ -53,18 +57,34 @@ class _Prepared:
 
 
 class Connection:
-    """A connection that waits at most `answer_s` seconds for an answer; after that it is closed."""
+    """A connection to one host that waits at most `answer_s` seconds for an answer; after that it is closed.
 
-    def __init__(self, url: str, answer_s: float, settings: Sequence[str] = ()) -> None:
-        """Connect. Raises ConnectionLost."""
+    `Hosts.open` opens one. While it waits for long it asks `is_silent` whether its host has stopped.
+    `abandoned`, which any thread may set, says that it must not be used any more.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        answer_s: float,
+        settings: Sequence[str] = (),
+        *,
+        connect_s: float = CONNECT_S,
+        is_silent: Callable[[], bool] | None = None,
+    ) -> None:
+        """Connect to the host of these settings of libpq. Raises ConnectionLost."""
+        self.host = host
+        self.abandoned = False
+        self.place: tuple[int, int] | None = None  # its cluster and timeline, once they are known (`seen`)
         self._answer_s = answer_s
+        self._is_silent = is_silent
         self._known: OrderedDict[bytes, _Prepared] = OrderedDict()
         self._names = 0
         # For each statement sent: how it was being prepared, if it was; False for a synchronisation.
         self._sent: list[_Prepared | bool] = []
         self._broken = False
         self._warning = ""  # that came with the statement whose result is awaited
-        self._pg = _connected(url, min(CONNECT_S, answer_s))
+        self._pg = connected(host, min(connect_s, answer_s))
         self._poll = select.poll()
         try:
             self._poll.register(self._pg.socket, _READABLE)
@@ -79,8 +99,8 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether the connection has not failed."""
-        return not self._broken
+        """Whether the connection has not failed, and may be used."""
+        return not self._broken and not self.abandoned
 
     def rows(self, statement: Statement, parameters: Parameters) -> list[Row]:
         """Run a statement after those sent before, and return its rows. Raises what `settle` raises."""
@@ -275,21 +295,30 @@ class Connection:
         """Return the next result, or None at the end of those of a statement."""
         pg = self._pg
         if pg.is_busy():
-            deadline = time.monotonic() + self._answer_s
+            began = time.monotonic()
             unsent = pg.flush()
             while pg.is_busy():
-                left = deadline - time.monotonic()
+                waited = time.monotonic() - began
                 if unsent:
                     self._poll.modify(pg.socket, _READABLE | _WRITABLE)
-                ready = self._poll.poll(max(0, left) * 1000 if left < 1e6 else None)
+                ready = self._poll.poll(max(0, min(self._answer_s - waited, _LOOKS_EVERY_S)) * 1000)
                 if unsent:
                     self._poll.modify(pg.socket, _READABLE)
                     unsent = pg.flush()
                 if not ready:
-                    raise self._lost(None, "it does not answer")
-                if ready[0][1] & ~_WRITABLE:
+                    self._require_answer(waited)
+                elif ready[0][1] & ~_WRITABLE:
                     pg.consume_input()
         return pg.get_result()
+
+    def _require_answer(self, waited_s: float) -> None:
+        """Raise ConnectionLost when there is no use in waiting for longer."""
+        if (
+            self.abandoned
+            or waited_s >= self._answer_s
+            or (waited_s >= SILENT_S and self._is_silent is not None and self._is_silent())
+        ):
+            raise self._lost(None, "it does not answer")
 
     def _prepare(self, statement: Statement, prepared: _Prepared) -> None:
         self._names += 1
@@ -336,51 +365,25 @@ def _in_one_line(said: str) -> str:
     return "; ".join([line for line in said.strip().split("\n") if not line.startswith("\t")])
 
 
-def _connected(url: str, limit_s: float) -> PGconn:
-    """Connect within the time limit, to the first of several hosts that can. Raises ConnectionLost."""
-    said = []
-    hosts = _one_host_each(url)
-    for each in hosts:
-        try:
-            return _connected_to_one(each, limit_s / len(hosts))
-        except ConnectionLost as lost:
-            said.append(str(lost))
-        except Error as error:
-            said.append(str(error).strip())
-    raise refused("; ".join(said))
-
-
-def _one_host_each(url: str) -> list[str]:
-    """Return how to connect to each of the hosts: libpq would wait for the first one for ever if it hangs."""
+def connected(conninfo: str, limit_s: float) -> PGconn:
+    """Connect to one host within the time limit. Raises Silent, or ConnectionLost with what libpq says."""
     try:
-        given = conninfo_to_dict(url)
-    except Error:  # which may quote the password
-        raise ConnectionLost(_UNREADABLE) from None
-    lists = {key: str(given[key]).split(",") for key in ("host", "hostaddr", "port") if given.get(key)}
-    count = max(map(len, lists.values()), default=1)
-    if count == 1:
-        return [url]
-    return [
-        make_conninfo(url, **{key: of[place if len(of) > 1 else 0] for key, of in lists.items()})
-        for place in range(count)
-    ]
-
-
-def _connected_to_one(conninfo: str, limit_s: float) -> PGconn:
-    pg: PGconn = pq.PGconn.connect_start(conninfo.encode())
-    deadline = time.monotonic() + limit_s
-    status = pq.PollingStatus.WRITING
-    while status not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
-        if pg.status == pq.ConnStatus.BAD:
-            break
-        poll = select.poll()
-        poll.register(pg.socket, _WRITABLE if status == pq.PollingStatus.WRITING else _READABLE)
-        if not poll.poll(max(0, deadline - time.monotonic()) * 1000):
-            pg.finish()
-            raise ConnectionLost("it does not answer")
-        status = pq.PollingStatus(pg.connect_poll())
+        pg: PGconn = pq.PGconn.connect_start(conninfo.encode())
+        deadline = time.monotonic() + limit_s
+        status = pq.PollingStatus.WRITING
+        while status not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
+            if pg.status == pq.ConnStatus.BAD:
+                break
+            poll = select.poll()
+            poll.register(pg.socket, _WRITABLE if status == pq.PollingStatus.WRITING else _READABLE)
+            if not poll.poll(max(0, deadline - time.monotonic()) * 1000):
+                pg.finish()
+                raise Silent("it does not answer")
+            status = pq.PollingStatus(pg.connect_poll())
+    except Error as error:
+        raise refused(str(error).strip()) from error
     if pg.status != pq.ConnStatus.OK:
         said = _in_one_line(pg.get_error_message())
         pg.finish()
-        raise ConnectionLost(said)
+        raise refused(said)
     return pg

@@ -11,25 +11,29 @@ import asyncio
 import math
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 
-from ledger_engine.core.clock import DAY, Clock
+from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.limits import counted_together
 from ledger_engine.limits.counted_together import CountedTogether
-from ledger_engine.store import Everything, Unit, kept_time
-from ledger_engine.store.postgres import abilities, migrations
+from ledger_engine.store import Everything, Losses, Unit, kept_time
+from ledger_engine.store.postgres import abilities, migrations, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.connection import UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error, unavailable
+from ledger_engine.store.postgres.hosts import Hosts
 from ledger_engine.store.postgres.locks import Locks
 from ledger_engine.store.postgres.notifications import Follower, Notifier
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from ledger_engine.store.postgres.readers import Readers
 from ledger_engine.store.postgres.rendering import rendered
+from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, Place, Seen
 from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, Job, ThreadedDatabase, call_soon
 
@@ -37,7 +41,7 @@ from ledger_engine.store.threaded import CLOSE_S, Job, ThreadedDatabase, call_so
 _COUNTED_S = counted_together.ANSWER_S + 0.5
 _STATEMENT_S = 8
 _LOCK_S = 6
-_FORGOTTEN_AFTER = 30 * DAY
+_STATE = "postgresql.json"  # what a server has seen, in its folder
 _IDLE_S = 5  # a server that stops within a transaction loses it, and with it the locks of its books
 
 
@@ -49,23 +53,38 @@ class PostgresDatabase(ThreadedDatabase):
 
     _readers: Readers
 
-    def __init__(self, url: str, clock: Clock, *, serving: bool, plain: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        serving: bool,
+        plain: bool = False,
+        accept_loss: bool = False,
+        state: Path | None = None,
+    ) -> None:
         super().__init__(serving=serving, can_read=_probe, can_write=kept_time.reach)
-        self._url = url
         self._clock = clock
         self._limited = serving
         self._answer_s -= _COUNTED_S
         self._numeric: Numeric = {}
         self.ids = IdSource()
         server = secrets.randbits(62) + 1
-        connection = self._connect()
-        try:
+        self._seen = Seen(server, accepts_loss=accept_loss)
+        self._seen.moved = self._abandon_others
+        if state is not None:
+            self._seen.remember(state / _STATE)
+        self._hosts = Hosts(url)
+        with suppress(DatabaseFailed):  # it has no timelines
+            self._hosts.open_greatest(lambda connection: seen.place_of(connection).timeline, self._answer_s)
+        with closing(self._open()) as connection:
             can = abilities.ask(connection, plain=plain)
-            migrations.apply(connection, clock.now(), can, partial(Connection, url, math.inf, UNLIMITED))
+            self._seen.has_timelines = can.timelines
+            migrations.apply(connection, clock.now(), can, partial(self._hosts.open, math.inf, UNLIMITED))
             migrations.require_all_there(connection)
+            if serving:
+                self._require_newest(connection)
             self._follow_clocks(connection)
-        finally:
-            connection.close()
         notifier = Notifier(server, can.notifications)
         # A table that is read as a whole counts as read in all its rows, of all books.
         settings = ("SET enable_seqscan TO off",) if can.rows_apart else ()
@@ -76,15 +95,21 @@ class PostgresDatabase(ThreadedDatabase):
             notifier,
             partial(self._connect, settings),
             self._numeric,
+            self._seen,
         )
         self._readers = Readers(self._connect, clock, self.ids, self._numeric)
-        self._follower = Follower(notifier, self._connect, self._announce) if serving else None
-        self.rate_limits = CountedTogether(RateCounts(partial(Connection, url)))
+        self._follower = Follower(notifier, self._connect, self._announce, self._seen) if serving else None
+        self.rate_limits = CountedTogether(RateCounts(self._hosts.open))
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
         self._thread.start()
         self._readers.start()
         if self._follower is not None:
             self._follower.start()
+
+    @property
+    def losses(self) -> Losses:
+        """What this server knows to be lost of what was acknowledged."""
+        return self._seen.losses
 
     @property
     def counts(self) -> Counts:
@@ -103,7 +128,13 @@ class PostgresDatabase(ThreadedDatabase):
             await asyncio.to_thread(self._follower.stop, CLOSE_S)
 
     def _connect(self, further: Sequence[str] = ()) -> Connection:
-        settings = ["SET client_encoding TO 'UTF8'", "SET application_name TO 'ledger-engine'", *further]
+        """Open a connection for works; that of a server never is to an older database."""
+        return self._open(further, self._require_newest if self._limited else None)
+
+    def _open(
+        self, further: Sequence[str] = (), require: Callable[[Connection], None] | None = None
+    ) -> Connection:
+        settings = ["SET client_encoding TO 'UTF8'", *further]
         if self._limited:
             settings += [
                 f"SET statement_timeout TO {_STATEMENT_S * 1000}",
@@ -112,7 +143,14 @@ class PostgresDatabase(ThreadedDatabase):
             ]
         else:
             settings += UNLIMITED
-        return Connection(self._url, self._answer_s, settings)
+        return self._hosts.open(self._answer_s, settings, require)
+
+    def _require_newest(self, connection: Connection) -> None:
+        self._seen.require_newest(connection, self._clock.now())
+
+    def _abandon_others(self, place: Place) -> None:
+        """Have readers and writer on one timeline."""
+        self._hosts.abandon(lambda each: each.place not in (None, place))
 
     def _follow_clocks(self, connection: Connection) -> None:
         """Go on after everything that was written: what has expired must not be valid again."""
@@ -125,7 +163,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._clock.advance_past(kept["moment"])
         if self._limited:
             # Rows of servers and commands that have long ended; one that has not makes its own anew.
-            long_ago = self._clock.now() - _FORGOTTEN_AFTER
+            long_ago = self._clock.now() - FORGOTTEN_AFTER
             connection.send(
                 rendered("DELETE FROM heads WHERE lock = server AND moment < :moment"), {"moment": long_ago}
             )
@@ -166,16 +204,27 @@ class PostgresDatabase(ThreadedDatabase):
             job.answer, job.error = None, failed
 
 
-def open_database(url: str, clock: Clock, *, serving: bool, plain: bool = False) -> PostgresDatabase:
+def open_database(
+    url: str,
+    clock: Clock,
+    *,
+    serving: bool,
+    plain: bool = False,
+    accept_loss: bool = False,
+    state: Path | None = None,
+) -> PostgresDatabase:
     """Open the database at this address, making or migrating the tables as needed.
 
     `serving` is for a server, whose works have a time limit. With `plain` nothing is used that only
-    PostgreSQL has (`abilities`): rows in place of advisory locks, polling in place of LISTEN.
+    PostgreSQL has (`abilities`): rows in place of advisory locks, polling in place of LISTEN. A server keeps
+    what it has seen in the folder `state`; with `accept_loss` a database is used that lacks some of it.
 
     Raises StorageUnavailable.
     """
     try:
-        return PostgresDatabase(url, clock, serving=serving, plain=plain)
+        return PostgresDatabase(
+            url, clock, serving=serving, plain=plain, accept_loss=accept_loss, state=state
+        )
     except (ConnectionLost, DatabaseFailed) as error:
         raise unavailable(error) from error
 

@@ -16,6 +16,7 @@ from ledger_engine.core.program import without_settings
 from ledger_engine.core.settings import named
 from ledger_engine.store.postgres.connection import CONNECT_S, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
+from ledger_engine.store.postgres.hosts import connect
 from ledger_engine.store.postgres.rendering import rendered
 
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
@@ -106,7 +107,7 @@ def _program(name: str, url: str) -> str:
 
 def _ask(url: str, question: Callable[[Connection], int]) -> int:
     try:
-        with closing(Connection(url, CONNECT_S)) as connection:
+        with closing(connect(url, CONNECT_S)) as connection:
             return question(connection)
     except (ConnectionLost, DatabaseFailed) as error:
         raise unavailable(error) from error

@@ -18,6 +18,7 @@ _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
 _READ_ONLY = "25006"  # it is a standby now: another one is to be found at the same address
 _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
 UNCONFIRMED = "01"  # a warning, with which a commit may be lost by a failover
+OLDER = "older"  # our own: it lacks what was acknowledged (`seen`)
 # What clients are told, by the beginning of the code; the first that fits counts.
 _REASONS = (
     (_LOCK_NOT_AVAILABLE, "another server has kept this book locked for too long"),
@@ -29,6 +30,7 @@ _REASONS = (
     (("57P05", "25P03", "25P04"), "it closed a connection that was idle for too long"),
     ("57P", "it is being started or stopped"),
     (UNCONFIRMED, "no standby has confirmed the change"),
+    (OLDER, "it lacks changes that were acknowledged"),
     ("08", "it cannot be reached"),
     ((_NOT_LET_IN, "3D"), "it refused the login"),
     ("42501", "the role lacks a permission"),
@@ -64,6 +66,10 @@ class ConnectionLost(Exception):
     def __init__(self, message: str, state: str = "") -> None:
         super().__init__(message)
         self.state = state
+
+
+class Silent(ConnectionLost):
+    """The host has not answered in time."""
 
 
 def refused(said: str) -> ConnectionLost:

@@ -4,8 +4,10 @@ A group of works takes the locks of its books, in order, or that of the whole le
 has the time up to which ids were given out, and by which server. A server's clock first passes the times of
 other servers, so the ids of a book are in the order of its commits whatever the servers' clocks show.
 
-Each server has a row of its own besides, by its number: `announced` there is how many of its commits
-announced something, which others follow (`notifications`).
+Each server has a row of its own besides, by its number, which each of its commits writes: the time that it
+has reached, and in `announced` how many of its commits announced something. Others follow that
+(`notifications`), and know by it what a database lacks (`seen`). As the rows of servers are few and have an
+index, what is asked of all books at once takes no longer where there are more.
 
 Where the database has advisory locks they are taken before the transaction begins, so that its snapshot has
 all that was committed under them. Where it has none, the rows of `heads` are locked in the transaction.
@@ -36,7 +38,7 @@ _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
 # from being committed. Two of one book still conflict, as both write its row of `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
 _BEGIN_ROWS = rendered("BEGIN ISOLATION LEVEL READ COMMITTED")
-_OF_OTHERS = rendered("SELECT max(moment) AS moment FROM heads WHERE server <> :server")
+_OF_OTHERS = rendered("SELECT max(moment) AS moment FROM heads WHERE lock = server AND server <> :server")
 _OF_OTHERS_IN = Statement(
     b"SELECT max(moment) AS moment FROM heads WHERE server <> $1 AND lock = ANY($2)", (), True, True
 )
@@ -110,15 +112,10 @@ class Locks:
 
         With `announced` the commit counts as one that announces something.
         """
-        rows = sorted(locks) or [LEDGER]
+        rows = values.array([*(sorted(locks) or [LEDGER]), self.server])
         connection.put_dumped(
             _STORE,
-            [
-                b"%d" % moment,
-                b"%d" % announced,
-                b"%d" % self.server,
-                values.array([*rows, self.server] if announced else rows),
-            ],
+            [b"%d" % moment, b"%d" % announced, b"%d" % self.server, rows],
             (values.INT8, values.INT8, values.INT8, _INT8_ARRAY),
         )
 

@@ -18,15 +18,14 @@ from ledger_engine.store import Everything
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.rendering import rendered
+from ledger_engine.store.postgres.seen import Commits, Seen
 
 CHANNEL = "ledger_commits"
 POLL_S = 0.5  # how often the heads are read beside notifications …
 POLL_ALONE_S = 0.1  # … and where there are none
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
-_ANNOUNCED = rendered(
-    "SELECT coalesce(sum(announced), 0) AS commits FROM heads WHERE lock = server AND server <> :server"
-)
+_ANNOUNCED = rendered("SELECT server, announced, moment FROM heads WHERE lock = server AND server <> :server")
 
 log = logging.getLogger("ledger_engine.store.postgres.notifications")
 
@@ -49,10 +48,13 @@ class Notifier:
 class Follower:
     """A thread that calls `announce` with the topics of other servers' commits."""
 
-    def __init__(self, notifier: Notifier, connect: Callable[[], Connection], announce: Announce) -> None:
+    def __init__(
+        self, notifier: Notifier, connect: Callable[[], Connection], announce: Announce, seen: Seen
+    ) -> None:
         self._notifier = notifier
         self._connect = connect
         self._announce = announce
+        self._seen = seen
         self._stopping = threading.Event()
         self._waker, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="ledger-follower", daemon=True)
@@ -115,5 +117,8 @@ class Follower:
                 due = time.monotonic() + poll_s
 
     def _announced(self, connection: Connection) -> int:
-        (row,) = connection.rows(_ANNOUNCED, {"server": self._notifier.server})
-        return int(row["commits"])
+        if not connection.usable:
+            raise ConnectionLost("another timeline is used")
+        rows = connection.rows(_ANNOUNCED, {"server": self._notifier.server})
+        self._seen.others({row["server"]: Commits(row["announced"], row["moment"]) for row in rows})
+        return sum([row["announced"] for row in rows])

@@ -11,6 +11,7 @@ from ledger_engine.store import schema
 from ledger_engine.store.postgres import inspection, migrations
 from ledger_engine.store.postgres.connection import UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
+from ledger_engine.store.postgres.hosts import connect
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.snapshot import ReportRows, Snapshot, UnitReader
 
@@ -30,7 +31,7 @@ def open_snapshot(
     try:
         with ExitStack() as stack:
             connections = [
-                stack.enter_context(closing(Connection(url, math.inf, UNLIMITED))) for _ in range(readers)
+                stack.enter_context(closing(connect(url, math.inf, UNLIMITED))) for _ in range(readers)
             ]
             if not migrations.is_up_to_date(connections[0], unfinished=unfinished):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)

@@ -22,8 +22,9 @@ from ledger_engine.core.settings import named
 from ledger_engine.store import kept_time, schema
 from ledger_engine.store.nul import SUBSTITUTE, restored, substituted
 from ledger_engine.store.postgres import abilities, locks, migrations
-from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED, Connection
+from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
+from ledger_engine.store.postgres.hosts import connect
 from ledger_engine.store.postgres.snapshot import open_snapshot
 from ledger_engine.store.snapshot import ReportRows, Snapshot
 from ledger_engine.store.transfer import (
@@ -189,7 +190,7 @@ def open_source(url: str) -> Iterator[PostgresSource]:
     """Open a database to copy it. Raises Conflict while a server uses it, and StorageUnavailable."""
     with _errors(url), ExitStack() as stack:
         connection, watch = (stack.enter_context(_connected(url)) for _ in range(2))
-        with closing(Connection(url, CONNECT_S, UNLIMITED)) as own:
+        with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
             if not migrations.is_up_to_date(own):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)
         served = connection.execute(_SERVED).fetchone()
@@ -219,7 +220,7 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
         if begun is None or begun[0] is None:
             _prepare(connection, url)
         else:
-            with closing(Connection(url, CONNECT_S, UNLIMITED)) as own:
+            with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
                 if not migrations.is_up_to_date(own, unfinished=True):
                     raise refusal("The unfinished copy is of an older version; remove it and begin anew.")
         target = PostgresTarget(connection, url)
@@ -229,9 +230,9 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
 
 def _prepare(connection: psycopg.Connection, url: str) -> None:
     """Make the tables of a ledger without what is made at the end. Raises Conflict where there are rows."""
-    with closing(Connection(url, CONNECT_S, UNLIMITED)) as own:
+    with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
         migrations.apply(
-            own, SystemClock().now(), abilities.ask(own), partial(Connection, url, CONNECT_S, UNLIMITED)
+            own, SystemClock().now(), abilities.ask(own), partial(connect, url, CONNECT_S, UNLIMITED)
         )
     with connection.transaction():
         if connection.execute("SELECT 1 FROM projects LIMIT 1").fetchone() is not None:

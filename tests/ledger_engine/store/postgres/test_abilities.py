@@ -29,7 +29,7 @@ from tests.postgres_server import bare_database
 from tests.versions import MADE_SINCE, put_later_schema
 
 pytestmark = pytest.mark.process
-ALL = Abilities(True, True, True, True, True, True)
+ALL = Abilities(True, True, True, True, True, True, True)
 COLUMNS = (
     "SELECT table_name, column_name, ordinal_position, column_default, is_nullable, data_type, is_identity"
     " FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 3"

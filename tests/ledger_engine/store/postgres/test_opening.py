@@ -18,7 +18,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
 from ledger_engine.store import Unit, kept_time, schema
 from ledger_engine.store.engine import open_engine, open_snapshot, open_target
-from ledger_engine.store.postgres import connection
+from ledger_engine.store.postgres import hosts
 from ledger_engine.store.postgres.database import open_database
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import rendered
@@ -61,7 +61,7 @@ def test_the_next_host_is_tried_when_one_hangs_or_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = emptied_database()
-    monkeypatch.setattr(connection, "CONNECT_S", 6)
+    monkeypatch.setattr(hosts, "CONNECT_S", 6)
     with socket.socket(socket.AF_UNIX) as hanging:
         hanging.bind(str(tmp_path / ".s.PGSQL.5432"))
         hanging.listen()  # and accepts nobody
@@ -71,8 +71,8 @@ def test_the_next_host_is_tried_when_one_hangs_or_is_not_there(
         )
         none_of_two = make_conninfo(address, host=f"{tmp_path},/nowhere")
         with ThreadPoolExecutor() as meanwhile:  # each waits for the one that hangs
-            refused = meanwhile.submit(connection.Connection, none_of_two, 60)
-            with closing(connection.Connection(one_of_three, 60)) as opened:
+            refused = meanwhile.submit(hosts.connect, none_of_two, 60)
+            with closing(hosts.connect(one_of_three, 60)) as opened:
                 assert opened.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1
             with pytest.raises(ConnectionLost, match=r"it does not answer; .*/nowhere"):
                 refused.result()

@@ -1,0 +1,151 @@
+"""The hosts of a database: connections go to the one that was good last, and to no host that has stopped.
+
+libpq would try the hosts of an address from the first one each time, and wait for one that hangs for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from weakref import WeakSet
+
+from psycopg import Error
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from ledger_engine.store.postgres.connection import CONNECT_S, Connection, connected
+from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, Silent
+
+NAME = "ledger-engine"  # of the connections of servers and commands that write, in pg_stat_activity …
+_OF_OTHERS = "ledger-engine reading"  # … and of those that do not
+_PROBE_S = 1.5  # a host that does not answer to a new connection for so long has stopped
+_PROBED_FOR_S = 1.0  # the result of a probe is good for so long
+_UNREADABLE = (
+    "its address cannot be read; it is postgresql://USER:PASSWORD@HOST/DATABASE, in which characters such as"
+    " % and / are percent-encoded"
+)
+# The network may lose a host without a word. In milliseconds, and in seconds.
+_DEFAULTS = {
+    "tcp_user_timeout": "4000",
+    "keepalives_idle": "2",
+    "keepalives_interval": "1",
+    "keepalives_count": "2",
+}
+
+
+class Hosts:
+    """Opens connections to the hosts of an address; any thread may use it."""
+
+    def __init__(self, url: str, name: str = NAME) -> None:
+        """Read the address; `name` is for those who look at the connections. Raises ConnectionLost."""
+        self._hosts = _one_host_each(url, name)
+        self._opened: WeakSet[Connection] = WeakSet()
+        self._lock = threading.Lock()
+        self._probing = threading.Lock()
+        self._answered: dict[str, float] = {}  # when a host last answered to a probe
+
+    def open(
+        self,
+        answer_s: float,
+        settings: Sequence[str] = (),
+        require: Callable[[Connection], object] | None = None,
+    ) -> Connection:
+        """Connect to the first host that can, and of which `require` raises no ConnectionLost.
+
+        Each has its share of CONNECT_S seconds to answer. Raises ConnectionLost.
+        """
+        hosts = self._hosts
+        lost: list[ConnectionLost] = []
+        for host in hosts:
+            try:
+                opened = self._open(host, len(hosts), answer_s, settings)
+                try:
+                    if require is not None:
+                        require(opened)
+                except BaseException:
+                    opened.close()
+                    raise
+            except ConnectionLost as error:
+                lost.append(error)
+                continue
+            self._put(host, first=True)
+            return opened
+        states = [error.state for error in lost if error.state]
+        raise ConnectionLost("; ".join(map(str, lost)), OLDER if OLDER in states else "".join(states[:1]))
+
+    def open_greatest(self, key: Callable[[Connection], int], answer_s: float) -> None:
+        """Put the host first for which `key` is the greatest, where there are several."""
+        hosts = self._hosts
+        found: list[tuple[int, str]] = []
+        for host in hosts if len(hosts) > 1 else ():
+            with suppress(ConnectionLost):
+                opened = self._open(host, len(hosts), answer_s, ())
+                found.append((key(opened), host))
+                opened.close()
+        if found:
+            self._put(max(found, key=lambda each: each[0])[1], first=True)
+
+    def abandon(self, is_wrong: Callable[[Connection], bool]) -> None:
+        """Have no connection used any more that is wrong."""
+        with self._lock:
+            for each in self._opened:
+                each.abandoned = each.abandoned or is_wrong(each)
+
+    def _open(self, host: str, hosts: int, answer_s: float, settings: Sequence[str]) -> Connection:
+        opened = Connection(
+            host,
+            answer_s,
+            settings,
+            connect_s=min(CONNECT_S, answer_s) / hosts,
+            is_silent=partial(self._is_silent, host) if hosts > 1 else None,
+        )
+        with self._lock:
+            self._opened.add(opened)
+        return opened
+
+    def _is_silent(self, host: str) -> bool:
+        """Return whether a host has stopped; then none of its connections is used any more.
+
+        A statement that takes long looks the same, so a new connection is tried.
+        """
+        with self._probing:  # once for all who wait
+            if time.monotonic() - self._answered.get(host, 0) < _PROBED_FOR_S:
+                return False
+            try:
+                connected(host, _PROBE_S).finish()
+            except Silent:
+                self._put(host, first=False)
+                self.abandon(lambda each: each.host == host)
+                return True
+            except ConnectionLost:
+                pass  # which is an answer
+            self._answered[host] = time.monotonic()
+            return False
+
+    def _put(self, host: str, *, first: bool) -> None:
+        """Have a host tried before all others, or after them."""
+        with self._lock:
+            others = [each for each in self._hosts if each != host]
+            self._hosts = [host, *others] if first else [*others, host]
+
+
+def connect(url: str, answer_s: float, settings: Sequence[str] = ()) -> Connection:
+    """Open one connection to a database. Raises ConnectionLost."""
+    return Hosts(url, _OF_OTHERS).open(answer_s, settings)
+
+
+def _one_host_each(url: str, name: str) -> list[str]:
+    """Return how to connect to each of the hosts."""
+    try:
+        given = conninfo_to_dict(url)
+    except Error:  # which may quote the password
+        raise ConnectionLost(_UNREADABLE) from None
+    settings = {key: value for key, value in _DEFAULTS.items() if key not in given}
+    settings["application_name"] = name
+    lists = {key: str(given[key]).split(",") for key in ("host", "hostaddr", "port") if given.get(key)}
+    return [
+        make_conninfo(url, **settings, **{key: of[place if len(of) > 1 else 0] for key, of in lists.items()})
+        for place in range(max(map(len, lists.values()), default=1))
+    ]

@@ -1,0 +1,232 @@
+"""What a server has seen of its database, so that it never goes on with an older one.
+
+After a failover the earlier primary may come back, and a promoted standby may lack the last commits. Under
+the number of each server `heads` has how many of its commits announced something. Where that is less than was
+seen before, acknowledged changes are missing. A cluster loses its last commits only, so these counts show it
+for all of them. Two primaries of one cluster differ in their timeline.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ledger_engine.core.clock import DAY, iso
+from ledger_engine.store import BookKey, Losses
+from ledger_engine.store.postgres import values
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.errors import OLDER, ConnectionLost
+from ledger_engine.store.postgres.rendering import Statement, rendered
+from ledger_engine.store.private_files import write_private
+
+FORGOTTEN_AFTER = 30 * DAY  # the row of a server that has not written for so long may be gone
+_OWN_MAX = 5000  # commits of this server of which is known what they changed
+_BOOKS_NAMED_MAX = 5
+_STANDBY = "25006"  # as PostgreSQL says itself to whoever wants to write
+_PLACE = rendered(
+    "SELECT (SELECT system_identifier FROM pg_control_system()) AS system, CASE WHEN pg_is_in_recovery()"
+    " THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END AS timeline"
+)
+_COMMITS = Statement(
+    b"SELECT server, announced, moment FROM heads WHERE lock = ANY($1) AND server = lock", (), True, True
+)
+_INT8_ARRAY = 1016
+_ADVICE = (
+    "Bring the right database back; or, to go on without what is missing, start the servers with"
+    " --accept-loss."
+)
+
+_NO_BOOKS: Counter[BookKey] = Counter()
+
+log = logging.getLogger("ledger_engine.store.postgres.seen")
+
+
+class Place(NamedTuple):
+    """A cluster, and its timeline; 0 for one that is a standby."""
+
+    system: int
+    timeline: int
+
+
+class Commits(NamedTuple):
+    """How many commits of a server announced something, and the time of its last one."""
+
+    announced: int
+    moment: int
+
+
+_NONE = Commits(0, 0)
+
+
+@dataclass(slots=True)
+class _Own:
+    """A commit of this server: its number among those that announce, and its works by book."""
+
+    number: int
+    moment: int
+    works: Counter[BookKey]
+
+
+def place_of(connection: Connection) -> Place:
+    """Return which cluster this is. Raises DatabaseFailed where it cannot be asked for."""
+    (row,) = connection.rows(_PLACE, {})
+    return Place(row["system"], row["timeline"])
+
+
+class Seen:
+    """What one server has seen; any thread may use it.
+
+    `has_timelines` is set once that is known. `moved` is called when another cluster or timeline is used
+    from now on.
+    """
+
+    def __init__(self, server: int, *, accepts_loss: bool = False) -> None:
+        self.losses = Losses()
+        self.has_timelines = False
+        self.moved: Callable[[Place], None] = lambda _place: None
+        self._server = server
+        self._accepts_loss = accepts_loss
+        self._place: Place | None = None
+        self._commits: dict[int, Commits] = {server: Commits(0, 0)}
+        self._own: deque[_Own] = deque(maxlen=_OWN_MAX)
+        self._file: Path | None = None
+        self._kept: dict[int, Commits] = {}
+        self._lock = threading.Lock()
+
+    def committed(self, moment: int, works: Counter[BookKey]) -> None:
+        """Note a commit of this server that announced something, as it is acknowledged."""
+        with self._lock:
+            number = self._commits[self._server].announced + 1
+            self._commits[self._server] = Commits(number, moment)
+            self._own.append(_Own(number, moment, works))
+
+    def others(self, found: Mapping[int, Commits]) -> None:
+        """Note the commits of other servers, and keep what is known in the file."""
+        with self._lock:
+            merged = dict(self._commits)
+            for server, commits in found.items():
+                if server != self._server:
+                    merged[server] = max(commits, merged.get(server, _NONE))
+            newest = max([each.moment for each in merged.values()])
+            self._commits = {
+                server: commits
+                for server, commits in merged.items()
+                if server == self._server or commits.moment > newest - DAY
+            }
+            self._keep()
+
+    def require_newest(self, connection: Connection, now: int) -> None:
+        """Raise ConnectionLost for a standby, and for a database that lacks what was seen before."""
+        with self._lock:  # before the database is asked, as this server may write meanwhile
+            known = dict(self._commits)
+        place = place_of(connection) if self.has_timelines else Place(0, 1)
+        if not place.timeline:
+            raise ConnectionLost("it is a standby", _STANDBY)
+        connection.put_dumped(_COMMITS, [values.array(list(known))], (_INT8_ARRAY,))
+        result = connection.settle()
+        rows: Iterable[Any] = values.rows_of(result) if result is not None else ()
+        found = {row["server"]: Commits(row["announced"], row["moment"]) for row in rows}
+        connection.place = place
+        with self._lock:
+            self._require_timeline(place)
+            missing: dict[int, int] = {}
+            for server, commits in known.items():
+                # Another thread may have accepted meanwhile that some are lost.
+                expected = min(commits.announced, self._commits.get(server, commits).announced)
+                there = found.get(server, _NONE).announced
+                if there < expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
+                    missing[server] = expected - there
+            if missing:
+                self._lose(missing, found)
+            elif self.losses.refused is not None:
+                self.losses.refused = None
+                log.warning("the database has all that was acknowledged, and is used again")
+            own = found.get(self._server, _NONE)
+            if own.announced > self._commits[self._server].announced:
+                self._commits[self._server] = own  # a commit with an unknown outcome was made
+            if place != self._place:
+                self._place = place
+                self.moved(place)
+
+    def remember(self, file: Path) -> None:
+        """Know what servers with this file have seen before, and keep it there from now on."""
+        self._file = file
+        try:
+            kept = json.loads(file.read_text(encoding="utf-8"))
+            commits = {int(server): Commits(*each) for server, each in kept["commits"].items()}
+            place = Place(*kept["place"])
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            log.warning("what was seen of the database before this start is not known: %r", error)
+            return
+        self._commits |= commits
+        if not self._accepts_loss:
+            self._place = place
+
+    def _keep(self) -> None:
+        if self._file is None or self._place is None or self._kept == self._commits:
+            return
+        kept = {"place": self._place, "commits": self._commits}
+        try:
+            write_private(self._file, json.dumps(kept))
+        except OSError as error:
+            log.warning("what was seen of the database cannot be kept for the next start: %s", error)
+            self._file = None
+        self._kept = dict(self._commits)
+
+    def _require_timeline(self, place: Place) -> None:
+        known = self._place
+        if known is not None and place.system == known.system and place.timeline < known.timeline:
+            self._refuse(
+                f"The database that can be reached is on timeline {place.timeline} of its cluster, and this"
+                f" server has seen timeline {known.timeline}: it is a primary from before a failover."
+            )
+
+    def _lose(self, missing: Mapping[int, int], found: Mapping[int, Commits]) -> None:
+        """Refuse a database that lacks so many commits of servers, or accept that. Call it with the lock."""
+        there = found.get(self._server, _NONE).announced
+        lost = [each for each in self._own if each.number > there]
+        books = sum([each.works for each in lost], Counter[BookKey]())
+        own = books.total() or missing.get(self._server, 0)
+        of_others = sum(missing.values()) - missing.get(self._server, 0)
+        said = []
+        if own:
+            since = f" since {iso(lost[0].moment)}" if lost else ""
+            said.append(f"{own} changes that this server has acknowledged{since}")
+        if of_others:
+            newest = max([self._commits[server].moment for server in missing])
+            said.append(f"{of_others} of other servers, the last from {iso(newest)}")
+        lacks = f"lacks {' and '.join(said)}."
+        if not self._accepts_loss:
+            self._refuse(f"The database that can be reached {lacks}", books)
+        self.losses.accepted = f"As --accept-loss allows, a database is used that {lacks}"
+        self.losses.refused = None
+        self.losses.changes += own + of_others
+        log.error("%s%s", self.losses.accepted, _by_book(books))
+        self._own.clear()
+        for server in missing:
+            self._commits[server] = found.get(server, _NONE)
+
+    def _refuse(self, sentence: str, books: Counter[BookKey] = _NO_BOOKS) -> None:
+        refusal = f"{sentence} It is not used. {_ADVICE}"
+        if refusal != self.losses.refused:
+            log.error("%s%s", refusal, _by_book(books))
+        self.losses.refused = refusal
+        raise ConnectionLost(sentence.rstrip("."), OLDER)
+
+
+def _by_book(works: Counter[BookKey]) -> str:
+    """Return how many there are of which book, for the log alone: health tells everybody."""
+    named = [
+        f"{count} of {project} {'live' if is_live else 'test'}"
+        for (project, is_live), count in works.most_common(_BOOKS_NAMED_MAX)
+    ]
+    more = f" and {len(works) - len(named)} more books" if len(works) > len(named) else ""
+    return f" They are {', '.join(named)}{more}." if named else ""

@@ -1,0 +1,154 @@
+"""A server never goes on with a database that is older than what it has seen.
+
+One is made older here by what shows it: how many commits of each server announced something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store import BookKey, Unit
+from ledger_engine.store.engine import Engine, open_engine
+from tests.ledger_engine.conftest import START
+from tests.ledger_engine.manual_clock import ManualClock
+from tests.ledger_engine.waiting import looked_until, until
+
+pytestmark = pytest.mark.process
+LACKS = "The storage is not available: it lacks changes that were acknowledged. Nothing was changed."
+GO_ON = " It is not used. Bring the right database back; or, to go on without what is missing, start the"
+_END = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE application_name = 'ledger-engine' AND datname = current_database()"
+)
+Start = Callable[..., Engine]
+
+
+class Change:
+    """A work in a book that others hear of."""
+
+    book: BookKey = ("prj_1", False)
+
+    def __call__(self, unit: Unit) -> None:
+        unit.execute("UPDATE kept_time SET put_off = put_off")
+        unit.announce("events")
+
+
+@pytest.fixture
+async def start(address: str) -> AsyncIterator[Start]:
+    """Return a function that opens the database for one more server, with these options."""
+    async with AsyncExitStack() as opened:
+
+        def one_more(**options: object) -> Engine:
+            engine = open_engine(address, clock=ManualClock(START), serving=True, **options)  # type: ignore[arg-type]
+            opened.push_async_callback(engine.close)
+            return engine
+
+        yield one_more
+
+
+def go_back(beside: psycopg.Connection, by: int) -> None:
+    """Have the database be one that lacks so many commits of each server, or has them again."""
+    beside.execute("UPDATE heads SET announced = announced - %s WHERE lock = server AND announced > 0", [by])
+    beside.execute(_END)
+
+
+async def test_a_database_without_what_was_acknowledged_is_not_used_until_it_has_that(
+    start: Start, beside: psycopg.Connection
+) -> None:
+    engine = start()
+    for _ in range(3):
+        await engine.write(Change())
+    go_back(beside, 2)
+    for asked in (lambda: engine.write(Change()), engine.check):
+        with pytest.raises(StorageUnavailable) as refused:
+            await asked()
+        assert refused.value.message == LACKS
+    assert engine.losses.refused is not None
+    assert engine.losses.refused.startswith(
+        "The database that can be reached lacks 2 changes that this server has acknowledged since 2"
+    )
+    assert GO_ON in engine.losses.refused
+    go_back(beside, -2)
+    await engine.check()
+    await engine.write(Change())
+    assert (engine.losses.refused, engine.losses.changes) == (None, 0)
+
+
+async def test_with_accept_loss_a_server_goes_on_and_says_what_is_lost(
+    start: Start, beside: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = start(accept_loss=True)
+    for _ in range(3):
+        await engine.write(Change())
+    go_back(beside, 2)
+    await engine.write(Change())
+    await engine.check()
+    assert engine.losses.changes == 2
+    assert engine.losses.refused is None
+    assert engine.losses.accepted is not None
+    assert engine.losses.accepted.startswith(
+        "As --accept-loss allows, a database is used that lacks 2 changes that this server has acknowledged"
+    )
+    assert caplog.messages[-1].endswith(" They are 2 of prj_1 test.")
+
+
+async def test_what_others_have_committed_is_missed_too_also_after_a_restart(
+    start: Start, beside: psycopg.Connection, tmp_path: Path
+) -> None:
+    engine, other = start(state=tmp_path), start()
+    await other.write(Change())
+    file = tmp_path / "postgresql.json"
+
+    def has_seen_it() -> bool:
+        return file.exists() and any(
+            announced for announced, _ in json.loads(file.read_text())["commits"].values()
+        )
+
+    await until(has_seen_it)
+    go_back(beside, 1)
+
+    async def refused() -> str | None:
+        with contextlib.suppress(StorageUnavailable):
+            await engine.check()
+        return engine.losses.refused
+
+    assert "lacks 1 of other servers, the last from 2" in str(await looked_until(refused, bool))
+    for each in (engine, other):
+        await each.close()
+    with pytest.raises(StorageUnavailable) as at_start:
+        start(state=tmp_path)
+    assert at_start.value.message == LACKS
+    assert "lacks 1 of other servers" in str(at_start.value)
+    await start(state=tmp_path, accept_loss=True).close()
+    await start(state=tmp_path).check()
+
+
+async def test_the_order_of_timelines_is_that_of_the_servers_own_cluster(
+    start: Start, beside: psycopg.Connection, tmp_path: Path
+) -> None:
+    (system,) = beside.execute("SELECT system_identifier FROM pg_control_system()").fetchone() or ()
+    kept = {"place": [system, 7], "commits": {}}
+    Path(tmp_path, "postgresql.json").write_text(json.dumps(kept))
+    with pytest.raises(StorageUnavailable, match=r"is on timeline 1 .* and this server has seen timeline 7"):
+        start(state=tmp_path)
+    kept["place"] = [system + 1, 7]  # it was moved to this cluster since
+    Path(tmp_path, "postgresql.json").write_text(json.dumps(kept))
+    await start(state=tmp_path).check()
+
+
+async def test_a_folder_that_cannot_be_used_stops_no_server(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(tmp_path, "postgresql.json").write_text("{}")
+    await start(state=tmp_path).check()
+    assert "what was seen of the database before this start is not known: " in caplog.text
+    await start(state=tmp_path / "missing").write(Change())
+    await until(lambda: "cannot be kept for the next start" in caplog.text)
