@@ -182,6 +182,11 @@ class Connection:
             raise self._lost(error) from error
 
     @property
+    def process(self) -> int:
+        """The number of the server's process for this connection, or the one that a pooler gave it."""
+        return self._pg.backend_pid
+
+    @property
     def server_version(self) -> int:
         """The version of the server as a number, 180001 for 18.1."""
         return self._pg.server_version

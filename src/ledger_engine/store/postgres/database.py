@@ -23,7 +23,7 @@ from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.limits import counted_together
 from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.store import Everything, Losses, Unit, kept_time
-from ledger_engine.store.postgres import abilities, migrations, seen
+from ledger_engine.store.postgres import abilities, migrations, poolers, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.connection import UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error, unavailable
@@ -78,6 +78,7 @@ class PostgresDatabase(ThreadedDatabase):
         with suppress(DatabaseFailed):  # it has no timelines
             self._hosts.open_greatest(lambda connection: seen.place_of(connection).timeline, self._answer_s)
         with closing(self._open()) as connection:
+            poolers.require_sessions(connection, self._open)
             can = abilities.ask(connection, plain=plain)
             self._seen.has_timelines = can.timelines
             migrations.apply(connection, clock.now(), can, partial(self._hosts.open, math.inf, UNLIMITED))
