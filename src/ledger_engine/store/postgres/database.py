@@ -26,7 +26,13 @@ from ledger_engine.store import Everything, Losses, Unit, kept_time
 from ledger_engine.store.postgres import abilities, migrations, poolers, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.connection import UNLIMITED, Connection
-from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error, unavailable
+from ledger_engine.store.postgres.errors import (
+    ConnectionLost,
+    DatabaseFailed,
+    is_of_others,
+    public_error,
+    unavailable,
+)
 from ledger_engine.store.postgres.hosts import Hosts
 from ledger_engine.store.postgres.locks import Locks
 from ledger_engine.store.postgres.notifications import Follower, Notifier
@@ -41,6 +47,7 @@ from ledger_engine.store.threaded import CLOSE_S, Job, ThreadedDatabase, call_so
 _COUNTED_S = counted_together.ANSWER_S + 0.5
 _STATEMENT_S = 8
 _LOCK_S = 6
+_PROBE, _PROBE_ROWS = "probe ", 100  # fill some 400 kB
 _STATE = "postgresql.json"  # what a server has seen, in its folder
 _IDLE_S = 5  # a server that stops within a transaction loses it, and with it the locks of its books
 
@@ -63,7 +70,7 @@ class PostgresDatabase(ThreadedDatabase):
         accept_loss: bool = False,
         state: Path | None = None,
     ) -> None:
-        super().__init__(serving=serving, can_read=_probe, can_write=kept_time.reach)
+        super().__init__(serving=serving, can_read=_probe, can_write=_can_post)
         self._clock = clock
         self._limited = serving
         self._answer_s -= _COUNTED_S
@@ -179,6 +186,10 @@ class PostgresDatabase(ThreadedDatabase):
         for listener in self._listeners:
             listener(topics)
 
+    async def _waits_for_others(self) -> bool:
+        process = self._committer.process
+        return process is not None and await self.read(partial(_waits_for_lock, process=process))
+
     # The writer's thread
 
     def _write_until_closed(self) -> None:
@@ -186,9 +197,11 @@ class PostgresDatabase(ThreadedDatabase):
             topics = frozenset[str]()
             try:
                 topics = frozenset(self._committer.commit(group))
-                self._lost = False
+                # A lease may still be renewed on a full disk, and says nothing about postings.
+                if topics or any(job.work is _can_post and job.error is None for job in group):
+                    self._lost = False
             except Exception as error:  # of any kind: without this thread nothing would ever be written
-                self._lost = True
+                self._lost = self._lost or not is_of_others(error)
                 self._give_up(group, error)
                 if isinstance(error, OutcomeUnknown):
                     topics = Everything()
@@ -232,3 +245,25 @@ def open_database(
 
 def _probe(unit: Unit) -> None:
     unit.execute("SELECT 1 AS one")
+
+
+def _can_post(unit: Unit) -> None:
+    """Change something, and fill as many pages as postings need: a small change finds room on a full disk.
+
+    It is the table that a crash empties, so this is not written to the log of the database.
+    """
+    kept_time.reach(unit)
+    unit.execute(
+        "INSERT INTO rate_counts"
+        " (who, moment, in_second, in_minute, granted, requests, per_minute, per_second)"
+        f" SELECT '{_PROBE}' || repeat('x', 1500) || number, 0, 0, 0, 0, 0, 0, 0"
+        f" FROM generate_series(1, {_PROBE_ROWS}) AS number"
+    )
+    unit.execute(f"DELETE FROM rate_counts WHERE who > '{_PROBE}' AND who < '{_PROBE}y'")
+
+
+def _waits_for_lock(unit: Unit, process: int) -> bool:
+    row = unit.first(
+        "SELECT count(*) AS locks FROM pg_locks WHERE pid = :process AND NOT granted", {"process": process}
+    )
+    return row is not None and bool(row["locks"])

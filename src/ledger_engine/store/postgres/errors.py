@@ -122,6 +122,11 @@ def unavailable(error: BaseException, *, unknown: bool = False) -> StorageUnavai
     return StorageUnavailable(_reason(error), detail=reason_of(error), unknown=unknown)
 
 
+def is_of_others(error: BaseException) -> bool:
+    """Return whether a group failed because of what others do to the same rows, and the storage is well."""
+    return isinstance(error, DatabaseFailed) and (error.passing or error.state == _LOCK_NOT_AVAILABLE)
+
+
 def reason_of(error: BaseException) -> str:
     """Return the error in PostgreSQL's words, for the middle of a sentence and not for clients."""
     return (str(error) or type(error).__name__).rstrip(".")

@@ -1,0 +1,92 @@
+"""The check of a PostgreSQL database says whether postings can be made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store import BookKey, Unit
+from ledger_engine.store.postgres.database import PostgresDatabase, open_database
+from ledger_engine.store.threaded import CHECK_S
+from tests.ledger_engine.conftest import START
+from tests.ledger_engine.manual_clock import ManualClock
+from tests.ledger_engine.waiting import until
+
+pytestmark = pytest.mark.process
+FULL = "could not extend file: No space left on device"
+
+
+class Posting:
+    """A work that adds a row and that others hear of."""
+
+    book: BookKey = ("prj_1", False)
+
+    def __call__(self, unit: Unit) -> None:
+        unit.execute("INSERT INTO notes (id) VALUES ('x')")
+        unit.announce("events")
+
+
+class Renewal:
+    """A work that only changes a row there is."""
+
+    book: BookKey = ("leases", False)
+
+    def __call__(self, unit: Unit) -> None:
+        unit.execute("UPDATE kept_time SET put_off = put_off")
+
+
+@pytest.fixture
+async def database(address: str, beside: psycopg.Connection) -> AsyncIterator[PostgresDatabase]:
+    beside.execute("CREATE TABLE notes (id TEXT)")
+    opened = open_database(address, ManualClock(START), serving=True)
+    yield opened
+    await opened.close()
+
+
+async def test_it_is_not_well_while_postings_are_refused_though_leases_are_renewed(
+    database: PostgresDatabase, beside: psycopg.Connection
+) -> None:
+    """On a full disk no table grows, and rows may be changed where there is room on their page."""
+    await database.write(Posting())
+    beside.execute(
+        f"CREATE FUNCTION be_full() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION '{FULL}' USING ERRCODE = '53100'; END $$"
+    )
+    for table in ("notes", "rate_counts"):
+        beside.execute(
+            f"CREATE TRIGGER full_disk BEFORE INSERT ON {table} EXECUTE FUNCTION be_full()".encode()
+        )
+    try:
+        with pytest.raises(StorageUnavailable, match="its disk is full"):
+            await database.write(Posting())
+        for _ in range(3):
+            await database.write(Renewal())
+            with pytest.raises(StorageUnavailable, match="its disk is full"):
+                await database.check()
+    finally:
+        beside.execute("DROP FUNCTION be_full CASCADE")
+    await database.check()
+    assert beside.execute("SELECT count(*) FROM rate_counts").fetchone() == (0,)
+
+
+async def test_a_row_that_somebody_has_locked_leaves_it_well(
+    database: PostgresDatabase, beside: psycopg.Connection
+) -> None:
+    beside.execute("INSERT INTO notes (id) VALUES ('till')")
+    with beside.transaction():
+        beside.execute("SELECT * FROM notes FOR UPDATE")
+
+        def change(unit: Unit) -> None:
+            unit.execute("UPDATE notes SET id = id WHERE id = 'till'")
+
+        waiting = asyncio.create_task(database.write(change))
+        await until(lambda: database._age() > CHECK_S)
+        await database.check()
+        with pytest.raises(StorageUnavailable, match="lock"):
+            await waiting
+        await database.check()
+        assert not database._lost
