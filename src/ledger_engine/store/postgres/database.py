@@ -101,7 +101,7 @@ class PostgresDatabase(ThreadedDatabase):
             self.ids,
             Locks(server, can.advisory_locks, can.rows_apart),
             notifier,
-            partial(self._connect, settings),
+            partial(self._connect, settings, writes=True),
             self._numeric,
             self._seen,
         )
@@ -135,9 +135,9 @@ class PostgresDatabase(ThreadedDatabase):
         if self._follower is not None:
             await asyncio.to_thread(self._follower.stop, CLOSE_S)
 
-    def _connect(self, further: Sequence[str] = ()) -> Connection:
+    def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> Connection:
         """Open a connection for works; that of a server never is to an older database."""
-        return self._open(further, self._require_newest if self._limited else None)
+        return self._open(further, partial(self._require_newest, writes=writes) if self._limited else None)
 
     def _open(
         self, further: Sequence[str] = (), require: Callable[[Connection], None] | None = None
@@ -153,8 +153,8 @@ class PostgresDatabase(ThreadedDatabase):
             settings += UNLIMITED
         return self._hosts.open(self._answer_s, settings, require)
 
-    def _require_newest(self, connection: Connection) -> None:
-        self._seen.require_newest(connection, self._clock.now())
+    def _require_newest(self, connection: Connection, *, writes: bool = False) -> None:
+        self._seen.require_newest(connection, self._clock.now(), writes=writes)
 
     def _abandon_others(self, place: Place) -> None:
         """Have readers and writer on one timeline."""

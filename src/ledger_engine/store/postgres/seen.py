@@ -121,8 +121,11 @@ class Seen:
             }
             self._keep()
 
-    def require_newest(self, connection: Connection, now: int) -> None:
-        """Raise ConnectionLost for a standby, and for a database that lacks what was seen before."""
+    def require_newest(self, connection: Connection, now: int, *, writes: bool = False) -> None:
+        """Raise ConnectionLost for a standby, and for a database that lacks what was seen before.
+
+        `writes` is for the connection of the thread that calls `committed`.
+        """
         with self._lock:  # before the database is asked, as this server may write meanwhile
             known = dict(self._commits)
         place = place_of(connection) if self.has_timelines else Place(0, 1)
@@ -148,7 +151,7 @@ class Seen:
                 self.losses.refused = None
                 log.warning("the database has all that was acknowledged, and is used again")
             own = found.get(self._server, _NONE)
-            if own.announced > self._commits[self._server].announced:
+            if writes and own.announced > self._commits[self._server].announced:
                 self._commits[self._server] = own  # a commit with an unknown outcome was made
             if place != self._place:
                 self._place = place

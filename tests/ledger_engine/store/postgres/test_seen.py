@@ -5,11 +5,13 @@ One is made older here by what shows it: how many commits of each server announc
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import BookKey, Unit
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.postgres.seen import Seen
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until, until
@@ -98,6 +101,28 @@ async def test_with_accept_loss_a_server_goes_on_and_says_what_is_lost(
         "As --accept-loss allows, a database is used that lacks 2 changes that this server has acknowledged"
     )
     assert caplog.messages[-1].endswith(" They are 2 of prj_1 test.")
+
+
+async def test_a_commit_is_counted_once_while_other_connections_are_opened(
+    start: Start, beside: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader looks at the database when a commit is there, and its thread has not noted it yet."""
+    engine = start()
+    committed = Seen.committed
+
+    def note_late(self: Seen, *given: Any) -> None:
+        beside.execute(f"{_END} AND pid <> ALL(SELECT pid FROM pg_locks WHERE locktype = 'advisory')")
+        asyncio.run_coroutine_threadsafe(
+            engine.read(lambda unit: unit.execute("SELECT 1 AS one")), loop
+        ).result()
+        committed(self, *given)
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(Seen, "committed", note_late)
+    await engine.write(Change())
+    monkeypatch.undo()
+    go_back(beside, 0)
+    await engine.check()
 
 
 async def test_what_others_have_committed_is_missed_too_also_after_a_restart(
