@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -34,7 +33,7 @@ from ledger_engine.store.postgres.errors import (
     unavailable,
 )
 from ledger_engine.store.postgres.hosts import Hosts
-from ledger_engine.store.postgres.locks import Locks
+from ledger_engine.store.postgres.locks import OF_SERVERS, Locks, new_server
 from ledger_engine.store.postgres.notifications import Follower, Notifier
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from ledger_engine.store.postgres.readers import Readers
@@ -76,7 +75,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._answer_s -= _COUNTED_S
         self._numeric: Numeric = {}
         self.ids = IdSource()
-        server = secrets.randbits(62) + 1
+        server = new_server()
         self._seen = Seen(server, accepts_loss=accept_loss)
         self._seen.moved = self._abandon_others
         if state is not None:
@@ -173,7 +172,7 @@ class PostgresDatabase(ThreadedDatabase):
             # Rows of servers and commands that have long ended; one that has not makes its own anew.
             long_ago = self._clock.now() - FORGOTTEN_AFTER
             connection.send(
-                rendered("DELETE FROM heads WHERE lock = server AND moment < :moment"), {"moment": long_ago}
+                rendered(f"DELETE FROM heads WHERE {OF_SERVERS} AND moment < :moment"), {"moment": long_ago}
             )
             connection.settle()
 

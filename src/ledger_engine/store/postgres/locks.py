@@ -6,8 +6,8 @@ other servers, so the ids of a book are in the order of its commits whatever the
 
 Each server has a row of its own besides, by its number, which each of its commits writes: the time that it
 has reached, and in `announced` how many of its commits announced something. Others follow that
-(`notifications`), and know by it what a database lacks (`seen`). As the rows of servers are few and have an
-index, what is asked of all books at once takes no longer where there are more.
+(`notifications`), and know by it what a database lacks (`seen`). What is asked of all books at once is read
+from the rows of servers, which are few, so it takes no longer where there are more books.
 
 Where the database has advisory locks they are taken before the transaction begins, so that its snapshot has
 all that was committed under them. Where it has none, the rows of `heads` are locked in the transaction.
@@ -15,6 +15,7 @@ all that was committed under them. Where it has none, the rows of `heads` are lo
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -38,7 +39,10 @@ _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
 # from being committed. Two of one book still conflict, as both write its row of `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
 _BEGIN_ROWS = rendered("BEGIN ISOLATION LEVEL READ COMMITTED")
-_OF_OTHERS = rendered("SELECT max(moment) AS moment FROM heads WHERE lock = server AND server <> :server")
+# The numbers of servers are side by side, so their rows are read without those of all books.
+_FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
+OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
+_OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
 _OF_OTHERS_IN = Statement(
     b"SELECT max(moment) AS moment FROM heads WHERE server <> $1 AND lock = ANY($2)", (), True, True
 )
@@ -56,6 +60,11 @@ _STORE = Statement(
     b" announced = heads.announced + excluded.announced",
     (), False, False,
 )  # fmt: skip
+
+
+def new_server() -> int:
+    """Return a number for a server, under which it has a row of its own."""
+    return _FIRST_SERVER + secrets.randbits(_SERVERS_BITS)
 
 
 def lock_of(book: tuple[str, bool]) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ledger_engine.store import Everything
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
+from ledger_engine.store.postgres.locks import OF_SERVERS
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import Commits, Seen
 
@@ -25,7 +26,7 @@ POLL_S = 0.5  # how often the heads are read beside notifications …
 POLL_ALONE_S = 0.1  # … and where there are none
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
-_ANNOUNCED = rendered("SELECT server, announced, moment FROM heads WHERE lock = server AND server <> :server")
+_ANNOUNCED = rendered(f"SELECT server, announced, moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
 
 log = logging.getLogger("ledger_engine.store.postgres.notifications")
 
