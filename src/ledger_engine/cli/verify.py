@@ -14,7 +14,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.data import counts
-from ledger_engine.cli.running import in_thread, print_json, say
+from ledger_engine.cli.running import in_thread, print_json, read, say, write
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 
@@ -38,19 +38,26 @@ _PROGRESS_S = 0.1  # seconds between two updates of the progress bar
     metavar="FILE",
     help="Save to FILE the point up to which the ledger was verified, for --since.",
 )
+@click.option("--repair", is_flag=True, help="First remove what is left of lost events, after asking.")
+@click.option("--yes", is_flag=True, help="Repair without asking.")
 @options.database
 @options.as_json
-def verify(since: Path | None, save: Path | None, database: Location, as_json: bool) -> None:
+def verify(
+    since: Path | None, save: Path | None, repair: bool, yes: bool, database: Location, as_json: bool
+) -> None:
     """Compute every balance from the transactions again, and compare.
 
     Checks every other stored result as well. Exits with 1 and names the first wrong row, if there is one.
-    With --since the transactions up to a proven point are not read again.
+    With --since the transactions up to a proven point are not read again. With --repair the deliveries of
+    events that a failover has lost are removed first; nothing of the books is changed.
     """
     from ledger_engine.verify import audit, points
 
     if save is not None:
         points.require_replaceable(save)
     point = None if since is None else points.read(since)
+    if repair:
+        _repair(database, ask=not yes)
     try:
         report, proven, unchecked = _audit(database, point)
     except StorageUnavailable as error:
@@ -72,6 +79,25 @@ def verify(since: Path | None, save: Path | None, database: Location, as_json: b
             say(f"This ledger is {report.copy_of}.")
     if report.fault is not None:
         raise click.ClickException(report.fault.message)
+
+
+def _repair(database: Location, *, ask: bool) -> None:
+    """Remove what is left of lost events, and say what that is; with `ask` only when somebody agrees."""
+    from ledger_engine.verify import repair
+
+    found = read(database, repair.find)
+    if not found.deliveries and not found.endpoints:
+        say("There is nothing to repair.", err=True)
+        return
+    say(
+        f"Deliveries of events that do not exist, to be removed: {found.deliveries:,}. Webhook endpoints"
+        f" to be set to the last event that exists: {found.endpoints:,}.",
+        err=True,
+    )
+    if ask:
+        click.confirm("Repair?", abort=True, err=True)
+    write(database, repair.repair)
+    say("Repaired.", err=True)
 
 
 def _audit(database: Location, point: Point | None) -> tuple[Report, Point | None, str | None]:

@@ -241,7 +241,9 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
         )
         if not known:
             raise InvalidRequest(
-                "invalid_cursor", "Last-Event-ID must be the id of an event.", "Last-Event-ID"
+                "invalid_cursor",
+                "Last-Event-ID must be the id of an event. Connect without it to go on with what comes next.",
+                "Last-Event-ID",
             )
         return last
     row = unit.first(
