@@ -33,11 +33,17 @@ from ledger_engine.store.postgres.values import Row
 CONNECT_S = 5
 SILENT_S = 2  # after so long without an answer the host is asked whether it is there
 _LOOKS_EVERY_S = 0.5  # while it waits for an answer, whether the connection is still to be used
-# A role or a database may have limits of its own, which would end the long statements of a command.
+# A role or a database may have limits of its own, which would end the long statements of a command, or the
+# sessions of servers. Not every version knows the last ones.
+ENDLESS = (
+    "SELECT set_config(name, '0', false) FROM pg_settings"
+    " WHERE name IN ('idle_session_timeout', 'transaction_timeout') AND setting <> '0'"
+)
 UNLIMITED = (
     "SET statement_timeout TO 0",
     "SET lock_timeout TO 0",
     "SET idle_in_transaction_session_timeout TO 0",
+    ENDLESS,
 )
 PREPARED_MAX = 400  # statements; what is used least gives way
 _BEFORE_PREPARED = 2  # uses of a statement

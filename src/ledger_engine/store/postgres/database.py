@@ -24,7 +24,7 @@ from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.store import Everything, Losses, Unit, kept_time
 from ledger_engine.store.postgres import abilities, migrations, poolers, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
-from ledger_engine.store.postgres.connection import UNLIMITED, Connection
+from ledger_engine.store.postgres.connection import ENDLESS, UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import (
     ConnectionLost,
     DatabaseFailed,
@@ -147,6 +147,7 @@ class PostgresDatabase(ThreadedDatabase):
                 f"SET statement_timeout TO {_STATEMENT_S * 1000}",
                 f"SET lock_timeout TO {_LOCK_S * 1000}",
                 f"SET idle_in_transaction_session_timeout TO {_IDLE_S * 1000}",
+                ENDLESS,
             ]
         else:
             settings += UNLIMITED

@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import os
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -19,12 +20,13 @@ from ledger_engine.core.settings import BadSettings, ServeSettings, named
 from ledger_engine.store import Unit, kept_time, schema
 from ledger_engine.store.engine import open_engine, open_snapshot, open_target
 from ledger_engine.store.postgres import hosts
+from ledger_engine.store.postgres.connection import UNLIMITED
 from ledger_engine.store.postgres.database import open_database
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.transfer import Table
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.postgres_server import bare_database, emptied_database
+from tests.postgres_server import bare_database, emptied_database, version
 from tests.versions import put_later_schema
 
 NOWHERE = "postgresql://ledger:secret@127.0.0.1:1/ledger"
@@ -169,15 +171,22 @@ def test_a_role_without_a_free_connection_is_not_told_that_the_database_cannot_b
 
 
 @pytest.mark.process
-async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command() -> None:
+@pytest.mark.parametrize("limit", ["statement_timeout", "transaction_timeout", "idle_session_timeout"])
+async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command(limit: str) -> None:
     address = await asyncio.to_thread(emptied_database)
-    limited = f"{address}&options=-cstatement_timeout%3D20"
+    if limit == "transaction_timeout" and version() < 170_000:
+        pytest.skip("PostgreSQL 16 does not have it")
+    limited = f"{address}&options=-c{limit}%3D20"
 
     def rest(unit: Unit) -> None:
         unit.execute("SELECT pg_sleep(0.1)")
 
     with open_snapshot(limited, 1) as snapshot:
         await asyncio.wrap_future(snapshot.start(rest))
+    if limit == "idle_session_timeout":
+        with closing(hosts.connect(limited, 60, UNLIMITED)) as opened:
+            time.sleep(0.1)  # in which its session would end
+            assert opened.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1
     database = open_database(limited, ManualClock(1_800_000_000_000), serving=False)
     try:
         await database.read(rest)
