@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
 import click
+import httpx
 import psycopg
 import pytest
 import yaml
@@ -21,6 +27,7 @@ from ledger_engine.migrate import Progress, move
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.postgres import abilities
 from tests.commands import answer_of_command
+from tests.ledger_engine.waiting import wait_until
 from tests.postgres_cluster import programs
 from tests.postgres_server import emptied_database
 
@@ -93,6 +100,87 @@ def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
     words = ["nginx", "-t", "-q", "-e", "stderr", "-p", str(tmp_path), "-c", str(whole)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+PROXIES = {
+    "nginx": ("nginx-postgres.conf", ["nginx", "-e", "stderr", "-p", "{folder}", "-c", "{file}"]),
+    "haproxy": ("haproxy-postgres.cfg", ["haproxy", "-db", "-f", "{file}"]),
+    "caddy": ("Caddyfile-postgres", ["caddy", "run", "--adapter", "caddyfile", "--config", "{file}"]),
+}
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """A server that answers with its port."""
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, HTTPServer)
+        body = str(self.server.server_port).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", PROXIES)
+def test_a_proxy_sends_each_credential_to_one_server_and_to_the_other_when_that_ends(
+    name: str, tmp_path: Path
+) -> None:
+    file, words = PROXIES[name]
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"{name} is not installed")
+    upstreams = [ThreadingHTTPServer(("127.0.0.1", 0), Upstream) for _ in range(2)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    text = (DEPLOY / file).read_text(encoding="utf-8")
+    text = re.sub(r"(listen |bind |^):?8700", rf"\g<1>127.0.0.1:{port}", text, flags=re.MULTILINE)
+    if name == "caddy":
+        text = "{\n\tadmin off\n}\n" + text.replace(f"127.0.0.1:{port} {{", f"http://127.0.0.1:{port} {{")
+    for number, each in enumerate(upstreams, 1):
+        text = text.replace(f"server-{number}:8700", f"127.0.0.1:{each.server_port}")
+    if name == "nginx":
+        text = (
+            f"pid {tmp_path}/pid; daemon off; master_process off; events {{}} http {{ access_log off;"
+            f" client_body_temp_path {tmp_path}/body; proxy_temp_path {tmp_path}/proxy;\n{text}\n}}"
+        )
+    (tmp_path / "configuration").write_text(text, encoding="utf-8")
+    filled = [word.format(folder=tmp_path, file=tmp_path / "configuration") for word in words]
+    threads = [Thread(target=each.serve_forever) for each in upstreams]
+    for thread in threads:
+        thread.start()
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    proxy = subprocess.Popen(filled, stderr=subprocess.DEVNULL, env=environment)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+
+            def answering(key: int) -> str | None:
+                headers = {"Authorization": f"Bearer sk_test_{key}"}
+                with contextlib.suppress(httpx.TransportError):
+                    answer = client.get("/v1/accounts", headers=headers)
+                    return answer.text if answer.status_code == 200 else None
+                return None
+
+            wait_until(lambda: answering(0))
+            servers = [answering(key) for key in range(32)]
+            assert set(servers) == {str(each.server_port) for each in upstreams}
+            assert [answering(key) for key in reversed(range(32))] == servers[::-1]
+            ended = upstreams.pop()
+            ended.shutdown()
+            ended.server_close()
+            left = str(upstreams[0].server_port)
+            wait_until(lambda: {answering(key) for key in range(32)} == {left})
+    finally:
+        proxy.terminate()
+        proxy.wait(60)
+        for each in upstreams:
+            each.shutdown()
+            each.server_close()
+        for thread in threads:
+            thread.join()
 
 
 @pytest.fixture

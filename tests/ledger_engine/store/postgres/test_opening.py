@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import os
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -185,7 +184,7 @@ async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command
         await asyncio.wrap_future(snapshot.start(rest))
     if limit == "idle_session_timeout":
         with closing(hosts.connect(limited, 60, UNLIMITED)) as opened:
-            time.sleep(0.1)  # in which its session would end
+            await asyncio.sleep(0.1)  # in which its session would end
             assert opened.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1
     database = open_database(limited, ManualClock(1_800_000_000_000), serving=False)
     try:
