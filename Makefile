@@ -3,6 +3,7 @@
 #   make test    the tests                          make dist    dist/ledger.pyz, everything in one file
 #   make quick   the tests for while you work       make bench   the benchmarks
 #   make soak    the random and fault tests, long
+#   make test-ha the failovers of PostgreSQL under load, 20 of them (HA=20)
 #   make test-postgres  the tests of the engine, on PostgreSQL
 #   make run-postgres   PostgreSQL, two servers and the dashboard on one of them
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
@@ -33,7 +34,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run run-postgres test test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues clients pictures lock
+.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues clients pictures lock
 .PHONY: clean runtime dev
 
 run: runtime
@@ -80,6 +81,11 @@ on_postgres := tests/contract $(addprefix tests/ledger_engine/, \
 
 test-postgres: dev
 	$(in_memory) $(bin)/python -m pytest --database postgres $(PYTEST_ARGS) $(on_postgres)
+
+HA ?= 20
+
+test-ha: dev
+	$(bin)/python -m pytest tests/faults/test_failover.py -s --soak $(HA) $(SOAK_ARGS)
 
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)

@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from tests.ledger_engine.waiting import wait_until
 from tests.postgres_cluster import PATIENCE_S, Cluster, watched
 
 ROLE = "ledger"  # no superuser
@@ -42,20 +43,30 @@ class Postgres(Cluster):
         self._watched = watched(self)
         if standby_of is None:
             self.make()
-        else:
-            self._copy(standby_of)
-        self.start()
-        if standby_of is None:
+            self.start()
             with self.connect() as connection:
                 connection.execute(f"CREATE ROLE {ROLE} LOGIN")
         else:
-            with standby_of.connect() as connection:
-                connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
-                connection.execute("SELECT pg_reload_conf()")
+            self.follow(standby_of)
+
+    def follow(self, primary: Postgres) -> None:
+        """Be a new standby of another, which from now on answers a commit when the standby has it."""
+        if (self.data / "postmaster.pid").exists():
+            self.stop("immediate")
+        shutil.rmtree(self.data)
+        self.data.mkdir()
+        self._copy(primary)
+        self.start()
+        with primary.connect() as connection:
+            _set_awaited(connection, "*")
+            is_awaited = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+            wait_until(lambda: connection.execute(is_awaited).fetchone() == (1,))
 
     def promote(self) -> None:
-        """Make a standby the one that is written to."""
+        """Make a standby the one that is written to, and that waits for no other."""
         self.control("-w", "promote")
+        with self.connect() as connection:
+            _set_awaited(connection, "")
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
@@ -100,6 +111,11 @@ class Postgres(Cluster):
             shutil.chown(self.data, self.user)
         self.data.chmod(0o700)
         self.run("pg_basebackup", "-R", "-c", "fast", "-h", str(primary.sockets), "-U", "postgres")
+
+
+def _set_awaited(connection: psycopg.Connection, standbys: str) -> None:
+    connection.execute(sql.SQL("ALTER SYSTEM SET synchronous_standby_names = {}").format(standbys))
+    connection.execute("SELECT pg_reload_conf()")
 
 
 class Proxy:

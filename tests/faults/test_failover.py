@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import Iterator
 
@@ -14,11 +15,15 @@ from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine, open_engine
+from tests.faults.client import Writers, assert_all_is_there_once, open_accounts
 from tests.faults.postgres import ROLE, Postgres
+from tests.faults.server import Server
+from tests.faults.several import under_load
 from tests.ledger_engine.waiting import looked_until
 
 WITHIN_S = 5  # of a promotion
 PLAY_S = 3  # for a busy machine
+WRITERS = 16
 _TIMELINE = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline"
 
 
@@ -87,6 +92,57 @@ async def test_a_server_follows_the_promotion_in_time_and_never_goes_back(
         await other.close()
     finally:
         await engine.close()
+
+
+@pytest.mark.timeout(3600)
+async def test_failovers_under_load_lose_nothing_that_a_synchronous_standby_has(
+    soak: int, seed: int, request: pytest.FixtureRequest
+) -> None:
+    """The primary is killed, or hangs and comes back unfenced; it is then the standby of the other."""
+    if soak == 1:
+        pytest.skip("a long run: `make test-ha`")
+    primary, standby = request.getfixturevalue("pair")
+    name = await asyncio.to_thread(primary.new_database)
+    both = f"{primary.sockets},{standby.sockets}"
+    running = [
+        Server(f"postgresql://{ROLE}@/{name}?host={both}&target_session_attrs=read-write") for _ in "12"
+    ]
+    chance = random.Random(seed)
+    waits: list[float] = []
+    try:
+        for each in running:
+            await asyncio.to_thread(each.start)
+        key = running[0].make_key()
+        accounts = await open_accounts(running[0].port, key)
+        writers = Writers(key, accounts, seed, lambda: chance.choice(running).port)
+        async with under_load(writers, WRITERS):
+            for number in range(soak):
+                await writers.until(100)
+                hangs = number % 2 == 1
+                with primary.stopped() if hangs else contextlib.nullcontext():
+                    if not hangs:
+                        await asyncio.to_thread(primary.stop, "immediate")
+                    await asyncio.to_thread(standby.promote)
+                    promoted = time.monotonic()
+                    await writers.until(1)
+                    waits.append(time.monotonic() - promoted)
+                    await writers.until(50)
+                if hangs:
+                    await asyncio.to_thread(end_connections, standby)
+                    await writers.until(50)
+                await asyncio.to_thread(primary.follow, standby)
+                primary, standby = standby, primary
+        await writers.settle()
+        running[0].assert_books_are_right()
+        await assert_all_is_there_once(running[1].port, key, writers.memory)
+    finally:
+        for each in running:
+            each.kill()
+    memory = writers.memory
+    print(
+        f"{soak} failovers: {len(memory.acknowledged)} acknowledged, {len(memory.refused)} refused; the first"
+        f" after {min(waits):.1f} to {max(waits):.1f} s, {sorted(waits)[len(waits) // 2]:.1f} in the middle"
+    )
 
 
 def end_connections(postgres: Postgres) -> None:

@@ -327,36 +327,6 @@ async def until_healthy(client: httpx.AsyncClient) -> None:
     assert health.json()["ok"]
 
 
-@pytest.mark.timeout(3600)
-async def test_servers_go_on_at_the_standby_that_is_promoted(soak: int, seed: int) -> None:
-    if soak == 1:
-        pytest.skip("a long run: it needs two clusters of its own")
-    primary = Postgres()
-    standby = Postgres(primary)
-    both = f"{primary.sockets},{standby.sockets}"
-    name = primary.new_database()
-    address = f"postgresql://{ROLE}@/{name}?host={both}&target_session_attrs=read-write"
-    running = [Server(address) for _ in range(2)]
-    try:
-        for each in running:
-            await asyncio.to_thread(each.start)
-        key = running[0].make_key()
-        accounts = await open_accounts(running[0].port, key)
-        chance = random.Random(seed)
-        writers = Writers(key, accounts, seed, lambda: chance.choice(running).port)
-        async with under_load(writers, WRITERS):
-            await writers.until(200)
-            await asyncio.to_thread(primary.stop, "immediate")
-            await asyncio.to_thread(standby.promote)
-            await writers.until(200)
-        await writers.settle()
-        running[0].assert_books_are_right()
-        await assert_all_is_there_once(running[1].port, key, writers.memory)
-    finally:
-        for process in (*running, standby, primary):
-            process.kill() if isinstance(process, Server) else process.remove()
-
-
 async def test_without_a_single_notification_each_server_learns_of_the_others_commits(
     postgres: Postgres,
 ) -> None:
