@@ -85,7 +85,7 @@ test-postgres: dev
 HA ?= 20
 
 test-ha: dev
-	$(bin)/python -m pytest tests/faults/test_failover.py -s --soak $(HA) $(SOAK_ARGS)
+	$(bin)/python -m pytest tests/faults/test_failover.py tests/faults/test_patroni.py -s --soak $(HA) $(SOAK_ARGS)
 
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)
