@@ -204,14 +204,26 @@ def test_a_balance_at_another_time_is_refused(api: httpx.Client, at: str) -> Non
 @holds("statements-contents", "transaction-description")
 def test_a_statement_leads_from_the_opening_to_the_closing_balance(api: httpx.Client) -> None:
     account = create(api)["id"]
-    for amount, kind, description in [(1000, "credit", "=1+1"), (300, "debit", None)]:
+    lines = []
+    for amount, kind, description, signed, balance in [
+        (1000, "credit", "=1+1", 1000, 1000),
+        (300, "debit", None, -300, 700),
+    ]:
         body = {"account": account, "amount": amount, "type": kind, "description": description}
-        assert api.post("/v1/transactions", json=body).status_code == 201
-    statement = api.get(f"/v1/accounts/{account}/statement").json()
-    assert (statement["opening_balance"], statement["closing_balance"]) == (0, 700)
-    assert [
-        (line["description"], line["amount"], line["running_balance"]) for line in statement["lines"]
-    ] == [("=1+1", 1000, 1000), (None, -300, 700)]
+        posted = api.post("/v1/transactions", json=body).json()
+        line = {"transaction": posted["id"], "date": posted["created"], "description": description}
+        lines.append({**line, "amount": signed, "running_balance": balance})
+    statement = api.get(f"/v1/accounts/{account}/statement?from=2026-01-01&to=9999-12-31").json()
+    assert statement == {
+        "account": account,
+        "currency": "EUR",
+        "period_start": "2026-01-01T00:00:00.000Z",
+        "period_end": "9999-12-31T23:59:59.999Z",
+        "opening_balance": 0,
+        "closing_balance": 700,
+        "last_transaction": lines[-1]["transaction"],
+        "lines": lines,
+    }
     sheet = api.get(f"/v1/accounts/{account}/statement", headers={"Accept": "text/csv"})
     assert sheet.headers["Content-Type"].startswith("text/csv")
     assert "'=1+1,1000,1000" in sheet.text

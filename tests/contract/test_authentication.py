@@ -44,6 +44,10 @@ def bearer(value: str) -> dict[str, str]:
         b"Bearer",
         b"Bearer ",
         b"KEY",
+        b"BearerKEY",
+        b"Bearer <KEY>",
+        b"Bearer KEYA",
+        b"Bearer KEY, Bearer KEY",
         b"Basic KEY",
         b"Token KEY",
         b"Bearer k\xc3\xa9y",
@@ -70,8 +74,9 @@ def test_a_key_of_any_size_is_401(wire: Wire, size: int) -> None:
 
 
 @holds("auth-bearer")
-def test_a_key_in_the_query_is_no_credential(wire: Wire) -> None:
-    answer = wire.ask(wire.head("GET", f"/v1/accounts?api_key={wire.key}", key=""))
+@pytest.mark.parametrize("name", ["access_token", "api_key", "Authorization", "key"])
+def test_a_key_in_the_query_is_no_credential(wire: Wire, name: str) -> None:
+    answer = wire.ask(wire.head("GET", f"/v1/accounts?{name}={wire.key}", key=""))
     assert (answer.status, answer.json()["error"]["code"]) == (401, "missing_credential")
 
 

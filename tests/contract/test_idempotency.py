@@ -106,6 +106,7 @@ def test_one_key_serves_one_create_of_any_kind(api: httpx.Client) -> None:
         ("/api/orders", {"user_id": user, "items": [{}]}),
         ("/v1/api_keys", {}),
         ("/v1/projects", {"name": "Harbour"}),
+        ("/v1/webhook_endpoints", {"url": "http://127.0.0.1:9/"}),
     ]:
         answer = api.post(path, json=body, headers=with_key("k"))
         assert answer.status_code == 409, path

@@ -314,7 +314,71 @@ def test_billing_is_for_owners(with_key: MakeKey, project: Project) -> None:
     admin = with_key("admin")
     for refused in (admin.get("/v1/billing"), admin.patch("/v1/billing", json={"plan": "pro"})):
         assert code_of(refused) == (403, "missing_role")
-    answer = project.api.get("/v1/billing").json()
-    assert (answer["object"], answer["plan"]) == ("billing", "enterprise")
-    assert project.api.patch("/v1/billing", json={"plan": "pro"}).json()["plan"] == "pro"
-    assert project.api.get("/v1/whoami").json()["plan"] == "pro"
+    assert project.api.get("/v1/billing").status_code == 200
+
+
+@holds("credentials-billing")
+def test_billing_shows_the_plan_and_what_a_mode_uses_of_it(clockwork: Clockwork) -> None:
+    project = clockwork.project("enterprise", 7_000, 300)
+    api, live = (
+        clockwork.client(clockwork.key(project, livemode=mode, role="owner")) for mode in (False, True)
+    )
+    assert api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).status_code == 201
+    shown = {
+        "id": project.id,
+        "object": "billing",
+        "plan": "enterprise",
+        "rate_limit": 7_000,
+        "burst": 300,
+        "stored_objects": 1,
+        "stored_objects_max": None,
+        "webhook_endpoints_max": None,
+        "created": "2026-11-20T12:00:00.000Z",
+        "livemode": False,
+    }
+    assert api.get("/v1/billing").json() == shown
+    assert live.get("/v1/billing").json() == shown | {"stored_objects": 0, "livemode": True}
+
+
+@holds("credentials-billing")
+@pytest.mark.parametrize(
+    ("plan", "figures"),
+    [
+        ("free", (60, 10, 10_000, 5)),
+        ("pro", (600, 50, 500_000, 50)),
+        ("enterprise", (1_000_000, 1_000_000, None, None)),
+    ],
+)
+def test_another_plan_counts_from_the_next_request(
+    api: httpx.Client, plan: str, figures: tuple[int | None, ...]
+) -> None:
+    answer = api.patch("/v1/billing", json={"plan": plan})
+    shown = answer.json()
+    names = ("rate_limit", "burst", "stored_objects_max", "webhook_endpoints_max")
+    assert (answer.status_code, shown["plan"]) == (200, plan)
+    assert tuple(shown[name] for name in names) == figures
+    after = api.get("/v1/billing")
+    assert (after.json(), after.headers["X-RateLimit-Limit"]) == (shown, str(figures[0]))
+    assert api.patch("/v1/billing", json={}).json() == shown
+    assert api.get("/v1/whoami").json()["plan"] == plan
+
+
+@holds("credentials-billing")
+def test_another_billing_is_refused(api: httpx.Client) -> None:
+    for body, code, param in [
+        ({"plan": None}, "invalid_value", "plan"),
+        ({"plan": "gold"}, "invalid_value", "plan"),
+        ({"rate_limit": 10**6}, "unknown_field", "rate_limit"),
+        ({"stored_objects": 0}, "unknown_field", "stored_objects"),
+    ]:
+        assert refusal(api.patch("/v1/billing", json=body)) == (400, code, param)
+    assert api.get("/v1/billing").json()["plan"] == "enterprise"
+
+
+@holds("credentials-billing", "service-test-keys")
+def test_a_test_key_cannot_change_the_plan_that_live_keys_rest_on(
+    api: httpx.Client, live: httpx.Client
+) -> None:
+    assert refusal(api.patch("/v1/billing", json={"plan": "free"})) == (403, "missing_live_key", None)
+    assert api.patch("/v1/billing", json={"plan": "enterprise"}).status_code == 200
+    assert live.patch("/v1/billing", json={"plan": "pro"}).json()["plan"] == "pro"

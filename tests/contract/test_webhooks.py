@@ -175,20 +175,39 @@ def test_an_endpoint_is_made_shown_rolled_disabled_and_deleted(project: Project)
     assert made.status_code == 201
     endpoint = made.json()
     secret = endpoint.pop("secret")
+    assert secret.startswith("whsec_")
+    assert endpoint == {
+        "id": endpoint["id"],
+        "object": "webhook_endpoint",
+        "url": "http://127.0.0.1:9/",
+        "events": ["invoice.paid"],
+        "status": "enabled",
+        "disabled_reason": None,
+        "disabled_at": None,
+        "created": endpoint["created"],
+        "livemode": False,
+    }
     path = f"{ENDPOINTS}/{endpoint['id']}"
     assert api.get(path).json() == endpoint
-    assert api.get(ENDPOINTS).json()["data"] == [endpoint]
+    assert api.get(ENDPOINTS).json() == {"data": [endpoint], "has_more": False, "next_cursor": None}
     rolled = api.post(f"{path}/roll_secret").json()
     assert rolled["secret"].startswith("whsec_")
     assert rolled["secret"] != secret
-    assert api.post(f"{path}/disable").json()["status"] == "disabled"
-    assert api.post(f"{path}/enable").json()["status"] == "enabled"
-    assert api.get(f"{path}/deliveries").json()["data"] == []
+    disabled = api.post(f"{path}/disable").json()
+    assert (disabled["status"], disabled["disabled_reason"]) == ("disabled", "asked")
+    assert api.post(f"{path}/enable").json() == endpoint
+    assert api.get(f"{path}/deliveries").json() == {"data": [], "has_more": False, "next_cursor": None}
+    for query in ({"cursor": "dlv_none"}, {"limit": 101}):
+        assert api.get(f"{path}/deliveries", params=query).status_code == 400
     assert api.delete(path).json()["id"] == endpoint["id"]
-    assert api.get(path).status_code == 404
-    restored = api.post(f"{path}/restore").json()
+    assert api.get(path).status_code == api.delete(path).status_code == 404
+    answer = api.post(f"{path}/restore")
+    restored = answer.json()
     assert restored.pop("secret") not in (secret, rolled["secret"])
     assert restored == api.get(path).json() == endpoint
+    assert answer.headers["Cache-Control"] == "no-store"
+    again = api.post(f"{path}/restore")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "not_recoverable")
 
 
 @holds("webhooks-urls")
@@ -274,8 +293,9 @@ async def test_events_are_listed_and_sent_again(client: httpx.AsyncClient) -> No
         await client.post("/v1/accounts", json=TILL)
         await looked_until(lambda: deliveries(client, endpoint), lambda found: found[0]["status"] == "failed")
         receiver.behave = answering()
-        answer = await client.post("/v1/events/resend", json={"since": "2026-01-01"})
-        assert answer.json() == {"deliveries": 1}
+        for since, count in (("9999-01-01", 0), ("2026-01-01", 1)):
+            answer = await client.post("/v1/events/resend", json={"since": since})
+            assert (answer.status_code, answer.json()) == (200, {"deliveries": count})
         found = await looked_until(lambda: deliveries(client, endpoint), settled)
         assert {delivery["status"] for delivery in found} == {"succeeded"}
 
@@ -297,10 +317,14 @@ async def messages(lines: AsyncIterator[str], count: int) -> list[dict[str, str]
 @holds("events-stream")
 async def test_a_listener_follows_the_events_and_resumes(client: httpx.AsyncClient) -> None:
     async with client.stream("GET", "/v1/events/stream") as response:
+        assert response.headers["Content-Type"] == "text/event-stream"
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["Request-Id"].startswith("req_")
         lines = response.aiter_lines()
         (session,) = await messages(lines, 1)
         await client.post("/v1/accounts", json=TILL)
         (told,) = await messages(lines, 1)
+    assert (session["event"], told["event"]) == ("session", "event")
     data = json.loads(told["data"])
     assert verify(json.loads(session["data"])["secret"], data["body"].encode(), data["signature"])
     assert json.loads(data["body"])["id"] == told["id"]
@@ -335,8 +359,9 @@ async def test_requests_are_logged_with_what_they_caused(client: httpx.AsyncClie
     assert refused in await entries(status="400")
     assert refused in await entries(method="POST")
     assert await entries(method="DELETE") == []
-    shown = await get(client, f"/v1/requests/{made['id']}")
-    assert shown["events"] == [(await get(client, "/v1/events"))["data"][0]["id"]]
+    (event,) = (await get(client, "/v1/events"))["data"]
+    assert event["request"] == made["id"]
+    assert await get(client, f"/v1/requests/{made['id']}") == made | {"events": [event["id"]]}
 
 
 @holds("request-log-entries")

@@ -460,15 +460,6 @@ async def test_no_list_shows_or_takes_an_id_of_elsewhere(
         assert (filtered.status_code, filtered.json()["data"]) == (200, [])
 
 
-async def test_an_idempotency_key_of_elsewhere_is_not_taken_here(
-    client: httpx.AsyncClient, make_key: Any, stranger: str
-) -> None:
-    body = {"name": "Till", "currency": "EUR"}
-    for value in (await make_key(), stranger):
-        headers = {"Authorization": f"Bearer {value}", "Idempotency-Key": "once"}
-        assert (await client.post("/v1/accounts", json=body, headers=headers)).status_code == 201
-
-
 def code_of(answer: httpx.Response) -> str:
     error = answer.json().get("error")
     return str(error["code"] if isinstance(error, dict) else error)

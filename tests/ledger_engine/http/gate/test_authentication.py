@@ -12,7 +12,7 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine.access import api_keys, projects
+from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import AuthenticationError, StorageUnavailable
@@ -40,55 +40,28 @@ async def key(engine: Engine, tenant: Tenant) -> tuple[str, str]:
     return made.id, value
 
 
-async def ask(
-    client: httpx.AsyncClient, header: str | bytes | None, path: str = "/v1/whoami"
-) -> httpx.Response:
-    return await client.get(path, headers={} if header is None else {"Authorization": header})
+async def ask(client: httpx.AsyncClient, header: str | bytes) -> httpx.Response:
+    return await client.get("/v1/whoami", headers={"Authorization": header})
 
 
 def code_of(answer: httpx.Response) -> str:
     return str(answer.json()["error"]["code"])
 
 
-# What the header must look like
-
-
-async def test_a_key_after_bearer_and_one_space_is_taken(
-    anyone: httpx.AsyncClient, key: tuple[str, str]
-) -> None:
-    answer = await ask(anyone, f"Bearer {key[1]}")
-    assert (answer.status_code, answer.json()["id"]) == (200, key[0])
+# What the header must look like: the forms that a server passes on are in the contract
 
 
 MALFORMED: dict[str, Callable[[str], str | bytes]] = {
-    "nothing": lambda value: "",
-    "the key alone": lambda value: value,
-    "no space": lambda value: f"Bearer{value}",
-    "two spaces": lambda value: f"Bearer  {value}",
-    "a tab": lambda value: f"Bearer\t{value}",
     "a space before": lambda value: f" Bearer {value}",
     "a space after": lambda value: f"Bearer {value} ",
-    "lower case": lambda value: f"bearer {value}",
-    "upper case": lambda value: f"BEARER {value}",
-    "double quotes": lambda value: f'Bearer "{value}"',
-    "single quotes": lambda value: f"Bearer '{value}'",
-    "angle brackets": lambda value: f"Bearer <{value}>",
-    "two keys": lambda value: f"Bearer {value}, Bearer {value}",
-    "something behind": lambda value: f"Bearer {value} x",
-    "another scheme": lambda value: f"Basic {value}",
-    "no key": lambda value: "Bearer ",
-    "no key and no space": lambda value: "Bearer",
-    "not ASCII": lambda value: f"Bearer {value}é".encode("latin-1"),
     "digits that are not ASCII": lambda value: f"Bearer {value[:-1]}٣".encode(),
     "a NUL": lambda value: f"Bearer {value}\0".encode(),
-    "a longer key": lambda value: f"Bearer {value}A",
     "the key of the other mode": lambda value: f"Bearer {value.replace('test', 'live')}",
-    "a megabyte": lambda value: "Bearer " + "A" * 2**20,
 }
 
 
 @pytest.mark.parametrize("form", MALFORMED)
-async def test_anything_else_is_401_invalid_credential(
+async def test_what_only_a_client_of_ours_can_send_is_401_invalid_credential(
     anyone: httpx.AsyncClient, key: tuple[str, str], form: str
 ) -> None:
     answer = await ask(anyone, MALFORMED[form](key[1]))
@@ -103,56 +76,7 @@ async def test_anything_else_is_401_invalid_credential(
     assert key[1] not in answer.text
 
 
-@pytest.mark.parametrize("query", ["access_token", "api_key", "Authorization", "key"])
-async def test_a_key_in_the_query_is_no_credential(
-    anyone: httpx.AsyncClient, key: tuple[str, str], query: str
-) -> None:
-    answer = await anyone.get("/v1/whoami", params={query: key[1]})
-    assert (answer.status_code, code_of(answer)) == (401, "missing_credential")
-
-
-async def test_a_missing_credential_is_reported_in_the_shape_of_each_surface(
-    anyone: httpx.AsyncClient,
-) -> None:
-    ledger = await ask(anyone, None, "/v1/accounts")
-    assert (ledger.status_code, code_of(ledger)) == (401, "missing_credential")
-    directory = await ask(anyone, None, "/api/users")
-    assert directory.status_code == 401
-    assert directory.json().keys() == {"error", "message"}
-    assert directory.json()["error"] == "missing_credential"
-
-
-@pytest.mark.parametrize("header", [None, "", "bearer x", "Bearer sk_test_none"])
-async def test_what_is_public_takes_any_header(anyone: httpx.AsyncClient, header: str | None) -> None:
-    assert (await ask(anyone, header, "/api/health")).status_code == 200
-
-
-@pytest.mark.parametrize("prefix", ["sk_test_", "sk_live_", "at_"])
-async def test_an_unknown_value_is_invalid(anyone: httpx.AsyncClient, prefix: str) -> None:
-    answer = await ask(anyone, f"Bearer {prefix}{'A' * 32}")
-    assert (answer.status_code, code_of(answer)) == (401, "invalid_credential")
-
-
 # What happens to a credential between two requests
-
-
-async def test_a_revoked_key_is_401_with_the_next_request(
-    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
-) -> None:
-    id, value = key
-    assert (await ask(anyone, f"Bearer {value}")).status_code == 200
-    await engine.write(partial(api_keys.revoke, tenant=tenant, id=id))
-    answer = await ask(anyone, f"Bearer {value}")
-    assert (answer.status_code, code_of(answer)) == (401, "revoked_credential")
-
-
-async def test_a_key_of_an_archived_project_is_401_with_the_next_request(
-    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
-) -> None:
-    assert (await ask(anyone, f"Bearer {key[1]}")).status_code == 200
-    await engine.write(partial(projects.archive, tenant=tenant, id=tenant.project))
-    answer = await ask(anyone, f"Bearer {key[1]}")
-    assert (answer.status_code, code_of(answer)) == (401, "revoked_credential")
 
 
 async def test_a_key_revoked_by_another_process_is_refused_within_a_second(
@@ -174,19 +98,6 @@ async def test_a_key_revoked_by_another_process_is_refused_within_a_second(
     passed = 0.999
     answer = await ask(anyone, f"Bearer {value}")
     assert (answer.status_code, code_of(answer)) == (401, "revoked_credential")
-
-
-async def test_an_access_token_expires_between_two_requests(
-    anyone: httpx.AsyncClient, clock: ManualClock, key: tuple[str, str]
-) -> None:
-    body = {"grant_type": "api_key", "api_key": key[1]}
-    token = (await anyone.post("/v1/auth/token", json=body)).json()["access_token"]
-    clock.advance(3_600_000 - 1)
-    assert (await ask(anyone, f"Bearer {token}")).status_code == 200
-    clock.advance(1)
-    for _ in range(2):
-        answer = await ask(anyone, f"Bearer {token}")
-        assert (answer.status_code, code_of(answer)) == (401, "expired_credential")
 
 
 # What it costs
@@ -380,13 +291,3 @@ async def test_a_refusal_found_while_credentials_change_is_not_remembered(
     counted.before_answer = None
     assert (await look_up(value)).code == "invalid_credential"
     assert counted.reads == 2
-
-
-async def test_a_plan_is_heeded_with_the_next_request(
-    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
-) -> None:
-    assert (await ask(anyone, f"Bearer {key[1]}")).json()["plan"] == "enterprise"
-    changes = projects.Changes(plan="free")
-    await engine.write(partial(projects.update, id=tenant.project, changes=changes))
-    answer = await ask(anyone, f"Bearer {key[1]}")
-    assert (answer.json()["plan"], answer.headers["X-RateLimit-Limit"]) == ("free", "60")

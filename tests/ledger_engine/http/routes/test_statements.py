@@ -53,45 +53,6 @@ def rows(api: httpx.AsyncClient, till: str) -> Run:
     return get
 
 
-async def test_a_statement_goes_from_the_opening_to_the_closing_balance(
-    api: httpx.AsyncClient, till: str, post: Run, clock: ManualClock
-) -> None:
-    await post(500, "credit")
-    clock.advance(86_400_000)
-    second = await post(120, "debit", "Milk")
-    third = await post(7, "credit")
-    clock.advance(86_400_000)
-    await post(1, "credit")
-    answer = await api.get(f"/v1/accounts/{till}/statement?from=2026-09-22&to=2026-09-22")
-    assert answer.status_code == 200
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.json() == {
-        "account": till,
-        "currency": "EUR",
-        "period_start": "2026-09-22T00:00:00.000Z",
-        "period_end": "2026-09-22T23:59:59.999Z",
-        "opening_balance": 500,
-        "closing_balance": 387,
-        "last_transaction": third,
-        "lines": [
-            {
-                "transaction": second,
-                "date": "2026-09-22T14:13:20.000Z",
-                "description": "Milk",
-                "amount": -120,
-                "running_balance": 380,
-            },
-            {
-                "transaction": third,
-                "date": "2026-09-22T14:13:20.000Z",
-                "description": None,
-                "amount": 7,
-                "running_balance": 387,
-            },
-        ],
-    }
-
-
 @pytest.mark.parametrize(
     ("period", "amounts"),
     [
