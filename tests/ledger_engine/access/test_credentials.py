@@ -12,6 +12,7 @@ from ledger_engine.access.projects import Changes, NewProject
 from ledger_engine.core.errors import AuthenticationError
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store.engine import Engine
+from tests.ledger_engine.refusals import refusal
 
 
 async def make(engine: Engine, new: NewProject, livemode: bool = False) -> tuple[Tenant, str]:
@@ -63,9 +64,7 @@ async def test_a_change_of_the_project_is_seen_with_the_next_look(engine: Engine
 )
 async def test_a_value_that_is_not_known_is_invalid(engine: Engine, value: str) -> None:
     await make(engine, NewProject("Café"))
-    with pytest.raises(AuthenticationError) as refused:
-        await engine.read(partial(credentials.find, value=value))
-    assert refused.value.code == "invalid_credential"
+    assert (await refusal(engine.read(partial(credentials.find, value=value))))[0] == "invalid_credential"
 
 
 async def test_the_hash_of_a_key_is_not_a_key(engine: Engine) -> None:

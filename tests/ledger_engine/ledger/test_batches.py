@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
@@ -22,8 +22,8 @@ from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.store import Unit
 from ledger_engine.store.books import condition_on
 from ledger_engine.store.engine import Engine
+from tests.ledger_engine.conftest import Run
 
-Run = Callable[..., Awaitable[Any]]
 Fault = tuple[str, str, str | None]
 
 ACCOUNTS = (("Till", "EUR"), ("Safe", "EUR"), ("Bank", "EUR"), ("Dollars", "USD"), ("More dollars", "USD"))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import pytest
 
 from ledger_engine.core.tenant import Tenant
@@ -15,8 +12,7 @@ from ledger_engine.ledger.fields import ELSEWHERE, SHORT_MAX
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
-
-Run = Callable[..., Awaitable[Any]]
+from tests.ledger_engine.conftest import Run
 
 GIVEN = [None, "", "Flat white", ELSEWHERE, "é" * SHORT_MAX, "é" * (SHORT_MAX + 1), "x, y\t" * 100]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, InvalidRequest
+from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
@@ -19,10 +18,9 @@ from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.invoices import Invoice, Line, NewInvoice
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store.pages import PageRequest
+from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.refusals import refusal
-
-Run = Callable[..., Awaitable[Any]]
 
 
 def line(quantity: int = 1, unit_amount: int = 100, description: str = "Beans") -> Line:
@@ -488,13 +486,4 @@ async def test_invoices_are_listed_by_status_and_account(
 
 
 async def test_a_bad_status_is_refused(read: Run) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        await read(invoices.page, PageRequest(), status="overdue")
-    assert (refused.value.code, refused.value.param) == ("invalid_value", "status")
-
-
-async def test_a_cursor_of_another_project_or_mode_is_refused(
-    read: Run, draft: Invoice, stranger: Tenant
-) -> None:
-    attempt = read(invoices.page, PageRequest(after=draft.id), by=stranger)
-    assert await refusal(attempt) == ("invalid_cursor", "starting_after")
+    assert await refusal(read(invoices.page, PageRequest(), status="overdue")) == ("invalid_value", "status")

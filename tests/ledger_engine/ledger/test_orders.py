@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey
+from ledger_engine.core.errors import Conflict
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
@@ -18,10 +17,10 @@ from ledger_engine.ledger import orders, users
 from ledger_engine.ledger.orders import NewOrder, Order
 from ledger_engine.ledger.users import NewUser, User
 from ledger_engine.store.pages import PageRequest
+from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.refusals import refusal
 
-Run = Callable[..., Awaitable[Any]]
 BEANS = {"sku": "beans", "quantity": 3, "unit_amount": 250}
 
 
@@ -192,16 +191,6 @@ async def test_of_twelve_at_once_one_moves_it(
     answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Order: 1, Conflict: 11}
     assert len(await recorded()) == before + 1
-
-
-async def test_a_key_makes_one_order(write: Run, read: Run, ada: User) -> None:
-    attempt = (write(orders.create, NewOrder(ada.id, [BEANS]), "key-1") for _ in range(12))
-    answers = await asyncio.gather(*attempt, return_exceptions=True)
-    assert Counter(type(answer) for answer in answers) == {Order: 1, DuplicateIdempotencyKey: 11}
-    [order] = (await read(orders.page, PageRequest())).items
-    with pytest.raises(DuplicateIdempotencyKey) as refused:
-        await write(orders.pay, order.id, "key-1")
-    assert refused.value.original == order.id
 
 
 @pytest.mark.parametrize("status", [None, "open", "paid", "shipped"])

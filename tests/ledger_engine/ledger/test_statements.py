@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import pytest
 
-from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.errors import NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, statements, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.statements import Line, Statement
 from ledger_engine.ledger.transactions import NewTransaction
+from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
-
-Run = Callable[..., Awaitable[Any]]
+from tests.ledger_engine.refusals import refusal
 
 
 @pytest.fixture
@@ -137,9 +134,7 @@ async def test_a_statement_has_the_lines_of_its_account_alone(write: Run, till: 
 
 
 async def test_a_period_that_ends_before_it_begins_is_refused(read: Run, till: Account) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        await read(statements.draw_up, till.id, 2000, 1999)
-    assert (refused.value.code, refused.value.param) == ("invalid_value", "from")
+    assert await refusal(read(statements.draw_up, till.id, 2000, 1999)) == ("invalid_value", "from")
 
 
 async def test_a_statement_longer_than_one_part_is_whole(write: Run, till: Account, whole: Run) -> None:

@@ -1,10 +1,13 @@
-"""Transactions in the engine: postings, transfers, batches, reversals, and the books that sum to zero."""
+"""Transactions in the engine: postings, transfers, reversals, and the books that sum to zero.
+
+What is refused, and that nothing of it stays, is in `test_batches.py`, for one posting and for a batch.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +22,6 @@ from ledger_engine.core.errors import (
     NotFound,
     PermissionDenied,
 )
-from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
@@ -29,9 +31,9 @@ from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
 from tests import auditing
+from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
-
-Run = Callable[..., Awaitable[Any]]
+from tests.ledger_engine.refusals import refusal
 
 
 @pytest.fixture
@@ -76,13 +78,6 @@ def books(engine: Engine) -> Run:
         }
 
     return sums
-
-
-async def refusal(attempt: Awaitable[Any]) -> tuple[str, str | None]:
-    """Return the code and param of the refusal that `attempt` must end in."""
-    with pytest.raises(LedgerError) as refused:
-        await attempt
-    return refused.value.code, refused.value.param
 
 
 # One posting
@@ -166,28 +161,12 @@ async def test_postings_of_one_group_are_as_if_each_was_posted_alone(
     assert (await engine.read(auditing.verify)).fault is None
 
 
-@pytest.mark.parametrize("amount", [0, -1, MAX_AMOUNT + 1, 2**63, -(2**63)])
-async def test_an_amount_is_1_to_2_to_the_53_minus_1(
-    write: Run, till: Account, balance: Run, amount: int
-) -> None:
-    attempt = write(transactions.post, NewTransaction(till.id, amount, "credit"))
-    assert await refusal(attempt) == ("invalid_value", "amount")
-    assert await balance(till) == 0
-
-
 @pytest.mark.parametrize("type", ["", "Credit", "refund"])
 async def test_a_type_is_credit_or_debit(write: Run, till: Account, type: str) -> None:
     assert await refusal(write(transactions.post, NewTransaction(till.id, 1, type))) == (
         "invalid_value",
         "type",
     )
-
-
-async def test_a_description_has_up_to_500_characters(write: Run, till: Account) -> None:
-    posted = await write(transactions.post, NewTransaction(till.id, 1, "credit", "ü" * 500))
-    assert posted.description == "ü" * 500
-    attempt = write(transactions.post, NewTransaction(till.id, 1, "credit", "x" * 501))
-    assert await refusal(attempt) == ("invalid_value", "description")
 
 
 async def test_balances_stay_right_when_not_all_are_kept_in_memory(
@@ -203,29 +182,6 @@ async def test_balances_stay_right_when_not_all_are_kept_in_memory(
     assert [await balance(account) for account in opened] == [321] * 4
 
 
-async def test_an_unknown_account_is_not_found_and_named(write: Run, till: Account, stranger: Tenant) -> None:
-    posting = NewTransaction("acc_00000000000000000000000000", 1, "credit")
-    assert await refusal(write(transactions.post, posting)) == ("not_found", "account")
-    posting = NewTransaction(till.id, 1, "credit")
-    assert await refusal(write(transactions.post, posting, by=stranger)) == ("not_found", "account")
-
-
-@pytest.mark.parametrize(("type", "sign"), [("credit", 1), ("debit", -1)])
-async def test_a_balance_reaches_its_limit_and_not_one_more(
-    write: Run, till: Account, balance: Run, books: Run, recorded: Run, type: str, sign: int
-) -> None:
-    reached = await write(transactions.post, NewTransaction(till.id, MAX_AMOUNT, type))
-    assert reached.balance_after == sign * MAX_AMOUNT
-    attempt = write(transactions.post, NewTransaction(till.id, 1, type))
-    assert await refusal(attempt) == ("balance_out_of_range", "amount")
-    assert await balance(till) == sign * MAX_AMOUNT
-    assert len(await recorded("transaction.created")) == 1
-    assert {total for total, _ in (await books()).values()} == {0}
-    # From one end to the other in one step would be twice the largest amount, so two postings go back.
-    back = "debit" if type == "credit" else "credit"
-    assert (await write(transactions.post, NewTransaction(till.id, MAX_AMOUNT, back))).balance_after == 0
-
-
 async def test_a_settlement_beyond_its_range_refuses_the_posting(
     write: Run, till: Account, balance: Run, engine: Engine
 ) -> None:
@@ -234,25 +190,6 @@ async def test_a_settlement_beyond_its_range_refuses_the_posting(
     attempt = write(transactions.post, NewTransaction(till.id, 1, "credit"))
     assert await refusal(attempt) == ("balance_out_of_range", "amount")
     assert await balance(till) == 1
-
-
-# Overdraft
-
-
-async def test_overdraft_is_allowed_where_the_project_does_not_refuse_it(write: Run, till: Account) -> None:
-    posted = await write(transactions.post, NewTransaction(till.id, 1, "debit"))
-    assert posted.balance_after == -1
-
-
-async def test_a_project_that_refuses_overdraft_lets_a_balance_go_to_zero_and_no_lower(
-    write: Run, till: Account, tenant: Tenant, balance: Run
-) -> None:
-    strict = replace(tenant, may_overdraw=False)
-    await write(transactions.post, NewTransaction(till.id, 10, "credit"), by=strict)
-    attempt = write(transactions.post, NewTransaction(till.id, 11, "debit"), by=strict)
-    assert await refusal(attempt) == ("insufficient_funds", "amount")
-    await write(transactions.post, NewTransaction(till.id, 10, "debit"), by=strict)
-    assert await balance(till) == 0
 
 
 async def test_a_balance_below_zero_from_before_may_still_be_credited(
@@ -264,16 +201,6 @@ async def test_a_balance_below_zero_from_before_may_still_be_credited(
     assert posted.balance_after == -6
     attempt = write(transactions.post, NewTransaction(till.id, 1, "debit"), by=strict)
     assert await refusal(attempt) == ("insufficient_funds", "amount")
-
-
-@pytest.mark.parametrize("type", ["debit", "credit"])
-async def test_a_transfer_may_overdraw_neither_of_its_sides(
-    write: Run, till: Account, safe: Account, tenant: Tenant, balance: Run, type: str
-) -> None:
-    strict = replace(tenant, may_overdraw=False)
-    posting = NewTransaction(till.id, 1, type, destination=safe.id)
-    assert await refusal(write(transactions.post, posting, by=strict)) == ("insufficient_funds", "amount")
-    assert [await balance(till), await balance(safe)] == [0, 0]
 
 
 # Transfers
@@ -312,20 +239,6 @@ async def test_both_sides_of_a_transfer_are_events(
     assert [event["data"]["object"] for event in events] == [as_json(side) for side in sides]
 
 
-async def test_a_transfer_to_the_same_account_is_refused(write: Run, till: Account) -> None:
-    posting = NewTransaction(till.id, 1, "debit", destination=till.id)
-    assert await refusal(write(transactions.post, posting)) == ("invalid_value", "destination")
-
-
-async def test_a_transfer_between_currencies_is_refused_and_moves_nothing(
-    write: Run, read: Run, till: Account, dollars: Account, balance: Run
-) -> None:
-    posting = NewTransaction(till.id, 1, "debit", destination=dollars.id)
-    assert await refusal(write(transactions.post, posting)) == ("currency_mismatch", "destination")
-    assert [await balance(till), await balance(dollars)] == [0, 0]
-    assert (await read(transactions.page, PageRequest())).items == []
-
-
 async def test_a_destination_of_another_project_or_mode_does_not_exist(
     write: Run, read: Run, till: Account, balance: Run, stranger: Tenant
 ) -> None:
@@ -336,89 +249,7 @@ async def test_a_destination_of_another_project_or_mode_does_not_exist(
     assert (await read(accounts.get, theirs.id, by=stranger)).balance == 0
 
 
-async def test_a_transfer_beyond_the_destinations_range_moves_nothing(
-    write: Run, till: Account, safe: Account, balance: Run
-) -> None:
-    await write(transactions.post, NewTransaction(safe.id, MAX_AMOUNT, "credit"))
-    posting = NewTransaction(till.id, 1, "debit", destination=safe.id)
-    assert await refusal(write(transactions.post, posting)) == ("balance_out_of_range", "amount")
-    assert [await balance(till), await balance(safe)] == [0, MAX_AMOUNT]
-
-
-async def test_a_transfer_counts_as_two_stored_objects(
-    write: Run, read: Run, till: Account, safe: Account, tenant: Tenant, stored_objects: Run
-) -> None:
-    posting = NewTransaction(till.id, 1, "debit", destination=safe.id)
-    attempt = write(transactions.post, posting, by=replace(tenant, quota=3))
-    assert (await refusal(attempt))[0] == "quota_exceeded"
-    assert (await read(transactions.page, PageRequest())).items == []
-    await write(transactions.post, posting, by=replace(tenant, quota=4))
-    assert await stored_objects() == 4
-
-
 # Batches
-
-
-async def test_a_batch_is_posted_in_its_order(
-    write: Run, read: Run, till: Account, safe: Account, balance: Run
-) -> None:
-    batch = [
-        NewTransaction(till.id, 100, "credit"),
-        NewTransaction(till.id, 40, "debit", destination=safe.id),
-        NewTransaction(safe.id, 1, "debit"),
-    ]
-    posted = await write(transactions.post_batch, batch)
-    assert [item.balance_after for item in posted] == [100, 60, 39]
-    assert [item.account for item in posted] == [till.id, till.id, safe.id]
-    assert [await balance(till), await balance(safe)] == [60, 39]
-    listed = (await read(transactions.page, PageRequest())).items
-    assert [item.balance_after for item in listed] == [39, 40, 60, 100]
-
-
-async def test_a_batch_may_spend_what_an_earlier_item_brings(
-    write: Run, till: Account, tenant: Tenant, balance: Run
-) -> None:
-    strict = replace(tenant, may_overdraw=False)
-    batch = [NewTransaction(till.id, 5, "credit"), NewTransaction(till.id, 5, "debit")]
-    await write(transactions.post_batch, batch, by=strict)
-    assert await balance(till) == 0
-    attempt = write(transactions.post_batch, batch[::-1], by=strict)
-    assert await refusal(attempt) == ("insufficient_funds", "transactions.0.amount")
-
-
-@pytest.mark.parametrize(
-    ("bad", "code", "param"),
-    [
-        ({"amount": 0}, "invalid_value", "transactions.1.amount"),
-        ({"type": "x"}, "invalid_value", "transactions.1.type"),
-        ({"description": "x" * 501}, "invalid_value", "transactions.1.description"),
-        ({"account": "acc_x"}, "not_found", "transactions.1.account"),
-        ({"destination": "acc_x"}, "not_found", "transactions.1.destination"),
-        ({"amount": MAX_AMOUNT}, "balance_out_of_range", "transactions.1.amount"),
-    ],
-)
-async def test_a_batch_with_one_bad_item_posts_nothing_and_names_it(
-    write: Run,
-    read: Run,
-    till: Account,
-    balance: Run,
-    recorded: Run,
-    books: Run,
-    stored_objects: Run,
-    bad: dict[str, Any],
-    code: str,
-    param: str,
-) -> None:
-    good = NewTransaction(till.id, 1, "credit")
-    before = await stored_objects()
-    attempt = write(transactions.post_batch, [good, replace(good, **bad), good], "key-1")
-    assert await refusal(attempt) == (code, param)
-    assert await balance(till) == 0
-    assert await recorded("transaction.created") == []
-    assert (await read(transactions.page, PageRequest())).items == []
-    assert {total for total, _ in (await books()).values()} == {0}
-    assert await stored_objects() == before
-    await write(transactions.post_batch, [good], "key-1")
 
 
 async def test_a_batch_has_1_to_1000_items(write: Run, till: Account, balance: Run) -> None:
@@ -429,15 +260,6 @@ async def test_a_batch_has_1_to_1000_items(write: Run, till: Account, balance: R
     posted = await write(transactions.post_batch, [good] * 1000)
     assert [item.balance_after for item in posted] == list(range(1, 1001))
     assert await balance(till) == 1000
-
-
-async def test_a_batch_over_the_quota_posts_nothing(
-    write: Run, till: Account, tenant: Tenant, balance: Run
-) -> None:
-    batch = [NewTransaction(till.id, 1, "credit")] * 3
-    attempt = write(transactions.post_batch, batch, by=replace(tenant, quota=3))
-    assert (await refusal(attempt))[0] == "quota_exceeded"
-    assert await balance(till) == 0
 
 
 async def test_a_batchs_key_names_its_first_transaction(write: Run, till: Account) -> None:
@@ -643,20 +465,6 @@ async def test_a_refused_posting_takes_no_key(write: Run, till: Account, tenant:
     with pytest.raises(NotFound):
         await write(transactions.post, replace(posting, account="acc_x"), "key-1")
     await write(transactions.post, posting, "key-1")
-
-
-async def test_fifty_parallel_postings_with_one_key_are_one(
-    write: Run, read: Run, till: Account, balance: Run
-) -> None:
-    posting = NewTransaction(till.id, 7, "credit")
-    attempt = (write(transactions.post, posting, "key-1") for _ in range(50))
-    answers = await asyncio.gather(*attempt, return_exceptions=True)
-    assert Counter(type(answer) for answer in answers) == {Transaction: 1, DuplicateIdempotencyKey: 49}
-    [posted] = (await read(transactions.page, PageRequest())).items
-    assert {answer.original for answer in answers if isinstance(answer, DuplicateIdempotencyKey)} == {
-        posted.id
-    }
-    assert await balance(till) == 7
 
 
 async def test_parallel_postings_all_count_and_each_sees_its_own_balance(

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from ledger_engine.core.clock import DAY
-from ledger_engine.core.errors import Conflict, LedgerError
+from ledger_engine.core.errors import Conflict
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import NewUser, User
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
+from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
+from tests.ledger_engine.refusals import refusal
 
-Run = Callable[..., Awaitable[Any]]
 ADA = NewUser("Ada Lovelace", "Ada@Example.com")
 
 
@@ -41,13 +40,6 @@ def erase(engine: Engine) -> Run:
         return await engine.write(work)
 
     return run
-
-
-async def refusal(attempt: Awaitable[Any]) -> tuple[str, str | None]:
-    """Return the code and param of the refusal that `attempt` must end in."""
-    with pytest.raises(LedgerError) as refused:
-        await attempt
-    return refused.value.code, refused.value.param
 
 
 # Creating
@@ -164,13 +156,6 @@ async def test_a_user_counts_as_a_stored_object(write: Run, ada: User, tenant: T
     await write(users.deactivate, ada.id)
     assert (await refusal(write(users.create, other, by=replace(tenant, quota=1))))[0] == "quota_exceeded"
     await write(users.create, other, by=replace(tenant, quota=2))
-
-
-async def test_a_second_use_of_a_key_names_the_first_user(write: Run) -> None:
-    first = await write(users.create, ADA, "key-1")
-    with pytest.raises(Conflict) as refused:
-        await write(users.create, ADA, "key-1")
-    assert getattr(refused.value, "original", None) == first.id
 
 
 # Deactivating and restoring

@@ -13,6 +13,7 @@ from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store.engine import Engine
+from tests.ledger_engine.refusals import refusal
 
 GOOD = [
     "https://app.example",
@@ -70,9 +71,10 @@ async def test_an_address_of_ones_own_can_be_registered(write: Any, uri: str) ->
 
 @pytest.mark.parametrize("uri", BAD)
 async def test_any_other_is_refused(write: Any, uri: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        await write(apps.create, NewApp("Planner", ["https://app.example/callback", uri]))
-    assert (refused.value.code, refused.value.param) == ("invalid_value", "redirect_uris")
+    assert await refusal(write(apps.create, NewApp("Planner", ["https://app.example/callback", uri]))) == (
+        "invalid_value",
+        "redirect_uris",
+    )
 
 
 @pytest.mark.parametrize("uris", [[], [f"https://app.example/{number}" for number in range(21)]])

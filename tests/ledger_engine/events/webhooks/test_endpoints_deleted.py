@@ -9,7 +9,7 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.access.projects import Changes
 from ledger_engine.core.clock import DAY
-from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, NotFound, PermissionDenied
+from ledger_engine.core.errors import DuplicateIdempotencyKey, NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
@@ -18,6 +18,7 @@ from ledger_engine.ledger import accounts
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
+from tests.ledger_engine.refusals import refusal
 
 NEW = ("whsec_new", "sealed")
 
@@ -69,9 +70,7 @@ async def test_after_30_days_it_is_gone_whether_or_not_it_was_purged(
 
 async def test_an_endpoint_that_is_not_deleted_keeps_its_secret(engine: Engine, write: Run) -> None:
     made = await register(write)
-    with pytest.raises(Conflict) as refused:
-        await write(endpoints.restore, made.id, *NEW)
-    assert refused.value.code == "not_recoverable"
+    assert (await refusal(write(endpoints.restore, made.id, *NEW)))[0] == "not_recoverable"
     assert await engine.read(endpoints.sealed_secrets) == [(made.id, "old")]
 
 
@@ -91,9 +90,7 @@ async def test_a_restored_endpoint_counts_for_the_plan(engine: Engine, write: Ru
     await write(endpoints.delete, made.id)
     for _ in range(5):
         await register(write)
-    with pytest.raises(PermissionDenied) as refused:
-        await write(endpoints.restore, made.id, *NEW, "key")
-    assert refused.value.code == "quota_exceeded"
+    assert (await refusal(write(endpoints.restore, made.id, *NEW, "key")))[0] == "quota_exceeded"
     [other, *_] = await engine.read(lambda unit: endpoints.every(unit, tenant.project))
     await write(endpoints.delete, other.id)
     assert (await write(endpoints.restore, made.id, *NEW, "key")).id == made.id
@@ -108,7 +105,5 @@ async def test_who_may_not_read_users_restores_no_endpoint_that_gets_their_event
     told, untold = await register(write, "user.created"), await register(write, "order.paid")
     for made in (told, untold):
         await write(endpoints.delete, made.id)
-    with pytest.raises(PermissionDenied) as refused:
-        await write(endpoints.restore, told.id, *NEW, by=writer)
-    assert refused.value.code == "missing_scope"
+    assert (await refusal(write(endpoints.restore, told.id, *NEW, by=writer)))[0] == "missing_scope"
     assert (await write(endpoints.restore, untold.id, *NEW, by=writer)).id == untold.id

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import httpx
 import pytest
 
 from ledger_engine.ledger import statements
+from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
 
-Run = Callable[..., Awaitable[Any]]
 CSV = {"Accept": "text/csv"}
 
 
