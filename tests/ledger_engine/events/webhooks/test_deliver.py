@@ -219,17 +219,6 @@ async def test_a_failure_is_tried_again_until_it_succeeds_and_each_attempt_is_lo
         assert sum(": 200 in " in message for message in attempts) == 2
 
 
-async def test_after_the_last_retry_it_has_failed(engine: Engine, tenant: Tenant) -> None:
-    async with (
-        receiving(answering(503)) as receiver,
-        delivering(engine, tenant, retries_s=(0.01, 0.02)) as ledger,
-    ):
-        endpoint = await ledger.endpoint(receiver)
-        await ledger.happen()
-        (delivery,) = await ledger.until_settled(endpoint.id, 1)
-        assert (delivery.status, len(delivery.attempts)) == ("failed", 3)
-
-
 async def test_the_waits_are_those_of_the_schedule_and_a_little_more(engine: Engine, tenant: Tenant) -> None:
     async with receiving(answering(500)) as receiver, delivering(engine, tenant, retries_s=(100,)) as ledger:
         endpoint = await ledger.endpoint(receiver)
@@ -241,16 +230,6 @@ async def test_the_waits_are_those_of_the_schedule_and_a_little_more(engine: Eng
         waits = [(each.next_attempt_at or 0) - before for each in found]
         assert all(100_000 <= wait <= 111_000 + (engine.clock.now() - before) for wait in waits)
         assert len(set(waits)) > 1, "what failed together is not tried together again"
-
-
-async def test_a_receiver_that_is_gone_is_disabled(engine: Engine, tenant: Tenant) -> None:
-    async with receiving(answering(410)) as receiver, delivering(engine, tenant) as ledger:
-        endpoint = await ledger.endpoint(receiver)
-        await ledger.happen()
-        (delivery,) = await ledger.until_settled(endpoint.id, 1)
-        assert (delivery.status, len(delivery.attempts)) == ("failed", 1)
-        found = await engine.read(lambda unit: endpoints.get(unit, tenant, endpoint.id))
-        assert (found.status, found.disabled_reason) == ("disabled", "gone")
 
 
 async def test_one_that_hangs_holds_up_neither_the_others_nor_itself_for_ever(
@@ -446,25 +425,6 @@ async def test_a_disabled_endpoint_gets_nothing_until_it_is_enabled(engine: Engi
         assert receiver.events == first + rest
 
 
-async def test_after_a_roll_everything_is_signed_with_the_new_secret(engine: Engine, tenant: Tenant) -> None:
-    async with receiving(hang) as receiver, delivering(engine, tenant) as ledger:
-        endpoint = await ledger.endpoint(receiver)
-        await ledger.happen(10)
-        await receiver.until_received(1)
-        await ledger.change(endpoints.roll_secret, endpoint.id, "whsec_new", "whsec_new")
-        receiver.behave = answering()
-        begun = len(receiver.received)
-        # Those that hang are over when their receiver is.
-    async with receiving(port=receiver.port) as again, delivering(engine, tenant) as ledger:
-        await ledger.until_settled(endpoint.id, 10)
-    for request in again.received:
-        assert request.headers["ledger-signature"] == signatures.sign("whsec_new", request.body)
-        previous = request.headers["ledger-signature-previous"]
-        assert previous == signatures.sign(endpoint.secret, request.body)
-    for request in receiver.received[:begun]:
-        assert request.headers["ledger-signature"] == signatures.sign(endpoint.secret, request.body)
-
-
 async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine, tenant: Tenant) -> None:
     go_on = asyncio.Event()
 
@@ -551,16 +511,6 @@ async def test_an_endpoint_whose_secret_cannot_be_read_waits(
 
 
 # Sending again
-
-
-async def test_a_resent_event_goes_out_at_once_as_another_attempt(engine: Engine, tenant: Tenant) -> None:
-    async with receiving() as receiver, delivering(engine, tenant) as ledger:
-        endpoint = await ledger.endpoint(receiver)
-        (event,) = await ledger.happen()
-        await ledger.until_settled(endpoint.id, 1)
-        await ledger.change(deliveries.resend, event)
-        await receiver.until_received(2)
-        assert [(request.event, request.attempt) for request in receiver.received] == [(event, 1), (event, 2)]
 
 
 async def test_all_that_failed_is_sent_again_with_a_schedule_of_its_own(

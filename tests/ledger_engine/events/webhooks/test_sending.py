@@ -137,13 +137,6 @@ async def test_what_a_receiver_does_is_an_outcome(
     assert (answer.error is None) == (error is None)
 
 
-async def test_a_redirect_leads_nowhere() -> None:
-    async with receiving() as elsewhere, sending_for() as sending:
-        async with receiving(answering(302, b"", f"Location: {elsewhere.url}")) as receiver:
-            await sending.outcome(sending.submit(receiver))
-        assert elsewhere.received == []
-
-
 async def test_nobody_listens() -> None:
     async with receiving() as gone:
         pass
