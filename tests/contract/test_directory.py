@@ -285,6 +285,8 @@ def test_a_health_check_is_never_refused_for_its_rate(clockwork: Clockwork) -> N
     for name in ("X-RateLimit-Limit", "X-RateLimit-Remaining"):
         assert {answer.headers[name] for answer in answers} == {"60"}
     assert anyone.get("/api/users").status_code == 401
+    pro = clockwork.client(clockwork.key(clockwork.project("pro")))
+    assert pro.get("/api/health").headers["X-RateLimit-Remaining"] == "600"
 
 
 @holds("directory-modes", "projects-modes")

@@ -221,7 +221,7 @@ def test_a_409_and_a_403_carry_them_too(api: httpx.Client) -> None:
 
 
 @holds("rates-over")
-def test_a_refused_request_with_a_body_leaves_its_connection_usable(clockwork: Clockwork) -> None:
+def test_a_refused_request_does_nothing_and_leaves_its_connection_usable(clockwork: Clockwork) -> None:
     key = clockwork.key(clockwork.project("free"))
     wire = clockwork.wire(key)
     connection = wire.connect()
@@ -236,6 +236,7 @@ def test_a_refused_request_with_a_body_leaves_its_connection_usable(clockwork: C
         assert "connection" not in refused.headers
     clockwork.now_s += 1
     assert connection.ask(wire.post("/v1/accounts", TILL)).status == 201
+    assert len(connection.ask(wire.head("GET", "/v1/accounts")).json()["data"]) == 1
     wire.close()
 
 

@@ -353,30 +353,6 @@ def test_a_client_that_waits_with_a_body_for_an_unknown_path_is_refused_at_once(
     assert connection.is_closed()
 
 
-@holds("post-accounts", "get-accounts")
-@pytest.mark.parametrize("length", [b"9" * 19, b"9" * 20, b"9" * 23, b"9" * 1000])
-def test_a_length_beyond_all_bounds_is_too_large(wire: Wire, length: bytes) -> None:
-    head = b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nContent-Length: %b\r\n\r\n" % length
-    answer = wire.connect().ask(head)
-    assert (answer.status, answer.json()["error"]["code"]) == (413, "payload_too_large")
-
-
-@pytest.mark.parametrize(
-    ("path", "members"),
-    [
-        (b"/v1/accounts", {"error"}),
-        (b"/api/users", {"error", "message"}),
-        (b"/oauth/token", {"error", "error_description"}),
-    ],
-)
-def test_invalid_http_is_answered_with_the_error_shape_of_its_surface(
-    wire: Wire, path: bytes, members: set[str]
-) -> None:
-    head = b"POST %b HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" % path
-    answer = wire.connect().ask(head)
-    assert (answer.status, answer.json().keys()) == (400, members)
-
-
 def test_a_trailer_has_bounds_too(wire: Wire) -> None:
     head = wire.head("POST", "/v1/accounts", "Content-Type: application/json", "Transfer-Encoding: chunked")
     body = chunked(TILL, 10).removesuffix(b"\r\n")

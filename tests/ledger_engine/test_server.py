@@ -385,17 +385,6 @@ def test_systemd_is_told_when_it_serves_and_when_it_stops(
         assert server.wait(PATIENCE_S) == 0
 
 
-def test_everything_is_there_again_after_a_restart(start: Start, database: Location) -> None:
-    server = start("--port", "0")
-    url = url_of(server)
-    key = answer_of_command(database, "keys", "create", "--mode", "test")["key"]
-    with client(url, key) as api:
-        made = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()
-    stopped(server)
-    with client(url_of(start("--port", "0")), key) as api:
-        assert api.get(f"/v1/accounts/{made['id']}").json() == made
-
-
 def refusal(server: Process, status: int) -> str:
     """Return the only line of output with which it ends."""
     out, err = server.communicate(timeout=PATIENCE_S)
@@ -438,16 +427,6 @@ def test_a_demo_takes_no_database(start: Start) -> None:
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return a certificate for localhost that signs itself, and its key."""
     return make_certificate(tmp_path_factory.mktemp("tls"), x509.DNSName("localhost"))
-
-
-def test_it_serves_tls_with_a_certificate(start: Start, certificate: tuple[Path, Path]) -> None:
-    certfile, keyfile = map(str, certificate)
-    server = start("--host", "localhost", "--port", "0", "--certfile", certfile, "--keyfile", keyfile)
-    url = url_of(server)
-    assert url.startswith("https://localhost:")
-    trust = ssl.create_default_context(cafile=certfile)
-    assert httpx.get(f"{url}/api/health", verify=trust, trust_env=False).json()["ok"] is True
-    stopped(server)
 
 
 def test_a_certificate_that_is_none_is_told_in_one_line(

@@ -55,15 +55,6 @@ async def test_the_five_parameters_are_enough(stranger_browser: Browser) -> None
     assert "Café Planner" in page.text
 
 
-async def test_the_user_comes_back_with_code_state_and_issuer(browser: Browser) -> None:
-    answer = await browser.decide()
-    assert answer.status_code == 303
-    assert answer.headers["Location"].startswith(REDIRECT + "?")
-    back = redirect_query(answer)
-    assert back.keys() == {"code", "state", "iss"}
-    assert (back["state"], back["iss"]) == (STATE, BASE)
-
-
 @pytest.mark.parametrize("redirect_uri", [REDIRECT, LOOPBACK, "http://127.0.0.1:49152/callback"])
 async def test_the_user_is_sent_to_the_address_that_was_asked_for(
     browser: Browser, redirect_uri: str

@@ -59,14 +59,6 @@ async def test_code_and_verifier_are_enough_as_json(browser: Browser) -> None:
     assert await works(browser, token)
 
 
-async def test_code_and_verifier_are_enough_as_a_form(browser: Browser) -> None:
-    answer = await browser.http.post(
-        "/oauth/token", data={"code": await browser.code(), "code_verifier": VERIFIER}
-    )
-    assert answer.status_code == 200
-    assert await works(browser, answer.json())
-
-
 @pytest.mark.parametrize(
     "more",
     [
