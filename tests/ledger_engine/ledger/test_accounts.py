@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ledger_engine.core.errors import NotFound
-from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import NewAccount
@@ -82,15 +81,6 @@ async def test_another_projects_or_modes_account_does_not_exist(
             await attempt
     assert (await read(accounts.page, PageRequest(), by=stranger)).items == []
     assert (await read(accounts.get, made.id)).balance == 0
-
-
-async def test_the_event_shows_the_account_as_it_was_made(write: Run, recorded: Run) -> None:
-    made = await write(accounts.create, new())
-    shown = as_json(made)
-    await write(transactions.post, NewTransaction(made.id, 700, "credit"))
-    [event] = await recorded("account.created")
-    assert event["data"]["object"] == shown
-    assert (event["object"], event["livemode"], event["created"]) == ("event", False, shown["created"])
 
 
 async def test_the_balance_at_a_time_counts_what_was_posted_up_to_that_millisecond(

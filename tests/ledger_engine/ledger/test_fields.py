@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, statements, transactions
 from ledger_engine.ledger.accounts import NewAccount
-from ledger_engine.ledger.fields import ELSEWHERE, SHORT_MAX
+from ledger_engine.ledger.fields import ELSEWHERE, SHORT_MAX, parse_metadata
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
@@ -49,3 +50,37 @@ async def test_a_long_description_is_not_in_the_index_by_account(
     of_account = "SELECT description FROM transactions INDEXED BY transactions_by_account_and_type"
     (row,) = await engine.read(lambda unit: unit.execute(f"{of_account} WHERE account = '{till.id}'"))
     assert row["description"] == ELSEWHERE
+
+
+#
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        {},
+        {f"key {number}": "value" for number in range(20)},
+        {"k" * 64: "v" * 1024},
+        {"k": ""},
+        {"été": "☕"},
+    ],
+)
+def test_twenty_pairs_of_text_are_kept(pairs: dict[str, str]) -> None:
+    kept = parse_metadata(pairs)
+    assert kept == pairs
+    assert kept is not pairs
+
+
+@pytest.mark.parametrize(
+    ("pairs", "param"),
+    [
+        ({f"key {number}": "value" for number in range(21)}, "metadata"),
+        ({"": "value"}, "metadata"),
+        ({"k" * 65: "value"}, "metadata"),
+        ({"colour": "v" * 1025}, "metadata.colour"),
+    ],
+)
+def test_more_than_that_is_refused_and_named(pairs: dict[str, str], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_metadata(pairs)
+    assert (refused.value.code, refused.value.param) == ("invalid_value", param)

@@ -22,7 +22,6 @@ from ledger_engine.core.errors import (
     NotFound,
     PermissionDenied,
 )
-from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, balances, transactions
@@ -230,15 +229,6 @@ async def test_a_transfer_is_two_transactions_that_share_their_transfer(
     assert [settlement for _, settlement in (await books()).values()] == [0]
 
 
-async def test_both_sides_of_a_transfer_are_events(
-    write: Run, read: Run, till: Account, safe: Account, recorded: Run
-) -> None:
-    await write(transactions.post, NewTransaction(till.id, 30, "debit", None, safe.id))
-    sides = (await read(transactions.page, PageRequest())).items[::-1]
-    events = await recorded("transaction.created")
-    assert [event["data"]["object"] for event in events] == [as_json(side) for side in sides]
-
-
 async def test_a_destination_of_another_project_or_mode_does_not_exist(
     write: Run, read: Run, till: Account, balance: Run, stranger: Tenant
 ) -> None:
@@ -436,15 +426,7 @@ async def test_created_after_is_strictly_after_to_the_millisecond(
     assert await after(first, before=posted[0].id) == posted[:1:-1]
 
 
-# Events, keys and races
-
-
-async def test_an_event_keeps_the_transaction_as_it_was(write: Run, till: Account, recorded: Run) -> None:
-    first = await write(transactions.post, NewTransaction(till.id, 30, "credit", "Größe ✓"))
-    await write(transactions.reverse, first.id)
-    events = await recorded("transaction.created")
-    assert [event["data"]["object"]["balance_after"] for event in events] == [30, 0]
-    assert events[0]["data"]["object"] == as_json(first)
+# Keys and races
 
 
 async def test_keys_are_one_space_over_all_creates(write: Run, till: Account) -> None:
