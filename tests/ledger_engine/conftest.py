@@ -27,6 +27,7 @@ from ledger_engine.ledger import users
 from ledger_engine.store import Unit, threaded
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite import readers
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.stored_events import EVERY_EVENT
 
@@ -132,19 +133,14 @@ def app(engine: Engine) -> Quart:
 @pytest.fixture
 async def anyone(app: Quart) -> AsyncIterator[httpx.AsyncClient]:
     """Return a client without a credential, in process."""
-    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000))
-    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+    async with client_of(app) as client:
         yield client
 
 
 @pytest.fixture
 async def api(app: Quart, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
     """Return a client with an admin's key of the test mode, in process."""
-    headers = {"Authorization": f"Bearer {await make_key()}"}
-    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_001))
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://ledger.test", headers=headers
-    ) as client:
+    async with client_of(app, await make_key()) as client:
         yield client
 
 
@@ -232,25 +228,12 @@ async def stranger(request: pytest.FixtureRequest, engine: Engine, tenant: Tenan
 
 
 @pytest.fixture
-async def stranger_api(app: Quart, make_key: MakeKey, stranger: Tenant) -> AsyncIterator[httpx.AsyncClient]:
-    """Return a client with an admin's key of the stranger's project and mode, in process."""
-    headers = {"Authorization": f"Bearer {await make_key(livemode=stranger.livemode, of=stranger.project)}"}
-    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_002))
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://ledger.test", headers=headers
-    ) as client:
-        yield client
-
-
-@pytest.fixture
 async def api_with(app: Quart, make_key: MakeKey) -> AsyncIterator[Run]:
     """Return a function that makes clients whose key has a role or scopes."""
     clients: list[httpx.AsyncClient] = []
 
     async def make(**rights: Any) -> httpx.AsyncClient:
-        headers = {"Authorization": f"Bearer {await make_key(**rights)}"}
-        transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_003))
-        clients.append(httpx.AsyncClient(transport=transport, base_url="http://ledger.test", headers=headers))
+        clients.append(client_of(app, await make_key(**rights)))
         return clients[-1]
 
     yield make

@@ -16,6 +16,7 @@ from tests.locations import no_ledger_yet
 from tests.marking import mark_folder
 
 Command = Callable[..., Result]
+RunJson = Callable[..., Any]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,7 +44,7 @@ def command(database: Location) -> Command:
 
 
 @pytest.fixture
-def run_json(command: Command) -> Callable[..., Any]:
+def run_json(command: Command) -> RunJson:
     """Return a function that runs a command with `--json` and returns what it prints."""
     return lambda *words, **more: json.loads(command(*words, "--json", **more).stdout)
 

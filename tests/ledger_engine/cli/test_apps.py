@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from ledger_engine.cli import running
 from ledger_engine.core.settings import Location
-from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 
-RunJson = Callable[..., Any]
 REDIRECT = "https://app.example/callback"
 
 

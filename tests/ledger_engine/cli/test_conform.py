@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.ledger_engine.cli.conftest import Command
+from tests.ledger_engine.cli.conftest import Command, RunJson
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 
@@ -21,7 +20,7 @@ def server() -> Iterator[ContractServer]:
 
 @pytest.mark.slow
 def test_a_server_that_breaks_rules_is_told_each_with_request_and_answer(
-    server: ContractServer, command: Command, run_json: Callable[..., Any], tmp_path: Path
+    server: ContractServer, command: Command, run_json: RunJson, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.xml"
     done = command("conform", server.url, "--key", KEY, "--read-only", "--junit", str(file), status=1)

@@ -9,9 +9,8 @@ import os
 import pty
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from ledger_engine.core.settings import Location
 from ledger_engine.tools.seed import reading
 from ledger_engine.upkeep import backups
 from tests.forking import Process
-from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 from tests.ledger_engine.upkeep.test_backups import post_and_be_killed
 from tests.locations import execute
 from tests.made_once import put_empty_ledger
@@ -27,7 +26,6 @@ from tests.permissions import bound_by_permissions
 
 pytestmark = pytest.mark.process
 
-RunJson = Callable[..., Any]
 # Have processes read a small file too.
 BY_PROCESSES = {"ledger_engine.store.sqlite.snapshot.PROCESSES_FROM_BYTES": 0}
 

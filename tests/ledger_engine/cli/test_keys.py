@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from ledger_engine.core.settings import Location
-from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 from tests.locations import execute, stored_bytes
-
-RunJson = Callable[..., Any]
 
 
 @pytest.mark.parametrize("mode", ["test", "live"])

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from tests.ledger_engine.cli.conftest import Command, only_line
-
-RunJson = Callable[..., Any]
+from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 
 
 def test_a_project_is_made_with_its_plan_and_limits(run_json: RunJson) -> None:

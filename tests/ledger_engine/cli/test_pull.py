@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -20,10 +19,8 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.store.engine import open_engine
-from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 from tests.ledger_tui.contract_server import KEY, ContractServer
-
-RunJson = Callable[..., Any]
 
 # What changes a ledger, with what each command needs besides.
 CHANGES: dict[str, tuple[str, ...]] = {

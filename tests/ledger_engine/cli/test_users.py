@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
 
 from ledger_engine.core.settings import Location
 from tests.forking import Process
-from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 from tests.locations import execute, stored_bytes
 
-RunJson = Callable[..., Any]
 pytestmark = pytest.mark.process
 
 ADA = "ada@example.com"  # of the data set

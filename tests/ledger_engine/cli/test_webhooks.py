@@ -16,11 +16,10 @@ from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine
-from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 from tests.ledger_engine.events.webhooks.test_attempts import Sending
 
 URL = "http://127.0.0.1:4242/hook"
-RunJson = Callable[..., Any]
 
 
 def work(database: Location, run: Callable[[Any], Any]) -> Any:

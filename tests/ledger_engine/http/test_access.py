@@ -26,6 +26,7 @@ from ledger_engine.http.app import RESOURCES, create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.ledger import users
 from ledger_engine.store.engine import Engine
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.made_once import tables
 
@@ -175,8 +176,7 @@ def app(engine: Engine) -> Quart:
 
 @pytest.fixture
 async def client(app: Quart) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+    async with client_of(app) as client:
         yield client
 
 

@@ -19,6 +19,7 @@ from ledger_engine.limits import RateLimits, Windows
 from ledger_engine.limits.counted_together import CountedTogether, Counter
 from ledger_engine.limits.shared_windows import SharedWindows, make_memory
 from ledger_engine.store.engine import Engine
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.limits.counters import in_postgres, in_redis
 
 MINUTE = 29_833_333 * 60  # the second a minute starts with
@@ -154,8 +155,7 @@ async def test_without_a_credential_the_address_counts_at_the_free_plans_limits(
     assert (await anyone.get("/v1/whoami")).status_code == 429
     assert (await anyone.get("/nowhere")).status_code == 429
 
-    elsewhere = httpx.ASGITransport(app=app, client=("192.0.2.7", 50_000))
-    async with httpx.AsyncClient(transport=elsewhere, base_url="http://ledger.test") as other:
+    async with client_of(app, address="192.0.2.7") as other:
         assert (await other.get("/v1/whoami")).status_code == 401
     headers = await key_of(NewProject("Café"))
     assert (await anyone.get("/v1/whoami", headers=headers)).status_code == 200

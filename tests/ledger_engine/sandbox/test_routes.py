@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
 import pytest
 from quart import Quart
 
@@ -18,12 +17,11 @@ from tests import auditing
 from tests.contract.documented import Documented
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.ledger_engine.conftest import MakeKey
+from tests.ledger_engine.in_process import client_of
 
 
 async def test_a_server_without_them_answers_as_to_any_unknown_path(app: Quart, make_key: MakeKey) -> None:
-    headers = {"Authorization": f"Bearer {await make_key(role='owner')}"}
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test", headers=headers) as api:
+    async with client_of(app, await make_key(role="owner")) as api:
         for operation in routes.operations:
             ours = await api.request(operation.method, operation.path)
             unknown = await api.request(operation.method, "/v1/nothing")

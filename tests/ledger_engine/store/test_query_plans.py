@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import pytest_asyncio
 
@@ -34,6 +33,7 @@ from ledger_engine.store.pages import PageRequest
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.exercises import EXERCISES, OPERATIONS, World, exercise
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 
 one_loop = pytest.mark.asyncio(loop_scope="module")
@@ -126,10 +126,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
                 await engine.write(partial(api_keys.create, tenant=tenant, new=owner, value=key))
     await Sealer(engine, Seal(None)).seal()
     app = create_app(engine, auth_rate_limit=AuthRateLimit(10**9, 10**9))
-    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000))
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://ledger.test", headers={"Authorization": f"Bearer {key}"}
-    ) as client:
+    async with client_of(app, key) as client:
         yield World(engine, clock, mine, client, key)
     await engine.close()
 

@@ -24,6 +24,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.metrics import Metrics
 from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
 from tests.ledger_engine.conftest import MakeKey
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 
 TILL = {"name": "Till", "currency": "EUR"}
@@ -37,11 +38,7 @@ async def metrics(engine: Engine, tmp_path: Path) -> Metrics:
 
 @pytest_asyncio.fixture
 async def api(engine: Engine, metrics: Metrics, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"Authorization": f"Bearer {await make_key()}"}
-    transport = httpx.ASGITransport(app=create_app(engine, meter=metrics))
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://ledger.test", headers=headers
-    ) as client:
+    async with client_of(create_app(engine, meter=metrics), await make_key()) as client:
         yield client
 
 

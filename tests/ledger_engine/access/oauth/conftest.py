@@ -27,6 +27,7 @@ from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.serving import cheap_passwords
+from tests.ledger_engine.in_process import client_of
 
 BASE = "http://ledger.test"
 REDIRECT = "https://app.example/callback"
@@ -187,8 +188,7 @@ class Browser:
 @pytest.fixture
 async def stranger_browser(app: Quart, planner: App) -> AsyncIterator[Browser]:
     """Return a browser in which nobody is signed in."""
-    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_010))
-    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+    async with client_of(app, url=BASE) as client:
         yield Browser(client, planner)
 
 
@@ -197,8 +197,7 @@ async def browser(
     app: Quart, planner: App, ada: User, sign_in_as: Callable[[User], Awaitable[str]]
 ) -> AsyncIterator[Browser]:
     """Return a browser in which Ada is signed in."""
-    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_011))
-    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+    async with client_of(app, url=BASE) as client:
         browser = Browser(client, planner)
         browser.be(await sign_in_as(ada))
         yield browser

@@ -29,6 +29,7 @@ from tests.ledger_engine.access.oauth.conftest import (
     MakeUser,
     redirect_query,
 )
+from tests.ledger_engine.in_process import client_of
 
 
 def is_page(answer: httpx.Response, status: int) -> bool:
@@ -237,8 +238,7 @@ async def test_an_issuer_that_was_set_is_used_whatever_the_host(
     engine: Engine, planner: App, issuer: str
 ) -> None:
     app = create_app(engine, issuer=Issuer(issuer), wall_clock=lambda: 0.0)
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+    async with client_of(app, url=BASE) as client:
         browser = Browser(client, planner)
         for host in ("evil.example", "127.0.0.1:8700"):
             answer = await client.get(
@@ -270,8 +270,7 @@ async def test_without_one_it_is_the_address_of_the_request_unless_that_is_a_for
     engine: Engine, planner: App, host: str, good: bool
 ) -> None:
     app = create_app(engine, issuer=Issuer(host="box.lan"), wall_clock=lambda: 0.0)
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+    async with client_of(app, url=BASE) as client:
         params = Browser(client, planner).params
         answer = await client.get("/oauth/authorize", params={**params, "scope": "x"}, headers={"Host": host})
         metadata = await client.get("/.well-known/oauth-authorization-server", headers={"Host": host})
@@ -290,8 +289,7 @@ async def test_a_credential_is_not_looked_at(browser: Browser, make_key: Any) ->
 
 async def test_who_asks_too_often_gets_the_same_429_as_everywhere(engine: Engine) -> None:
     """docs/decisions.md#error-param-null"""
-    transport = httpx.ASGITransport(app=create_app(engine, wall_clock=lambda: 0.0))
-    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+    async with client_of(create_app(engine, wall_clock=lambda: 0.0), url=BASE) as client:
         for _ in range(6):
             answer = await client.post("/oauth/sign-in", headers={"Accept": "text/html,*/*;q=0.8"})
     assert (answer.status_code, answer.headers["Content-Type"]) == (429, "application/json")

@@ -7,7 +7,6 @@ import hmac
 from functools import partial
 from typing import Any
 
-import httpx
 import pytest
 from quart import Quart
 
@@ -33,6 +32,7 @@ from tests.ledger_engine.access.oauth.conftest import (
     hidden,
     redirect_query,
 )
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 
 
@@ -152,8 +152,7 @@ async def test_a_consent_for_one_app_is_not_valid_for_another(
 async def test_an_attackers_own_page_is_of_no_use_in_the_victims_browser(
     browser: Browser, make_user: MakeUser, sign_in_as: Any, app: Quart, engine: Engine
 ) -> None:
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+    async with client_of(app, url=BASE) as client:
         attacker = Browser(client, browser.app)
         attacker.be(await sign_in_as(await make_user("eve@example.com")))
         form = hidden(await attacker.authorize())

@@ -29,6 +29,7 @@ from ledger_engine.ledger.users import User
 from ledger_engine.store.engine import Engine, open_engine
 from tests.ledger_engine.access.oauth.conftest import BASE, EMAIL, REDIRECT, VERIFIER, Browser, MakeUser
 from tests.ledger_engine.conftest import START
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 
 
@@ -261,8 +262,7 @@ async def test_tokens_are_counted_on_app_and_user(
     of_other = await browser.tokens(client_id=other.id)
     browser.be(await sign_in_as(await make_user("bo@example.com")))
     of_bo = await browser.tokens()
-    transport = httpx.ASGITransport(app=counting)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+    async with client_of(counting, url=BASE) as client:
         left = []
         for token in (first, second, of_other, of_bo, first):
             headers = {"Authorization": f"Bearer {token['access_token']}"}
@@ -274,7 +274,7 @@ async def test_tokens_are_counted_on_app_and_user(
 @pytest.mark.parametrize("path", ["/oauth/token", "/oauth/sign-in"])
 async def test_the_stricter_limit_is_per_address(counting: Quart, engine: Engine, path: str) -> None:
     app = create_app(engine, issuer=Issuer(BASE), auth_rate_limit=AuthRateLimit(3, 2), wall_clock=lambda: 0.0)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=BASE) as client:
+    async with client_of(app, url=BASE) as client:
         answers = [await client.post(path) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [400, 400, 429]
     assert answers[0].headers["X-RateLimit-Limit"] == "3"

@@ -22,6 +22,7 @@ from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.conftest import EMAIL, PASSWORD, Browser, MakeUser, hidden
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 
 
@@ -184,8 +185,7 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(stranger_br
 async def test_over_tls_the_cookie_is_for_this_host_and_tls_alone(
     app: Any, stranger_browser: Browser
 ) -> None:
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="https://ledger.test") as client:
+    async with client_of(app, url="https://ledger.test") as client:
         cookie = (await Browser(client, stranger_browser.app).authorize()).headers["Set-Cookie"]
     parts = cookie.split("; ")
     assert parts[0].startswith("__Host-ledger_sign_in=si_")

@@ -13,6 +13,7 @@ from ledger_engine.http.app import create_app
 from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
 from tests.ledger_engine.conftest import MakeKey
+from tests.ledger_engine.in_process import client_of
 
 SHOP = "https://shop.example"
 ASKS = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
@@ -21,8 +22,7 @@ ASKS = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers
 @pytest_asyncio.fixture
 async def page(engine: Engine, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
     """Return a client of a server that lets pages of SHOP in, which sends no credential by itself."""
-    transport = httpx.ASGITransport(app=create_app(engine, cors_origins=(SHOP, "http://localhost:3000")))
-    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+    async with client_of(create_app(engine, cors_origins=(SHOP, "http://localhost:3000"))) as client:
         yield client
 
 

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from ledger_engine.http.app import create_app
@@ -15,6 +14,7 @@ from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, Gate
 from ledger_engine.http.wire.asgi import EXTENSION
 from ledger_engine.http.wire.errors import BadRequest
 from ledger_engine.store.engine import Engine
+from tests.ledger_engine.in_process import client_of
 
 
 class Receiving:
@@ -99,8 +99,7 @@ async def test_a_header_of_which_only_one_counts_cannot_come_twice_and_others_ca
     engine: Engine, name: str, status: int
 ) -> None:
     """For an application that another server serves; ours refuses the same (`head.py`)."""
-    transport = httpx.ASGITransport(app=create_app(engine))
-    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+    async with client_of(create_app(engine)) as client:
         answer = await client.get("/api/health", headers=[(name, "one"), (name, "two")])
     assert answer.status_code == status
     assert status == 200 or answer.json()["error"] == "header_conflict"
@@ -115,10 +114,8 @@ async def test_a_failure_is_a_500_unless_an_answer_has_begun(engine: Engine, beg
             await send({"type": "http.response.start", "status": 200, "headers": []})
         raise RuntimeError("it failed")
 
-    transport = httpx.ASGITransport(
-        app=Gate(fails, engine, DEFAULT_AUTH_RATE_LIMIT, engine.shared.rate_limits)  # type: ignore[arg-type]
-    )
-    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+    gate = Gate(fails, engine, DEFAULT_AUTH_RATE_LIMIT, engine.shared.rate_limits)  # type: ignore[arg-type]
+    async with client_of(gate) as client:
         if begun:
             with pytest.raises(RuntimeError, match="it failed"):
                 await client.get("/v1/accounts")

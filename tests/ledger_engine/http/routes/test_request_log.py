@@ -15,6 +15,7 @@ from ledger_engine.http.app import create_app
 from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import MakeKey, Run
+from tests.ledger_engine.in_process import client_of
 
 
 class Recorded:
@@ -27,10 +28,7 @@ class Recorded:
         self.client = self.client_with(key)
 
     def client_with(self, key: str | None) -> httpx.AsyncClient:
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        app = create_app(self._engine, recorder=self._recorder)
-        transport = httpx.ASGITransport(app=app, client=("192.0.2.7", 50_000))
-        return httpx.AsyncClient(transport=transport, base_url="http://ledger.test", headers=headers)
+        return client_of(create_app(self._engine, recorder=self._recorder), key)
 
     async def log(self, **filters: str) -> list[dict[str, Any]]:
         """Return the entries, newest first."""

@@ -22,6 +22,7 @@ from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.tools.pull.pull import Pulled, ReportProgress, identify, pull
 from ledger_engine.tools.pull.remote import Remote
 from tests.ledger_engine.conftest import MakeKey
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.made_once import put_empty_ledger
 
@@ -137,9 +138,7 @@ def fill(engine: Engine, tenant: Tenant, clock: ManualClock) -> Callable[[int], 
 async def everything(app: Quart, key: str) -> dict[str, list[dict[str, Any]]]:
     """Return all lists of a server, as its clients see them."""
     found: dict[str, list[dict[str, Any]]] = {}
-    transport = httpx.ASGITransport(app=app)
-    headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(transport=transport, base_url=URL, headers=headers) as client:
+    async with client_of(app, key, url=URL) as client:
         for path in LISTS:
             found[path] = []
             by = "cursor" if path in ("/v1/events", "/api/orders") else "starting_after"

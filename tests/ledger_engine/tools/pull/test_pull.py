@@ -26,6 +26,7 @@ from ledger_engine.tools.pull.remote import PullFailed, Remote
 from ledger_engine.tools.pull.staging import Origin
 from tests import auditing
 from tests.ledger_engine.conftest import MakeKey
+from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.tools.pull.conftest import URL, Pull, everything, everything_copied, no_wait, nothing
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -185,9 +186,7 @@ async def test_a_copy_is_read_only_and_says_what_it_is_a_copy_of(
         before = await everything_copied(engine)
         await engine.write(partial(api_keys.create, tenant=tenant, new=new, value=value))
         newest = {path: found[0]["id"] for path, found in before.items()}
-        transport = httpx.ASGITransport(app=create_app(engine))
-        headers = {"Authorization": f"Bearer {value}"}
-        async with httpx.AsyncClient(transport=transport, base_url=URL, headers=headers) as client:
+        async with client_of(create_app(engine), value, url=URL) as client:
             account, user = newest["/v1/accounts"], newest["/api/users"]
             posting = {"account": account, "amount": 1, "type": "credit"}
             for method, path, body in (
