@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.contract.conftest import MakeProject, Project, Server
 
-EXAMPLES = 2  # of each operation, good and bad, with a known id and a made up one
+EXAMPLES = 2  # of each operation, good and bad
 ANSWER_S = 60.0
 CHECKS: list[Any] = [
     not_a_server_error,
@@ -96,7 +96,8 @@ def test_no_made_up_request_gets_an_answer_that_is_not_documented(
         # A project for each: one operation takes its keys away, another puts it on a smaller plan.
         project = make_project()
         id = known_id(project, operation.path)
-        for path_parameters in [None] if id is None else [None, {"id": id}]:
+        # With a made up id most are 404; the long form tries those too.
+        for path_parameters in [None] if id is None else [{"id": id}, None][: 1 if soak == 1 else 2]:
             cases = operation.as_strategy(generation_mode=mode, path_parameters=path_parameters)
             # An operation with nothing to get wrong has no bad requests.
             with contextlib.suppress(Unsatisfiable):
