@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from functools import partial
 
@@ -59,6 +60,14 @@ async def test_an_error_of_the_work_is_raised_and_the_next_one_runs_as_ever(note
 
     with pytest.raises(NotFound, match="No such note: 'a'"):
         await notes.read(ShortWork(fails))
+    assert await notes.read(ShortWork(thread_of)) == threading.current_thread().name
+
+
+async def test_a_statement_that_fails_is_run_again_in_a_thread_and_the_next_one_runs_as_ever(
+    notes: Engine,
+) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="no such table: nowhere"):
+        await notes.read(ShortWork(lambda unit: unit.execute("SELECT * FROM nowhere")))
     assert await notes.read(ShortWork(thread_of)) == threading.current_thread().name
 
 
