@@ -241,7 +241,8 @@ async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_ar
     database = tmp_path / "some.db"
     metrics = Metrics(engine, database, ScheduledBackups(engine, database, tmp_path, 60, 1))
     metrics.watch_workers(lambda: {1: os.getpid()})
-    found = await asyncio.to_thread(lambda: [*metrics._registry.collect()])
+    on_postgres = Metrics(engine, "postgresql://127.0.0.1/ledger")
+    found = await asyncio.to_thread(lambda: [*metrics._registry.collect(), *on_postgres._registry.collect()])
     known = {f"{each.name}{suffix}" for each in found for suffix in _SUFFIXES[each.type]} | {"up"}
     deploy = Path(__file__).parents[3] / "deploy"
     (group,) = yaml.safe_load((deploy / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
