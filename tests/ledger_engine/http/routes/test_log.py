@@ -11,6 +11,7 @@ from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
+from tests.ledger_engine.conftest import Run
 
 TEXT = "text/plain; charset=utf-8"
 
@@ -60,8 +61,9 @@ async def test_before_it_is_sealed_it_is_409(api: httpx.AsyncClient, transaction
 
 
 async def test_what_is_not_there_is_404(
-    api: httpx.AsyncClient, stranger_api: httpx.AsyncClient, engine: Engine, transaction: str
+    api: httpx.AsyncClient, api_with: Run, stranger: Tenant, engine: Engine, transaction: str
 ) -> None:
+    stranger_api = await api_with(livemode=stranger.livemode, of=stranger.project)
     await Sealer(engine, Seal(None)).seal()
     account = (await api.get("/v1/accounts")).json()["data"][0]["id"]
     for id in ("txn_none", account, "evt_none"):
