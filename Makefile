@@ -34,7 +34,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues clients pictures lock
+.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues client clients pictures lock
 .PHONY: clean runtime dev
 
 run: runtime
@@ -111,6 +111,10 @@ bench-rivals: .venv-bench/.made
 		ln -sf ../node/node_modules/.bin/emulate .venv-bench/bin/emulate; \
 	else echo "npm is not installed, so emulate is left out"; fi
 	@touch $@
+
+# The synchronous client is the asynchronous one without `async`.
+client: dev
+	$(bin)/python tools/sync_client.py
 
 catalogues: dev
 	$(bin)/python -m tools.error_page

@@ -1,1 +1,26 @@
-"""Reads the answers of servers for both programs, within limits. It imports httpx and nothing else."""
+"""A client for the ledger's interface: `Ledger` and `AsyncLedger`, on httpx alone.
+
+Both programs of this repository read the answers of servers with it too.
+Importing the package imports neither httpx nor the clients until one is named.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledger_client import webhooks as webhooks
+    from ledger_client.aio import AsyncLedger as AsyncLedger
+    from ledger_client.errors import LedgerError as LedgerError
+    from ledger_client.sync import Ledger as Ledger
+
+_PLACES = {"AsyncLedger": "aio", "Ledger": "sync", "LedgerError": "errors"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(f"ledger_client.{_PLACES[name]}"), name)
+    if name in ("errors", "records", "webhooks"):
+        return import_module(f"ledger_client.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -27,47 +27,70 @@ class ServerSentEvent:
 
 async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
     """Yield the events that have data, as they arrive. Raises NotEvents, Unread and httpx.HTTPError."""
-    if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "text/event-stream":
-        raise NotEvents("the answer is not an event stream")
-    require_plain(answer)
-    event, id, data = "", "", bytearray()
-    first = True
-    async for line in _lines(answer):
-        if first:
-            line, first = line.removeprefix(b"\xef\xbb\xbf"), False
-        if not line:
-            if len(data) > 1:
-                yield ServerSentEvent(event or "message", data[:-1].decode("utf-8", "replace"), id)
-            event, data = "", bytearray()
-            continue
+    parser = _Parser(answer)
+    assert isinstance(answer.stream, httpx.AsyncByteStream)
+    async for part in answer.stream:
+        for event in parser.feed(part):
+            yield event
+
+
+def sync_events(answer: httpx.Response) -> Iterator[ServerSentEvent]:
+    """Yield the same from the answer of a synchronous client."""
+    parser = _Parser(answer)
+    assert isinstance(answer.stream, httpx.SyncByteStream)
+    for part in answer.stream:
+        yield from parser.feed(part)
+
+
+class _Parser:
+    """Makes events of the bytes of a stream, however they are divided."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "text/event-stream":
+            raise NotEvents("the answer is not an event stream")
+        require_plain(answer)
+        self._line = bytearray()
+        self._after_cr = False
+        self._first = True
+        self._event, self._id, self._data = "", "", bytearray()
+
+    def feed(self, part: bytes) -> Iterator[ServerSentEvent]:
+        """Return the events that end in these bytes."""
+        for line in self._lines(part):
+            if self._first:
+                line, self._first = line.removeprefix(b"\xef\xbb\xbf"), False
+            if line:
+                self._read(line)
+                continue
+            if len(self._data) > 1:
+                text = self._data[:-1].decode("utf-8", "replace")
+                yield ServerSentEvent(self._event or "message", text, self._id)
+            self._event, self._data = "", bytearray()
+
+    def _read(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            data += value + b"\n"
-            _require_small(data)
+            self._data += value + b"\n"
+            _require_small(self._data)
         elif name == b"event":
-            event = value.decode("utf-8", "replace")
+            self._event = value.decode("utf-8", "replace")
         elif name == b"id" and b"\0" not in value:
-            id = value.decode("utf-8", "replace")
+            self._id = value.decode("utf-8", "replace")
 
-
-async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the lines, which end with CR, LF or both, without their ends."""
-    line = bytearray()
-    after_cr = False
-    assert isinstance(answer.stream, httpx.AsyncByteStream)
-    async for part in answer.stream:
+    def _lines(self, part: bytes) -> Iterator[bytes]:
+        """Yield the lines, which end with CR, LF or both, without their ends."""
         if not part:
-            continue
-        if after_cr:
+            return
+        if self._after_cr:
             part = part.removeprefix(b"\n")
-        after_cr = part.endswith(b"\r")
+        self._after_cr = part.endswith(b"\r")
         for piece in part.splitlines(keepends=True):
-            line += piece
-            _require_small(line)
+            self._line += piece
+            _require_small(self._line)
             if piece.endswith((b"\r", b"\n")):
-                yield bytes(line.rstrip(b"\r\n"))
-                line.clear()
+                yield bytes(self._line.rstrip(b"\r\n"))
+                self._line.clear()
 
 
 def _require_small(held: bytearray) -> None:
