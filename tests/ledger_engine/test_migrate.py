@@ -499,12 +499,17 @@ def test_what_is_served_is_not_moved(ledger: Path, tmp_path: Path, address: str)
     finally:
         lock.release()
     moved(ledger, address)
+    asyncio.run(_refused_while_served(address, tmp_path / "back.db"))
+
+
+async def _refused_while_served(address: str, target: Path) -> None:
     server = open_engine(address, serving=True)
     try:
+        await server.read(lambda unit: unit.now)  # by now it has its connections
         with pytest.raises(Conflict, match="is in use by a server"):
-            moved(address, tmp_path / "back.db")
+            await asyncio.to_thread(moved, address, target)
     finally:
-        asyncio.run(server.close())
+        await server.close()
 
 
 def test_a_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
