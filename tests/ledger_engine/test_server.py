@@ -233,6 +233,34 @@ def test_it_has_the_issuer_the_limits_and_the_proxies_it_was_given(start: Start)
 
 
 @pytest.mark.sqlite
+def test_an_unchanged_answer_is_never_one_from_before_a_change_that_another_process_made(
+    start: Start, kind: str
+) -> None:
+    workers = () if kind == "postgres" else ("--workers", "2")
+    first = start("--port", "0", *workers, forks_workers=True)
+    url = url_of(first)
+    key = first_line(first).rpartition(" ")[2]
+    # Each connection is some worker's; on PostgreSQL every other one is the second server's.
+    other = url if workers else url_of(start("--port", "0"))
+    clients = [client(each, key) for each in (url, other, url, other)]
+    with contextlib.ExitStack() as stack:
+        for each in clients:
+            stack.enter_context(each)
+        account = clients[0].post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
+        tag = '"none"'
+        for number in range(1, 21):
+            writes, reads = clients[number % 4], clients[(number * 3 + 1) % 4]
+            posting = {"account": account, "amount": 1, "type": "credit"}
+            assert writes.post("/v1/transactions", json=posting).status_code == 201
+            answer = reads.get(f"/v1/accounts/{account}", headers={"If-None-Match": tag})
+            assert (answer.status_code, answer.json()["balance"]) == (200, number)
+            tag = answer.headers["ETag"]
+            unchanged = clients[number // 4 % 4].get(
+                f"/v1/accounts/{account}", headers={"If-None-Match": tag}
+            )
+            assert (unchanged.status_code, unchanged.content) == (304, b"")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_with_workers_it_has_all_options_says_once_where_it_serves_and_heeds_its_own_signals(
     start: Start, tmp_path: Path

@@ -50,6 +50,7 @@ class ContractServer:
         self.refresh_tokens: set[str] = set()
         self.token_seconds = 3600
         self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.conditions: list[str | None] = []  # of each request, If-None-Match
         self.health: dict[str, Any] = {"ok": True}
         self.idempotency_keys: dict[str, str] = {}
         self.misfortunes: deque[Misfortune] = deque()
@@ -191,6 +192,7 @@ class ContractServer:
 
     async def _meet(self) -> Response | None:
         self.requests.append((request.method, request.path, request.args.to_dict()))
+        self.conditions.append(request.headers.get("If-None-Match"))
         if request.path == "/api/health":
             return None
         misfortune = self.misfortunes.popleft() if self.misfortunes else self.misfortune

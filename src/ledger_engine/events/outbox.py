@@ -235,7 +235,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
     Raises InvalidRequest `invalid_cursor` when `last` is not an event of this project and mode.
     """
     if last is not None:
-        known = last == _BEFORE_ALL or unit.first(
+        known = last == BEFORE_ALL or unit.first(
             f"SELECT 1 FROM events WHERE {OF_BOOK} AND id = :id",
             tenant.bind(id=last),
         )
@@ -246,11 +246,17 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
                 "Last-Event-ID",
             )
         return last
-    row = unit.first(
-        f"SELECT id FROM events WHERE {OF_BOOK} ORDER BY id DESC LIMIT 1",
-        tenant.bind(),
-    )
-    return row["id"] if row else _BEFORE_ALL
+    row = unit.first(_NEWEST, tenant.bind())
+    return row["id"] if row else BEFORE_ALL
+
+
+def last_change(unit: Unit, tenant: Tenant) -> str | None:
+    """Return the id of the newest event, or one before all without any.
+
+    None in a copy of another server, where the objects come in other commits than their events.
+    """
+    row = unit.first(_NEWEST_OF_OWN, tenant.bind())
+    return None if row is None else row["id"] or BEFORE_ALL
 
 
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:
@@ -354,7 +360,9 @@ def _read(row: Row) -> Event:
 
 
 STORED = ("book", "id", "type", "object", "body", "request", "created")
-_BEFORE_ALL = first_at("evt", 0)
+_NEWEST = f"SELECT id FROM events WHERE {OF_BOOK} ORDER BY id DESC LIMIT 1"
+_NEWEST_OF_OWN = f"SELECT ({_NEWEST}) AS id WHERE NOT EXISTS (SELECT 1 FROM books WHERE copy_of > '')"
+BEFORE_ALL = first_at("evt", 0)
 _COLUMNS = f"{COLUMNS}, e.request, :livemode AS livemode"
 _WITH_POSTINGS = f"events AS e {JOIN}"
 _LISTING: Listing[Event] = Listing(

@@ -26,6 +26,7 @@ from ledger_engine.core.records import Shown, as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import JSON, Rendered, render
+from ledger_engine.http.etags import Etags, matches
 from ledger_engine.store import BookKey, LongWork, ShortWork, T, Unit, keeps_to_book
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import LIMIT_DEFAULT, Page, PageRequest
@@ -50,6 +51,7 @@ class Call:
     caller: Credential | LedgerError
     body: bytes
     headers: dict[bytes, bytes]
+    etags: Etags
     unread: Callable[[], Awaitable[bytes]] | None = None
     tenant: Tenant | None = None
     idempotency_key: str | None = None
@@ -176,7 +178,8 @@ class Operation:
     use it: it would outlast the user's permission. `answer` is the record's class, `paged` if it comes in the
     list envelope, and `also_as` are further media types besides JSON. One `of_log` reads what may not be
     sealed yet. `in_contract` marks what docs/interface.md has. An answer that is `secret` must not be cached
-    (RFC 6749, 5.1).
+    (RFC 6749, 5.1). One that is `tagged` depends on nothing but the book, and not on the time: it has an
+    ETag.
     """
 
     method: str
@@ -196,6 +199,7 @@ class Operation:
     status: int = 200
     in_contract: bool = False
     secret: bool = False
+    tagged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +259,7 @@ class Route:
         """Check the request against what is declared, and answer it. Raises LedgerError."""
         operation = self.operation
         arguments: dict[str, Any] = parts
+        headers = [JSON, *_UNSTORED] if operation.secret else [JSON]
         if not operation.public:
             tenant = call.authenticate()
             tenant.require_role(operation.role)
@@ -278,13 +283,20 @@ class Route:
                 arguments["body"] = parse_body(operation.body, call.body, call.header(b"content-type"))
             elif call.body:
                 parse_body(NoBody, call.body, call.header(b"content-type"))
+            if operation.tagged:
+                condition = call.headers.get(b"if-none-match")
+                target = raw_path + b"?" + query_string
+                tag = await call.etags.of(tenant, target, exact=condition is not None)
+                if tag is not None:
+                    headers.append((b"etag", tag))
+                    if condition is not None and matches(tag, condition):
+                        return 304, headers[1:], b""
             answer = await self._handler(call, **arguments)
         except (InvalidRequest, NotFound, PermissionDenied):
             await _refuse_second_use(call)
             raise
         if isinstance(answer, (Streamed, tuple)):
             return answer
-        headers = [JSON, *_UNSTORED] if operation.secret else [JSON]
         return operation.status, headers, to_json(shown(answer))
 
 

@@ -25,7 +25,7 @@ def guard(dispatcher: Asgi, engine: Engine) -> Guard:
 def outside(gate: Gate, engine: Engine) -> Asgi:
     """Return the application, whose requests wait while the ledger is replaced."""
     helpers = Helpers.of(engine)
-    helpers.when_restored.append(gate.restart_ids)
+    helpers.when_restored.append(gate.begin_anew)
     turnstile = helpers.turnstile
 
     async def passed(scope: dict[str, Any], receive: Receive, send: Send) -> None:

@@ -239,6 +239,10 @@ class Database(Protocol):
         """Run `work`, which must not change anything, on a snapshot. Raises StorageUnavailable."""
         ...
 
+    def read_at_once(self, work: ShortWork[T]) -> tuple[T] | None:
+        """Run `work` in this thread and return its result in a tuple; None where that would take long."""
+        ...
+
     async def write(self, work: Work[T]) -> T:
         """Run `work` and return its result once that is on the disk. Raises StorageUnavailable."""
         ...

@@ -17,7 +17,17 @@ from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
 from ledger_engine.limits import LocalSemaphores, Outcome, RateLimits, Shared, Windows
-from ledger_engine.store import Database, Listener, Losses, Rewinder, T, Unit, Work, kept_time
+from ledger_engine.store import (
+    Database,
+    Listener,
+    Losses,
+    Rewinder,
+    ShortWork,
+    T,
+    Unit,
+    Work,
+    kept_time,
+)
 from ledger_engine.store.snapshot import report_nothing
 
 if TYPE_CHECKING:
@@ -59,6 +69,10 @@ class Engine:
     def notice(self) -> str | None:
         """What a person has to decide or mend, in sentences; None when there is nothing."""
         return " ".join(self.notices.values()) or None
+
+    def read_at_once(self, work: ShortWork[T]) -> tuple[T] | None:
+        """Run `work` in this thread and return its result in a tuple; None where that would take long."""
+        return self._database.read_at_once(work)
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""

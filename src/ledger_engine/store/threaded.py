@@ -208,9 +208,12 @@ class ThreadedDatabase:
         self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._closing = False
 
+    def read_at_once(self, work: ShortWork[T]) -> tuple[T] | None:
+        return None if self._closing else self._readers.run_short(work)
+
     async def read(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
-        if isinstance(work, ShortWork) and not self._closing and (read := self._readers.run_short(work)):
+        if isinstance(work, ShortWork) and (read := self.read_at_once(work)):
             return cast(T, read[0])
         answered = loop.create_future()
         job = self._job(work, answered, loop, len(self._readers), writes=False)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 20.0
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
 _MAX_CONNECTIONS = 8
+_TAGGED_MAX = 32
 _CHANGES_NOTHING = frozenset({"GET", "HEAD"})
 # requests that do not change the ledger, though they are POSTs
 _ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})
@@ -68,6 +69,8 @@ class Api:
         self.session = session
         self._traffic = traffic
         self._client: Client | None = None
+        # What was answered last to a GET, with its ETag: an unchanged answer is not sent again.
+        self._tagged: dict[tuple[object, ...], tuple[str, bytes]] = {}
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
 
@@ -92,6 +95,7 @@ class Api:
             headers={"User-Agent": "ledger-tui", "Accept": "application/json"},
             event_hooks={"request": [_start_clock], "response": [self._note_answer]},
         )
+        self._tagged.clear()
         self.session.begin(root, credential)
         self._opened.set()
         if before is not None:
@@ -101,6 +105,7 @@ class Api:
         """Use another credential from now on."""
         assert self._client is not None
         self._client.auth = bearer(credential)
+        self._tagged.clear()
         self.session.credential_changed()
 
     async def close(self) -> None:
@@ -134,11 +139,24 @@ class Api:
         content = json.dumps(body, ensure_ascii=False).encode() if body is not None else None
         if content is not None:
             headers["Content-Type"] = "application/json"
+        asked = (path, *sorted((params or {}).items()))
+        known = self._tagged.get(asked) if method == "GET" else None
+        if known is not None:
+            headers["If-None-Match"] = known[0]
         response = await self._send(method, path, params, content, headers)
-        if not response.is_success:
+        if response.status_code == 304 and known is not None:
+            status, text = 200, known[1]
+        elif response.is_success:
+            status, text = response.status_code, response.content
+            if method == "GET" and (tag := response.headers.get("ETag")):
+                self._tagged.pop(asked, None)
+                self._tagged[asked] = tag, text
+                if len(self._tagged) > _TAGGED_MAX:
+                    del self._tagged[next(iter(self._tagged))]
+        else:
             raise self._refused(response, part)
         answer_headers = {name.lower(): value for name, value in response.headers.items()}
-        return ApiResponse(response.status_code, decoded(response.content), answer_headers)
+        return ApiResponse(status, decoded(text), answer_headers)
 
     async def read(
         self, path: str, params: Mapping[str, str] | None = None, *, part: str | None = None

@@ -54,6 +54,18 @@ async def test_an_answer_carries_the_record_and_the_session_learns_the_limits(se
         assert session.mode is Mode.TEST
 
 
+async def test_an_unchanged_answer_is_the_last_one_again(server: ContractServer) -> None:
+    till = {"id": "acc_1", "name": "Till"}
+    async with client(server.url) as (api, session, traffic):
+        server.refuse(200, till, {"ETag": '"1"'})
+        server.refuse(304, {}, {"ETag": '"1"', "X-RateLimit-Remaining": "7"})
+        for _ in range(2):
+            assert (await api.read("/v1/accounts/acc_1")).record == till
+        assert [exchange.status for exchange in traffic] == [200, 304]
+        assert session.remaining == 7
+        assert server.conditions == [None, '"1"']
+
+
 async def test_every_exchange_is_in_the_traffic_log_without_the_key(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, traffic):
         await api.call("POST", "/v1/accounts", body={"name": "Till", "currency": "EUR"}, idempotency_key="k1")

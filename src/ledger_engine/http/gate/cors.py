@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from ledger_engine.http.wire.asgi import Header
 
 _METHODS = b"GET, POST, PATCH, DELETE"
-_SENT = b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
+_SENT = b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID"
 _READ = (
     b"Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After,"
-    b" Idempotency-Original, Idempotency-Originals, WWW-Authenticate, Allow"
+    b" Idempotency-Original, Idempotency-Originals, ETag, WWW-Authenticate, Allow"
 )
 _REMEMBERED_S = b"600"
 

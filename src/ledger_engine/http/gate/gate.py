@@ -11,6 +11,7 @@ import re
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from secrets import token_hex
 from typing import Any, cast
 
 from ledger_engine.access.credentials import Credential
@@ -26,6 +27,7 @@ from ledger_engine.http.errors import (
     UriTooLong,
     from_wire,
 )
+from ledger_engine.http.etags import Etags
 from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.reply import Reply
@@ -86,14 +88,16 @@ class Gate:
         self._authenticator = Authenticator(engine)
         self._rate_limits = rate_limits
         self._ids = IdSource()
+        self._etags = Etags(engine)
         self._recorder = recorder
         self._large_bodies = LargeBodies(engine.shared.semaphores)
         self._cors = cors
         self._meter = meter
 
-    def restart_ids(self) -> None:
-        """Begin the ids of requests anew, because the ledger and its time went back."""
+    def begin_anew(self) -> None:
+        """Begin the ids of requests and the tags of answers anew, as the ledger and its time went back."""
         self._ids = IdSource()
+        self._etags = Etags(self._engine, token_hex(4))
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -108,7 +112,7 @@ class Gate:
         preflight = None if cors is None else cors.preflight(scope["method"], headers)
         verdict = await self._count(scope, caller, only_look=preflight is not None)
         wire = extension_of(scope)
-        call = Call(self._engine, request_id, scope["path"], caller, b"", headers)
+        call = Call(self._engine, request_id, scope["path"], caller, b"", headers, self._etags)
         try:
             refusal = await self._receive(call, scope, receive, wire)
         except ClientGone:

@@ -42,7 +42,8 @@ class Reply:
         if self._wire is not None:
             await self._wire.answer(status, headers, body)
             return
-        headers.append((b"content-length", b"%d" % len(body)))
+        if status != 304:  # whose length would be that of the answer which it stands for
+            headers.append((b"content-length", b"%d" % len(body)))
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 

@@ -28,6 +28,10 @@ HEADERS: dict[str, Any] = {
         "description": "When the window resets: Unix time in seconds.",
         "schema": _COUNT,
     },
+    "ETag": {
+        "description": "The state of the answer, for `If-None-Match`. A copy of another server sends none.",
+        "schema": {"type": "string"},
+    },
     "Location": {"description": "The `redirect_uri`, with the error.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
     "Idempotency-Original": {

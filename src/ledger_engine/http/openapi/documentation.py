@@ -170,7 +170,11 @@ def document(resources: Iterable[Routes]) -> dict[str, Any]:
         "components": {
             "schemas": components,
             "responses": answers.answers(),
-            "parameters": {"IdempotencyKey": _IDEMPOTENCY_KEY, **openapi_webhooks.PARAMETERS},
+            "parameters": {
+                "IdempotencyKey": _IDEMPOTENCY_KEY,
+                "IfNoneMatch": _IF_NONE_MATCH,
+                **openapi_webhooks.PARAMETERS,
+            },
             "headers": HEADERS,
             "securitySchemes": {"bearer": _BEARER, "oauth": openapi_oauth.SCHEME},
         },
@@ -190,6 +194,8 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
     ]
     if operation.query is not None:
         parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}")
+    if operation.tagged:
+        parameters.append({"$ref": "#/components/parameters/IfNoneMatch"})
     if operation.method == "POST" and not operation.public:
         parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
     described: dict[str, Any] = {
@@ -231,7 +237,12 @@ def _description(operation: Operation) -> str:
 
 
 def _responses(operation: Operation, records: Records) -> dict[str, Any]:
-    return {str(operation.status): _success(operation, records), **answers.answers_of(operation)}
+    unchanged = {"description": "Unchanged.", "headers": headers([*EVERYWHERE, "ETag"])}
+    return {
+        str(operation.status): _success(operation, records),
+        **({"304": unchanged} if operation.tagged else {}),
+        **answers.answers_of(operation),
+    }
 
 
 def _success(operation: Operation, records: Records) -> dict[str, Any]:
@@ -247,7 +258,7 @@ def _success(operation: Operation, records: Records) -> dict[str, Any]:
         content[media_type] = text_content(examples.TEXTS.get((operation.name, media_type)))
     return {
         "description": "Created." if operation.status == 201 else "Done.",
-        "headers": headers(EVERYWHERE),
+        "headers": headers([*EVERYWHERE, "ETag"] if operation.tagged else EVERYWHERE),
         "content": content,
     }
 
@@ -262,6 +273,13 @@ _IDEMPOTENCY_KEY: dict[str, Any] = {
     "required": False,
     "description": "Makes a retry safe: a key creates one object, once and for ever.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+}
+_IF_NONE_MATCH: dict[str, Any] = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "The `ETag` of an earlier answer: 304 if it would be the same. *Beyond the contract.*",
+    "schema": {"type": "string"},
 }
 _BEARER: dict[str, Any] = {
     "type": "http",

@@ -38,6 +38,7 @@ class ListAccounts(LedgerList, LookingBack):
     answer=accounts.Account,
     paged=True,
     in_contract=True,
+    tagged=True,
 )
 async def list_accounts(call: Call, query: ListAccounts) -> Page[accounts.Account]:
     """List the accounts, newest first."""
@@ -69,6 +70,7 @@ async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
     query=LookingBack,
     answer=accounts.Account,
     in_contract=True,
+    tagged=True,
 )
 async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Account:
     """Get one account."""

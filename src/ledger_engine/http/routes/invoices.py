@@ -54,7 +54,9 @@ class ListInvoices(LedgerList, LookingBack):
     account: str | None = None
 
 
-@routes.add("GET", "/invoices", needs="read:projects", query=ListInvoices, answer=Invoice, paged=True)
+@routes.add(
+    "GET", "/invoices", needs="read:projects", query=ListInvoices, answer=Invoice, paged=True, tagged=True
+)
 async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | dict[str, Any]:
     """List the invoices, newest first."""
     at = query.moment(call.engine.clock.now())
@@ -82,7 +84,13 @@ async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
 
 
 @routes.add(
-    "GET", "/invoices/<id>", needs="read:projects", query=LookingBack, answer=Invoice, in_contract=True
+    "GET",
+    "/invoices/<id>",
+    needs="read:projects",
+    query=LookingBack,
+    answer=Invoice,
+    in_contract=True,
+    tagged=True,
 )
 async def get_invoice(call: Call, id: str, query: LookingBack) -> Invoice | dict[str, Any]:
     """Get one invoice."""

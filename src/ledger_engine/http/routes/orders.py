@@ -26,7 +26,14 @@ class ListOrders(GenericList, LookingBack):
 
 
 @routes.add(
-    "GET", "/orders", needs="read:projects", query=ListOrders, answer=Order, paged=True, in_contract=True
+    "GET",
+    "/orders",
+    needs="read:projects",
+    query=ListOrders,
+    answer=Order,
+    paged=True,
+    in_contract=True,
+    tagged=True,
 )
 async def list_orders(call: Call, query: ListOrders) -> Page[Order] | dict[str, Any]:
     """List the orders, newest first."""
@@ -36,7 +43,15 @@ async def list_orders(call: Call, query: ListOrders) -> Page[Order] | dict[str, 
     return await call.read_page(orders.page, query.page(), status=query.status)
 
 
-@routes.add("GET", "/users/<id>/orders", needs="read:projects", query=GenericList, answer=Order, paged=True)
+@routes.add(
+    "GET",
+    "/users/<id>/orders",
+    needs="read:projects",
+    query=GenericList,
+    answer=Order,
+    paged=True,
+    tagged=True,
+)
 async def list_orders_of_user(call: Call, id: str, query: GenericList) -> Page[Order]:
     """List the orders of one user, newest first."""
     return await call.read(orders.of_user, query.page(), id)
@@ -50,7 +65,7 @@ async def place_order(call: Call, body: PlaceOrder) -> Order:
     return await call.write(orders.create, orders.NewOrder(body.user_id, body.items), call.idempotency_key)
 
 
-@routes.add("GET", "/orders/<id>", needs="read:projects", query=LookingBack, answer=Order)
+@routes.add("GET", "/orders/<id>", needs="read:projects", query=LookingBack, answer=Order, tagged=True)
 async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
     """Get one order."""
     at = query.moment(call.engine.clock.now())

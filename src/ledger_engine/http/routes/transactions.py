@@ -68,6 +68,7 @@ class ListTransactions(LedgerList, LookingBack):
     answer=Transaction,
     paged=True,
     in_contract=True,
+    tagged=True,
 )
 async def list_transactions(call: Call, query: ListTransactions) -> Page[Transaction]:
     """List the transactions, newest first."""
@@ -111,13 +112,15 @@ async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
     return {"data": [shown(item) for item in posted]}
 
 
-@routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction)
+@routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction, tagged=True)
 async def get_transaction(call: Call, id: str) -> Transaction:
     """Get one transaction."""
     return await call.read_short(transactions.get, id)
 
 
-@routes.add("GET", "/transactions/<id>/related", needs="read:projects", answer=RelatedTransactions)
+@routes.add(
+    "GET", "/transactions/<id>/related", needs="read:projects", answer=RelatedTransactions, tagged=True
+)
 async def list_related_transactions(call: Call, id: str) -> dict[str, object]:
     """List the other side of the transaction's transfer, its reversal, and what it reverses."""
     return {"data": [shown(item) for item in await call.read(transactions.related, id)]}

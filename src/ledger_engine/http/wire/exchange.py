@@ -145,7 +145,7 @@ class Exchange:
         """Send a whole answer, with its length. Raises ValueError as `send` does."""
         if self.status:
             raise ValueError("the application started a second response")
-        self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
+        self._start(status, headers if status == 304 else [*headers, (b"content-length", b"%d" % len(body))])
         self._client.write(self._head + self._framed(body, is_last=True))
         self._is_done = True
         self._client.note_answered(self)

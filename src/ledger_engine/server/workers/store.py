@@ -48,9 +48,12 @@ class WorkerDatabase:
         self._unanswered = 0  # of the group that was sent
         self._readers.start()
 
+    def read_at_once(self, work: ShortWork[T]) -> tuple[T] | None:
+        return None if self._closing else self._readers.run_short(work)
+
     async def read(self, work: Work[T]) -> T:
         self._require_open(len(self._readers))
-        if isinstance(work, ShortWork) and (read := self._readers.run_short(work)):
+        if isinstance(work, ShortWork) and (read := self.read_at_once(work)):
             return cast(T, read[0])
         loop = asyncio.get_running_loop()
         answered = loop.create_future()
