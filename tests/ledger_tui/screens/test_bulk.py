@@ -50,6 +50,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.type("type:invoice.paid")
         await driver.press("enter")
         await driver.sees_no_more("account.created")
+        await until(lambda: driver.view.table.has_focus)
         await driver.press("ctrl+a", "s")
         await driver.sees("Resend 2 events?")
         await driver.press("y")
