@@ -8,15 +8,17 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
 from ledger_client.errors import Conflict, LedgerError, NotConnected, error_of
 from ledger_client.event_stream import ServerSentEvent
 from ledger_client.parsing import parsed
-from ledger_client.records import Event, read
+from ledger_client.records import Event, Record, read
 from ledger_client.webhooks import NotSigned, verify
+
+R = TypeVar("R", bound=Record)
 
 ATTEMPTS = 5
 WAIT_MAX_S = 60.0
@@ -110,6 +112,32 @@ class Session:
             return read(Event, parsed(body))
         except (ValueError, TypeError, KeyError, AttributeError, NotSigned) as error:
             raise NotConnected(f"The stream has a message that is no signed event: {error}") from None
+
+
+def record(kind: type[R], shown: Any) -> R:
+    """Return the record of an answer. Raises NotConnected where the server answers something else."""
+    try:
+        return read(kind, shown)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise NotConnected(f"The answer is no {kind.__name__}: {str(error)[:200]}") from None
+
+
+def page_of(shown: Any, cursor: str) -> tuple[list[Any], Any]:
+    """Return the objects of a page and the cursor of the next one, None after the last.
+
+    Raises NotConnected where the server answers something else.
+    """
+    try:
+        if cursor == "page":
+            following = shown["page"] + 1 if shown["page"] < shown["total_pages"] else None
+        else:
+            following = shown["next_cursor"]
+        str(following).encode()  # half a character cannot be sent
+        if isinstance(shown["data"], list) and isinstance(following, str | int | None):
+            return shown["data"], following
+    except (TypeError, KeyError, UnicodeError):
+        pass
+    raise NotConnected("The answer is no page of a list.")
 
 
 class _Unset:

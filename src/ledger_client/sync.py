@@ -9,8 +9,17 @@ from typing import Any, Generic, TypeVar
 
 import httpx
 
-from ledger_client import answers, event_stream, records
-from ledger_client.calls import SECONDS_MAX, UNSET, Call, Session, body_of, no_answer
+from ledger_client import answers, event_stream
+from ledger_client.calls import (
+    SECONDS_MAX,
+    UNSET,
+    Call,
+    Session,
+    body_of,
+    no_answer,
+    page_of,
+    record,
+)
 from ledger_client.errors import LedgerError, NotConnected
 from ledger_client.records import (
     Account,
@@ -21,13 +30,14 @@ from ledger_client.records import (
     LoggedRequest,
     Order,
     Project,
+    Record,
     TokenPair,
     Transaction,
     User,
     WebhookEndpoint,
 )
 
-R = TypeVar("R", bound=records.Record)
+R = TypeVar("R", bound=Record)
 
 
 class Ledger:
@@ -120,18 +130,18 @@ class Pages(Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         query = dict(self._query)
+        seen = set()
         while True:
-            page = self._ledger.call(Call("GET", self._path, query=query))
-            for each in page["data"]:
-                yield records.read(self._kind, each)
-            if self._cursor == "page":
-                if page["page"] >= page["total_pages"]:
-                    return
-                query["page"] = page["page"] + 1
-            elif page["next_cursor"] is None:
+            shown = self._ledger.call(Call("GET", self._path, query=query))
+            found, following = page_of(shown, self._cursor)
+            for each in found:
+                yield record(self._kind, each)
+            if following is None:
                 return
-            else:
-                query[self._cursor] = page["next_cursor"]
+            if following in seen:
+                raise NotConnected("The server answers the same page again and again.")
+            seen.add(following)
+            query[self._cursor] = following
 
 
 class Resource:
@@ -141,7 +151,7 @@ class Resource:
         self._ledger = ledger
 
     def _get(self, kind: type[R], path: str, **query: Any) -> R:
-        return records.read(kind, self._ledger.call(Call("GET", path, query=query)))
+        return record(kind, self._ledger.call(Call("GET", path, query=query)))
 
     def _send(
         self,
@@ -154,7 +164,7 @@ class Resource:
         """Return what a request made; of an attempt whose answer was lost, what that made."""
         call = Call(method, path, body, key=key)
         try:
-            return records.read(kind, self._ledger.call(call))
+            return record(kind, self._ledger.call(call))
         except LedgerError as error:
             made = call.made_before(error)
             if made is None:
@@ -213,7 +223,9 @@ class Transactions(Resource):
     ) -> list[Transaction]:
         """Post 1 to 1000 transactions, all or none."""
         call = Call("POST", "/v1/transactions/batch", {"transactions": list(transactions)}, key=key)
-        return [records.read(Transaction, each) for each in (self._ledger.call(call))["data"]]
+        shown = self._ledger.call(call)
+        found = shown.get("data") if isinstance(shown, dict) else None
+        return [record(Transaction, each) for each in found or ()]
 
     def reverse(self, id: str, *, key: str | None = None) -> Transaction:
         """Post the opposite of a transaction, once."""
@@ -486,4 +498,4 @@ class Tokens(Resource):
 
     def _issue(self, body: Mapping[str, Any], path: str = "/v1/auth/token") -> TokenPair:
         call = Call("POST", path, body, keyed=False)
-        return records.read(TokenPair, self._ledger.call(call))
+        return record(TokenPair, self._ledger.call(call))

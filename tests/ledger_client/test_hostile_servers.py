@@ -13,7 +13,8 @@ import pytest
 from click import ClickException
 
 from bench.terminal import Terminal
-from ledger_client import event_stream
+from ledger_client import AsyncLedger, Ledger, LedgerError, aio, event_stream
+from ledger_client import calls as client_calls
 from ledger_client.answers import Client
 from ledger_engine.cli import asking, listening
 from ledger_engine.cli.listening import Listener, Refused
@@ -139,7 +140,29 @@ async def connects(url: str, _seconds: float) -> None:
         await asyncio.to_thread(LedgerServer.connect, url, KEY)
 
 
-CLIENTS: list[Use] = [pulls, conforms, listens, asks, shows, sends, connects]
+async def calls(url: str, seconds: float) -> None:
+    """Call as an app does with the client, of both forms; the synchronous one has no time for a head."""
+    async with AsyncLedger(url, KEY) as ledger:
+        for use in (
+            lambda: ledger.accounts.create("Till", "EUR"),
+            lambda: ledger.accounts.get("acc_1"),
+            lambda: ledger.transactions.batch([]),
+            lambda: anext(aiter(ledger.accounts.list())),
+            lambda: anext(aiter(ledger.users.list())),
+            lambda: anext(ledger.stream(None)),
+        ):
+            with contextlib.suppress(LedgerError, StopAsyncIteration):
+                await use()
+    if seconds > 1:
+        await asyncio.to_thread(_calls, url)
+
+
+def _calls(url: str) -> None:
+    with Ledger(url, KEY) as ledger, contextlib.suppress(LedgerError):
+        ledger.accounts.get("acc_1")
+
+
+CLIENTS: list[Use] = [pulls, conforms, listens, asks, shows, sends, connects, calls]
 
 
 @pytest.fixture
@@ -150,6 +173,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing, "LIST_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr(event_stream, "EVENT_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr("ledger_client.parsing.VALUES_MAX", 100_000)
+    monkeypatch.setattr("ledger_client.answers.LIST_BYTES_MAX", BYTES_MAX)
+    monkeypatch.setattr(client_calls, "ATTEMPTS", 1)
     monkeypatch.setattr(Session, "waiting_seconds", 0)
 
 
@@ -204,6 +229,7 @@ async def test_an_answer_that_does_not_end_is_waited_for_within_a_time(
     for module, name in (
         *((remote, "ANSWER_SECONDS_MAX"), (transport, "ANSWER_SECONDS_MAX")),
         *((listening, "SILENCE_TIMEOUT_S"), (testing, "_TIMEOUT_S"), (asking, "ANSWER_SECONDS_MAX")),
+        (aio, "SECONDS_MAX"),
     ):
         monkeypatch.setattr(module, name, 0.05)
     async with asyncio.timeout(120), hostile(SLOW[behaviour], hangs=True) as server:
