@@ -158,7 +158,10 @@ def server(
     if served_by == "serve":
         running = start_server(database, "--workers", request.config.getoption("--server-workers"))
     else:
-        running = start_other(served_by, database)
+        try:
+            running = start_other(served_by, database)
+        except AssertionError:  # another process may have taken the port meanwhile
+            running = start_other(served_by, database)
     yield running
     stop_server(running)
 

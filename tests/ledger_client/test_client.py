@@ -27,6 +27,7 @@ from ledger_engine.http.errors import CODES
 from ledger_engine.http.openapi.documentation import document
 from tests.contract.conftest import Server, start_server, stop_server
 from tests.contract.conftest import ledger_engine as command
+from tests.ledger_engine.waiting import wait_until
 from tests.locations import place_of_its_own
 
 pytestmark = pytest.mark.process
@@ -82,6 +83,7 @@ def test_a_story_of_everything(ledger: Ledger) -> None:
     assert ledger.projects.archive(project.id).archived_at is not None
     assert {each.kind for each in ledger.diff(till.created, datetime.now(UTC))} >= {"account", "invoice"}
     assert ledger.events.get(next(iter(ledger.events.list(object=order.id))).id).type == "order.shipped"
+    wait_until(lambda: [*ledger.requests.list(method="PATCH")] != [])  # they are logged a moment later
     assert ledger.requests.get(next(iter(ledger.requests.list(method="PATCH"))).id).method == "PATCH"
 
 
