@@ -80,6 +80,36 @@ def test_objects_and_lists_are_as_they_were_then(api: httpx.Client, story: dict[
     assert len(api.get("/v1/transactions").json()["data"]) == 2
 
 
+@holds("past-at")
+def test_events_and_requests_are_listed_until_then(api: httpx.Client, story: dict[str, Any]) -> None:
+    then = {"at": story["at"]}
+    events = api.get("/v1/events", params=then).json()["data"]
+    assert events[0]["data"]["object"] == story["posted"]
+    assert [each["type"] for each in events] == [
+        "transaction.created",
+        "order.created",
+        "user.created",
+        "invoice.created",
+        "account.created",
+    ]
+    assert len(api.get("/v1/events").json()["data"]) > len(events)
+    for about, types in (
+        (story["invoice"]["id"], ["invoice.created"]),
+        (story["posted"]["id"], ["transaction.created"]),
+        (story["changed"][1]["transaction"], []),
+    ):
+        found = api.get("/v1/events", params={"object": about, **then}).json()["data"]
+        assert [each["type"] for each in found] == types
+    wait_until(lambda: len(api.get("/v1/requests", params={"method": "DELETE"}).json()["data"]) == 1)
+    for filters in ({}, {"method": "POST"}, {"path": "/v1"}):
+        found = api.get("/v1/requests", params={**filters, **then}).json()["data"]
+        assert found
+        assert all(each["created"] <= story["at"] for each in found)
+    assert api.get("/v1/requests", params={"method": "DELETE", **then}).json()["data"] == []
+    for path in ("/v1/events", "/v1/requests"):
+        assert api.get(path, params={"at": FUTURE}).status_code == 400
+
+
 @holds("past-filters")
 def test_a_filter_by_state_means_the_state_then(api: httpx.Client, story: dict[str, Any]) -> None:
     for path, status, kind in (

@@ -186,22 +186,27 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Event:
     return _read(row)
 
 
-def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Event]:
-    """Return events, newest first; those of users only for a credential that may read users.
+def page(unit: Unit, tenant: Tenant, wanted: PageRequest, at: int | None = None) -> Page[Event]:
+    """Return events until `at`, newest first; those of users only for a credential that may read users.
 
     A page without them is bounded, as a ledger may have many of them in a row.
     """
     shown = _shown_to(tenant)
-    return _LISTING.page(unit, tenant, wanted, {}, where=shown, bounded=shown is not None)
+    return _LISTING.page(unit, tenant, wanted, {}, until=_end_of(at), where=shown, bounded=shown is not None)
 
 
-def about(unit: Unit, tenant: Tenant, wanted: PageRequest, object: str) -> Page[Event]:
-    """Return the events about one object, newest first; none for an object that is not the tenant's."""
+def about(unit: Unit, tenant: Tenant, wanted: PageRequest, object: str, at: int | None = None) -> Page[Event]:
+    """Return the events about one object until `at`, newest first; none for one that is not the tenant's."""
     if is_id(object, "txn"):
-        return _of_posting(unit, tenant, wanted, object)
+        return _of_posting(unit, tenant, wanted, object, at)
     shown = _shown_to(tenant)
     where = "e.object = :object AND e.body IS NOT NULL" + ("" if shown is None else f" AND {shown}")
-    return _LISTING.page(unit, tenant, wanted, {}, where=where, given={"object": object})
+    return _LISTING.page(unit, tenant, wanted, {}, until=_end_of(at), where=where, given={"object": object})
+
+
+def _end_of(at: int | None) -> str | None:
+    """Return the least id that no event until the end of this millisecond has; None for no end."""
+    return None if at is None else first_at("evt", at + 1)
 
 
 def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Event]:
@@ -319,7 +324,9 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
     return rows[-1]["id"] if len(rows) == limit else None
 
 
-def _of_posting(unit: Unit, tenant: Tenant, wanted: PageRequest, transaction: str) -> Page[Event]:
+def _of_posting(
+    unit: Unit, tenant: Tenant, wanted: PageRequest, transaction: str, at: int | None
+) -> Page[Event]:
     """Return the one event of a transaction.
 
     No index holds it: its id was made after the transaction's, in the same millisecond.
@@ -334,11 +341,13 @@ def _of_posting(unit: Unit, tenant: Tenant, wanted: PageRequest, transaction: st
             end=first_at("evt", moment_of(transaction) + 1),
         ),
     )
-    after, before = wanted.after, wanted.before
+    after, before, end = wanted.after, wanted.before, _end_of(at)
     found = [
         _read(row)
         for row in rows
-        if (after is None or row["id"] < after) and (before is None or row["id"] > before)
+        if (after is None or row["id"] < after)
+        and (before is None or row["id"] > before)
+        and (end is None or row["id"] < end)
     ]
     return Page(found, False, None)
 

@@ -144,20 +144,24 @@ def page(
     status: int | None = None,
     method: str | None = None,
     path: str | None = None,
+    at: int | None = None,
 ) -> Page[LoggedRequest]:
-    """Return requests, newest first, with this status and method, of this path or one below it.
+    """Return requests until `at`, newest first, with this status and method, of this path or one below it.
 
     `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only what is below. A page
     with a filter is bounded (docs/decisions.md#request-log-filters): an index would cost every request.
     """
     equal: dict[str, Value] = {"status": status, "method": method}
+    until = None if at is None else first_at("req", at + 1)
     if path is None:
         bounded = status is not None or method is not None
-        found = _LISTING.page(unit, tenant, wanted, equal, bounded=bounded)
+        found = _LISTING.page(unit, tenant, wanted, equal, until=until, bounded=bounded)
     else:
         below = path.removesuffix("/") + "/"
         given = {"path": path, "below": below, "beyond": below[:-1] + _AFTER_SLASH}
-        found = _LISTING.page(unit, tenant, wanted, equal, where=_AT_OR_BELOW, given=given, bounded=True)
+        found = _LISTING.page(
+            unit, tenant, wanted, equal, until=until, where=_AT_OR_BELOW, given=given, bounded=True
+        )
     return replace(found, items=[_shown(tenant, item) for item in found.items])
 
 

@@ -112,7 +112,7 @@ class Listing(Generic[R]):
         self.require_cursors(unit, tenant, wanted)
         last = beyond = None
         if bounded:
-            last, beyond = self._bound(unit, tenant, wanted)
+            last, beyond = self._bound(unit, tenant, wanted, ceiling)
         if beyond is not None and wanted.before is not None:
             conditions.append(f"{self.id} < :beyond")
             parameters["beyond"] = beyond
@@ -144,9 +144,11 @@ class Listing(Generic[R]):
                     "invalid_cursor", f"{param} must be the id of an object of this list.", param
                 )
 
-    def _bound(self, unit: Unit, tenant: Tenant, wanted: PageRequest) -> tuple[str | None, str | None]:
+    def _bound(
+        self, unit: Unit, tenant: Tenant, wanted: PageRequest, ceiling: str | None
+    ) -> tuple[str | None, str | None]:
         """Return the ids of the last row that a bounded page looks at and of the one after it, if any."""
-        cursor, beyond, order = wanted.after, "<", "DESC"
+        cursor, beyond, order = ceiling, "<", "DESC"
         if wanted.before is not None:
             cursor, beyond, order = wanted.before, ">", "ASC"
         rows = unit.execute(

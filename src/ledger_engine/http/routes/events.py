@@ -19,7 +19,7 @@ from ledger_engine.events.outbox import Event
 from ledger_engine.events.webhooks import deliveries, endpoints, signatures
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import GenericList, page_request
+from ledger_engine.http.lists import GenericList, LookingBack, page_request
 from ledger_engine.http.operations import Call, Routes, Streamed, shown
 from ledger_engine.store.pages import Page, PageRequest
 
@@ -41,7 +41,7 @@ class OneEndpoint(Query):
     endpoint: str | None = None
 
 
-class ListEvents(GenericList):
+class ListEvents(GenericList, LookingBack):
     object: str | None = None
     ending_before: str | None = None
 
@@ -78,9 +78,10 @@ async def list_events(call: Call, query: ListEvents) -> Page[Event]:
     A program that follows the events keeps the id of the last one it has handled, and asks with it in
     `ending_before` for the page that is just newer.
     """
+    at = query.moment(call.engine.clock.now())
     if query.object is not None:
-        return await call.read(outbox.about, query.page(), query.object)
-    return await call.read(outbox.page, query.page())
+        return await call.read(outbox.about, query.page(), query.object, at)
+    return await call.read(outbox.page, query.page(), at)
 
 
 # nginx would hold back what should be seen at once.

@@ -9,14 +9,14 @@ from pydantic import Field
 from ledger_engine.events import request_log
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
-from ledger_engine.http.lists import DIGITS, GenericList
+from ledger_engine.http.lists import DIGITS, GenericList, LookingBack
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.store.pages import Page
 
 routes = Routes("requests", "/v1")
 
 
-class ListRequests(GenericList):
+class ListRequests(GenericList, LookingBack):
     status: Annotated[int, Field(ge=100, le=599), DIGITS] | None = None
     method: str | None = None
     path: str | None = None
@@ -25,8 +25,9 @@ class ListRequests(GenericList):
 @routes.add("GET", "/requests", needs="read:projects", query=ListRequests, answer=LoggedRequest, paged=True)
 async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     """List the requests of the last 7 days, newest first."""
+    at = query.moment(call.engine.clock.now())
     return await call.read(
-        request_log.page, query.page(), status=query.status, method=query.method, path=query.path
+        request_log.page, query.page(), status=query.status, method=query.method, path=query.path, at=at
     )
 
 
