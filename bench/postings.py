@@ -132,7 +132,7 @@ class Postings:
                 for number in range(first, min(first + self.group, self.count)):
                     recorder.begin_work()
                     transactions.post(recorder, self.books.tenant, self._new(number))
-                recorder.write_held()
+                recorder.flush()
                 connection.execute("COMMIT")
                 recorded.append(recorder.statements)
             return recorded

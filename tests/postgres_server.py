@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from psycopg import Connection, Error, connect, sql
 
 from ledger_engine.core.clock import SystemClock
-from ledger_engine.store import postgres
+from ledger_engine.store.postgres import database
 from tests.postgres_cluster import asked_for, shared
 
 # These tests are of rules, not of the disk: those of the disk start a server of their own.
@@ -88,7 +88,7 @@ def _own_database() -> str:
     own = new_database("own")
 
     async def make_tables() -> None:
-        await postgres.open_database(own, SystemClock(), serving=False).close()
+        await database.open_database(own, SystemClock(), serving=False).close()
 
     # In a loop of its own: tests that ask for the database have one that runs.
     asyncio.run(make_tables())

@@ -19,7 +19,7 @@ class Leases:
     leader: bool = False
     first: bool = False
     until: float = float("inf")
-    surplus: frozenset[str] = frozenset()
+    releasing: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:

@@ -27,7 +27,7 @@ from ledger_engine.store.engine import open_engine, open_snapshot
 from ledger_engine.store.postgres.transfer import PostgresTarget
 from ledger_engine.store.sqlite import transfer
 from ledger_engine.store.sqlite.lock import ServingLock
-from ledger_engine.store.sqlite.log import part_of
+from ledger_engine.store.sqlite.log import unfinished_of
 from ledger_engine.store.sqlite.transfer import FileTarget
 from ledger_engine.tools.seed import demo
 from tests.ledger_engine.manual_clock import ManualClock
@@ -194,7 +194,7 @@ def test_the_demo_is_equal_in_postgres_and_after_the_way_back(
     assert rows_of_file(back) == rows
     assert schema_of_file(back) == schema_of_file(demo_ledger)
     assert back.stat().st_mode & 0o777 == 0o600
-    assert not part_of(back).exists()
+    assert not unfinished_of(back).exists()
 
 
 def with_nul(value: Any) -> Any:

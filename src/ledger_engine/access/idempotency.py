@@ -9,7 +9,7 @@ from typing import ClassVar
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.core.masking import holds_secret
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Holder, Unit
+from ledger_engine.store import GroupCache, Unit
 
 HEADER = "Idempotency-Key"
 _COLUMNS = ("project", "livemode", "key", "object", "created", "fingerprint")
@@ -23,16 +23,16 @@ _READ = (
 
 
 class Unused:
-    """Keys of a book that are known to be unused, where those of a group are read together (`foresight`).
+    """Keys of a book that are known to be unused, where those of a group are read together (`prefetch`).
 
     To take one then needs no answer from the database.
     """
 
     tables: ClassVar[frozenset[str]] = frozenset()  # it is kept when rows are added: `take` keeps it true
-    __slots__ = ("_holder", "_keys", "_tenant")
+    __slots__ = ("_cache", "_keys", "_tenant")
 
-    def __init__(self, holder: Holder, tenant: Tenant) -> None:
-        self._holder = holder
+    def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
+        self._cache = cache
         self._tenant = tenant
         self._keys: set[str] = set()
 
@@ -43,7 +43,7 @@ class Unused:
             part: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
             self._keys.update(each for each in part if each is not None)
             part += [None] * (_READ_TOGETHER - len(part))  # one statement, whatever their number
-            rows = self._holder.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, part, strict=True))))
+            rows = self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, part, strict=True))))
             self._keys.difference_update(row["key"] for row in rows)
 
     def take(self, key: str) -> bool:
@@ -113,7 +113,7 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
     """
     if key is None:
         return
-    if unit.held(Unused, tenant).take(key):
+    if unit.cached(Unused, tenant).take(key):
         row = (tenant.project, int(tenant.livemode), key, object, unit.now, tenant.fingerprint)
         unit.insert_many("idempotency_keys", _COLUMNS, [row])
         return

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import PermissionDenied
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Holder, Unit
+from ledger_engine.store import GroupCache, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,19 @@ PLANS = {
 
 def stored_objects(unit: Unit, tenant: Tenant) -> int:
     """Return how many objects the project and mode has stored, as the quota counts them."""
-    return unit.held(StoredObjects, tenant).number
+    return unit.cached(StoredObjects, tenant).number
 
 
 class StoredObjects:
-    """The number of a project and mode's stored objects (`Held`)."""
+    """The number of a project and mode's stored objects (`Cached`)."""
 
     tables: ClassVar = frozenset({"counters"})
-    __slots__ = ("_holder", "_tenant", "_written", "number")
+    __slots__ = ("_cache", "_tenant", "_written", "number")
 
-    def __init__(self, holder: Holder, tenant: Tenant) -> None:
-        self._holder = holder
+    def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
+        self._cache = cache
         self._tenant = tenant
-        rows = holder.execute(
+        rows = cache.execute(
             "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
             tenant.bind(),
         )
@@ -58,7 +58,7 @@ class StoredObjects:
     def count(self, tenant: Tenant, objects: int) -> None:
         """Count new objects; raises PermissionDenied when they exceed the tenant's quota."""
         self.number = self.with_new(tenant, objects, self.number)
-        self._holder.change(self)
+        self._cache.change(self)
 
     def with_new(self, tenant: Tenant, objects: int, before: int) -> int:
         """Return the number with these new objects, which are not counted yet.
@@ -79,7 +79,7 @@ class StoredObjects:
         if self._written == self.number:
             return
         self._written = self.number
-        self._holder.execute_many(
+        self._cache.execute_many(
             "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
             " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = :stored",
             [self._tenant.bind(stored=self.number)],
@@ -88,4 +88,4 @@ class StoredObjects:
 
 def count_stored(unit: Unit, tenant: Tenant, objects: int = 1) -> None:
     """Count new objects of the project and mode; raises PermissionDenied when they exceed the quota."""
-    unit.held(StoredObjects, tenant).count(tenant, objects)
+    unit.cached(StoredObjects, tenant).count(tenant, objects)

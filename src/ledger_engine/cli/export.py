@@ -15,7 +15,7 @@ from ledger_engine.core.clock import parse_end, parse_moment
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store.private_files import private_file
+from ledger_engine.store.files import private_file
 
 _READERS = 2  # one reads accounts or transactions, the other the next transactions
 

@@ -22,7 +22,7 @@ from ledger_engine.cli.running import print_json, say
 from ledger_engine.core.settings import default_database, make_folder
 from ledger_engine.events.outbox import KINDS
 from ledger_engine.events.webhooks.endpoints import new_secret
-from ledger_engine.store.private_files import write_private
+from ledger_engine.store.files import write_private
 
 _NAME = re.compile(r"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _READER = NewApiKey("listen", "member", ["read:projects", "read:users"], session=True)

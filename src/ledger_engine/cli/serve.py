@@ -26,7 +26,7 @@ from ledger_engine.core.settings import (
     ServeSettings,
 )
 from ledger_engine.core.tenant import mode_name
-from ledger_engine.store.private_files import write_private
+from ledger_engine.store.files import write_private
 
 if TYPE_CHECKING:
     from ledger_engine.server import Ready

@@ -12,7 +12,7 @@ from typing import ClassVar
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Holder
+from ledger_engine.store import GroupCache
 
 # A settlement is the other side of many accounts. With amounts up to this, its sum fits 64 bits.
 _SETTLEMENT_MAX = 2**62
@@ -37,17 +37,17 @@ class Balance:
 
 
 class Balances:
-    """The balances of a project and mode, as far as they were needed (`Held`).
+    """The balances of a project and mode, as far as they were needed (`Cached`).
 
     In errors, field names are prefixed with `at`, the path of the item; None when the request has no such
     field.
     """
 
     tables: ClassVar = frozenset({"accounts", "settlements"})
-    __slots__ = ("_accounts", "_moved", "_moved_settlements", "_settlements", "_tenant", "_holder")
+    __slots__ = ("_accounts", "_moved", "_moved_settlements", "_settlements", "_tenant", "_cache")
 
-    def __init__(self, holder: Holder, tenant: Tenant) -> None:
-        self._holder = holder
+    def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
+        self._cache = cache
         self._tenant = tenant
         self._accounts: dict[str, Balance] = {}
         self._settlements: dict[str, Balance] = {}
@@ -60,7 +60,7 @@ class Balances:
         for first in range(0, len(wanted), _READ_TOGETHER):
             part: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
             part += [None] * (_READ_TOGETHER - len(part))  # one statement, whatever their number
-            for row in self._holder.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, part, strict=True)))):
+            for row in self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, part, strict=True)))):
                 self._accounts[row["id"]] = Balance(row["balance"], row["currency"])
 
     def of(self, account: str, param: str | None = None) -> Balance:
@@ -68,7 +68,7 @@ class Balances:
         found = self._accounts.get(account)
         if found is not None:
             return found
-        rows = self._holder.execute(
+        rows = self._cache.execute(
             "SELECT balance, currency FROM accounts"
             " WHERE id = :id AND project = :project AND livemode = :livemode",
             self._tenant.bind(id=account),
@@ -135,7 +135,7 @@ class Balances:
 
     def change(self) -> None:
         """Have the balances written that are moved in this work."""
-        self._holder.change(self)
+        self._cache.change(self)
 
     def write(self) -> None:
         """Store the balances that were moved, with one statement for accounts and one for settlements."""
@@ -143,7 +143,7 @@ class Balances:
         moved, self._moved = self._moved, {}
         if not moved:
             return
-        self._holder.execute_many(
+        self._cache.execute_many(
             "UPDATE accounts SET balance = :balance"
             " WHERE id = :id AND project = :project AND livemode = :livemode",
             [bind(id=id, balance=balance.amount) for id, balance in moved.items()],
@@ -152,7 +152,7 @@ class Balances:
             self._accounts.clear()
         settlements, self._moved_settlements = self._moved_settlements, {}
         if settlements:
-            self._holder.execute_many(
+            self._cache.execute_many(
                 "INSERT INTO settlements (project, livemode, currency, balance)"
                 " VALUES (:project, :livemode, :currency, :balance)"
                 " ON CONFLICT (project, livemode, currency) DO UPDATE SET balance = :balance",
@@ -160,7 +160,7 @@ class Balances:
             )
 
     def _read_settlement(self, currency: str) -> Balance:
-        rows = self._holder.execute(
+        rows = self._cache.execute(
             "SELECT balance FROM settlements"
             " WHERE project = :project AND livemode = :livemode AND currency = :currency",
             self._tenant.bind(currency=currency),

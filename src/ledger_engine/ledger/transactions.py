@@ -23,10 +23,10 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, fields
 from ledger_engine.ledger.balances import Balances
-from ledger_engine.store import Holder, Row, Unit, books, in_one_book
+from ledger_engine.store import GroupCache, Row, Unit, books, in_one_book
 from ledger_engine.store.books import BOOK, OF_BOOK
+from ledger_engine.store.group_cache import prefetched_by
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.prefetch import foreseen_by
 
 TYPES = ("credit", "debit")
 DESCRIPTION_MAX = 500
@@ -79,16 +79,16 @@ class NewTransaction:
     destination: str | None = None
 
 
-def _foresee(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
+def _prefetch(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
     """Read the accounts of several postings together, and which of their keys are unused."""
     named = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
-    unit.held(Balances, tenant).read(named)
+    unit.cached(Balances, tenant).read(named)
     if keys := [key for (_, *further) in calls for key in further if key is not None]:
-        unit.held(idempotency.Unused, tenant).read(keys)
+        unit.cached(idempotency.Unused, tenant).read(keys)
 
 
 @in_one_book
-@foreseen_by(_foresee)
+@prefetched_by(_prefetch)
 def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None) -> Transaction:
     """Post a transaction, or both sides of a transfer; returns the side of `new.account`."""
     id = unit.new_id("txn")
@@ -243,19 +243,19 @@ def _post(
 
 
 class PostedBook:
-    """What the works of a group share to post to one book (`Held`)."""
+    """What the works of a group share to post to one book (`Cached`)."""
 
     # Those of what it holds: the number of the book, that of stored objects, and balances.
     tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
-    __slots__ = ("balances", "events", "holder", "number", "rows", "stored")
+    __slots__ = ("balances", "events", "cache", "number", "rows", "stored")
 
-    def __init__(self, holder: Holder, tenant: Tenant) -> None:
-        self.holder = holder
-        self.number = books.number_of(holder, tenant)
-        self.stored = holder.held(limits.StoredObjects, tenant)
-        self.balances = holder.held(Balances, tenant)
-        self.rows = holder.rows("transactions", _STORED)
-        self.events = holder.rows(outbox.TABLE, outbox.STORED)
+    def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
+        self.cache = cache
+        self.number = books.number_of(cache, tenant)
+        self.stored = cache.cached(limits.StoredObjects, tenant)
+        self.balances = cache.cached(Balances, tenant)
+        self.rows = cache.rows("transactions", _STORED)
+        self.events = cache.rows(outbox.TABLE, outbox.STORED)
 
     def write(self) -> None:
         """Store the balances and the number of stored objects."""
@@ -274,7 +274,7 @@ class Postings:
     def __init__(self, unit: Unit, tenant: Tenant) -> None:
         self._unit = unit
         self._tenant = tenant
-        self._book = unit.held(PostedBook, tenant)
+        self._book = unit.cached(PostedBook, tenant)
         self._stored_before = self._book.stored.number
         self._changed = False  # whether the group knows that this work changes the book
         unit.announce(outbox.TOPIC)
@@ -306,7 +306,7 @@ class Postings:
         # From here on nothing fails.
         if not self._changed:
             self._changed = True
-            book.holder.change(book)
+            book.cache.change(book)
         book.stored.number = stored
         balances.move(new.account, moved, change, destination, other)
         unit = self._unit

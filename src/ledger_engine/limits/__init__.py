@@ -91,7 +91,7 @@ class Leases(Protocol):
 
     `first` is whether no other server was at work when this one took its first leases. `until` is the moment
     of the monotonic clock, in seconds, up to which this server has what it holds; it moves on as leases are
-    renewed. `surplus` are those that a server with fewer is to have: this one ends what it has begun with
+    renewed. `releasing` are those that a server with fewer is to have: this one ends what it has begun with
     them, and then does not name them as long as they are in it.
     """
 
@@ -100,7 +100,7 @@ class Leases(Protocol):
     @property
     def until(self) -> float: ...
     @property
-    def surplus(self) -> Collection[str]: ...
+    def releasing(self) -> Collection[str]: ...
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
         """Hold of these leases what no other server has, up to this one's share; return those held now.
@@ -124,7 +124,7 @@ class AllLeases:
 
     first = True
     until = math.inf
-    surplus: Collection[str] = ()
+    releasing: Collection[str] = ()
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
         return names

@@ -23,7 +23,7 @@ from ledger_engine.log.notes import BadNote, VerifierKey
 from ledger_engine.log.stored import Log
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.private_files import write_private
+from ledger_engine.store.files import write_private
 
 if TYPE_CHECKING:
     from ledger_client.answers import Client

@@ -18,7 +18,7 @@ from ledger_engine.log import notes, tree
 from ledger_engine.log.checkpoints import Checkpoint, parse_size
 from ledger_engine.log.notes import BadNote, Note, SigningKey, VerifierKey
 from ledger_engine.log.tree import BadProof
-from ledger_engine.store.private_files import write_private
+from ledger_engine.store.files import write_private
 
 _BODY_MAX = notes.NOTE_MAX
 _PATH_MAX = 63

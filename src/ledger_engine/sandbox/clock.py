@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store.private_files import write_private
+from ledger_engine.store.files import write_private
 
 
 @dataclass(frozen=True, slots=True)

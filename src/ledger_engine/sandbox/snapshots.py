@@ -18,7 +18,7 @@ from ledger_engine.core.records import Moment
 from ledger_engine.sandbox.clock import ClockState, MovableClock
 from ledger_engine.sandbox.pages import listed
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.private_files import write_private
+from ledger_engine.store.files import write_private
 
 log = logging.getLogger("ledger_engine.sandbox.snapshots")
 

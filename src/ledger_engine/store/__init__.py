@@ -22,7 +22,7 @@ Parameters: TypeAlias = Mapping[str, Value]
 Columns: TypeAlias = tuple[str, ...]
 BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether it is its live mode
 T = TypeVar("T")
-H = TypeVar("H", bound="Held")
+H = TypeVar("H", bound="Cached")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -34,8 +34,8 @@ class Row(Protocol):
     def keys(self) -> list[str]: ...
 
 
-class Holder(Protocol):
-    """What `Held` objects read from and write to: their statements see only what is written already."""
+class GroupCache(Protocol):
+    """What `Cached` objects read from and write to: their statements see only what is written already."""
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run one statement and return all its rows."""
@@ -49,11 +49,11 @@ class Holder(Protocol):
         """Return the list of the rows that wait as those of `Unit.insert_many` do, to be added to."""
         ...
 
-    def held(self, kind: type[H], tenant: Tenant, /) -> H:
+    def cached(self, kind: type[H], tenant: Tenant, /) -> H:
         """Return the other object of this kind, which is made if need be."""
         ...
 
-    def change(self, held: Held, /) -> None:
+    def change(self, cached: Cached, /) -> None:
         """Have the object written before a statement that names its tables, and before the commit.
 
         To be called for each change, as what a failed work has changed must be undone.
@@ -61,7 +61,7 @@ class Holder(Protocol):
         ...
 
 
-class Held(Protocol):
+class Cached(Protocol):
     """Values of one book that the works of a transaction share: read once, changed in memory, written once.
 
     They are changed only when nothing of the change can fail any more. Those of a group that was
@@ -70,7 +70,7 @@ class Held(Protocol):
 
     tables: ClassVar[frozenset[str]]  # that they are read from and written to, here or in others of them
 
-    def __init__(self, holder: Holder, tenant: Tenant, /) -> None:
+    def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:
         """Hold the values of the tenant's book."""
         ...
 
@@ -108,7 +108,7 @@ class Unit(Protocol):
         """
         ...
 
-    def held(self, kind: type[H], tenant: Tenant, /) -> H:
+    def cached(self, kind: type[H], tenant: Tenant, /) -> H:
         """Return the one object of this kind that the works of this transaction share for the tenant's book.
 
         The first of them makes it. It holds until a statement changes one of its tables: ask anew after that.

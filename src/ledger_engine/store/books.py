@@ -13,7 +13,7 @@ from typing import ClassVar
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import Conflict, PermissionDenied
 from ledger_engine.core.tenant import Tenant, mode_name
-from ledger_engine.store import Holder, Unit
+from ledger_engine.store import GroupCache, Unit
 
 BOOK = "(SELECT book FROM books WHERE project = :project AND livemode = :livemode)"
 OF_TENANT = "project = :project AND livemode = :livemode"
@@ -46,8 +46,8 @@ class _Number:
     tables: ClassVar = TABLES
     __slots__ = ("copy_of", "number")
 
-    def __init__(self, holder: Holder, tenant: Tenant) -> None:
-        (row,) = holder.execute(
+    def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
+        (row,) = cache.execute(
             f"SELECT book, ({_COPY_OF}) AS copy_of FROM books WHERE {OF_TENANT}", tenant.bind()
         )
         self.number: int = row["book"]
@@ -57,9 +57,9 @@ class _Number:
         """Do nothing: the number of a book never changes."""
 
 
-def number_of(unit: Unit | Holder, tenant: Tenant) -> int:
+def number_of(unit: Unit | GroupCache, tenant: Tenant) -> int:
     """Return the number of the tenant's book, to be written to. Raises PermissionDenied for a copy."""
-    book = unit.held(_Number, tenant)
+    book = unit.cached(_Number, tenant)
     _require_own(book.copy_of)
     return book.number
 

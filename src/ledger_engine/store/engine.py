@@ -27,6 +27,7 @@ from ledger_engine.store import (
     Unit,
     Work,
     kept_time,
+    postgres,
 )
 from ledger_engine.store.snapshot import report_nothing
 
@@ -196,13 +197,13 @@ def open_engine(
     """
     clock = clock or SystemClock()
     if isinstance(database, str):
-        from ledger_engine.store import postgres
+        postgres.require_driver(database)
+        from ledger_engine.store.postgres.database import open_database as open_served
+        from ledger_engine.store.postgres.leases import PostgresLeases
 
-        served = postgres.open_database(
-            database, clock, serving=serving, accept_loss=accept_loss, state=state
-        )
+        served = open_served(database, clock, serving=serving, accept_loss=accept_loss, state=state)
         limits = rate_limits or served.rate_limits
-        shared = Shared(limits, LocalSemaphores(), postgres.leases_of(served))
+        shared = Shared(limits, LocalSemaphores(), PostgresLeases(served))
         return Engine(served, clock, shared, losses=served.losses)
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database
@@ -219,14 +220,15 @@ def open_snapshot(
     `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
     """
     if isinstance(database, str):
-        from ledger_engine.store import postgres
+        postgres.require_driver(database)
+        from ledger_engine.store.postgres.snapshot import open_snapshot as open_served
 
-        return postgres.open_snapshot(database, readers, report)
-    from ledger_engine.store.sqlite import snapshot
+        return open_served(database, readers, report)
     from ledger_engine.store.sqlite.log import require_own_log
+    from ledger_engine.store.sqlite.snapshot import open_snapshot as open_file
 
     require_own_log(database)
-    return snapshot.open_snapshot(database, readers, report)
+    return open_file(database, readers, report)
 
 
 def open_source(database: Location) -> AbstractContextManager[Source]:
@@ -235,12 +237,13 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
     Raises Conflict when it is in use, and StorageUnavailable.
     """
     if isinstance(database, str):
-        from ledger_engine.store import postgres
+        postgres.require_driver(database)
+        from ledger_engine.store.postgres.transfer import open_source as open_served
 
-        return postgres.open_source(database)
-    from ledger_engine.store.sqlite import transfer
+        return open_served(database)
+    from ledger_engine.store.sqlite.transfer import open_source as open_file
 
-    return transfer.open_source(database)
+    return open_file(database)
 
 
 def open_target(database: Location, first_project: str | None) -> AbstractContextManager[Target]:
@@ -249,12 +252,13 @@ def open_target(database: Location, first_project: str | None) -> AbstractContex
     Raises Conflict when it has anything else, and StorageUnavailable.
     """
     if isinstance(database, str):
-        from ledger_engine.store import postgres
+        postgres.require_driver(database)
+        from ledger_engine.store.postgres.transfer import open_target as open_served
 
-        return postgres.open_target(database, first_project)
-    from ledger_engine.store.sqlite import transfer
+        return open_served(database, first_project)
+    from ledger_engine.store.sqlite.transfer import open_target as open_file
 
-    return transfer.open_target(database, first_project)
+    return open_file(database, first_project)
 
 
 def tables_of_ledger() -> tuple[Table, ...]:

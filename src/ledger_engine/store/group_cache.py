@@ -10,32 +10,45 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Columns, H, Held, Parameters, Row, Value
+from ledger_engine.store import (
+    BookKey,
+    Cached,
+    Columns,
+    F,
+    H,
+    Parameters,
+    Row,
+    Unit,
+    Value,
+    Work,
+    book_of,
+)
+from ledger_engine.store.threaded import Job
 
-HELD_MAX = 100  # objects that are kept from one transaction to the next: four for each book that is posted to
+CACHED_MAX = 100  # objects that stay for the next transaction: four for each book that is posted to
 
-Key = tuple[type[Held], str, bool]
+Key = tuple[type[Cached], str, bool]
 
 
 class _Direct:
-    """The `Holder` of one unit."""
+    """The `GroupCache` of one unit."""
 
-    __slots__ = ("change", "execute", "execute_many", "held", "rows")
+    __slots__ = ("cached", "change", "execute", "execute_many", "rows")
 
-    def __init__(self, unit: HoldingUnit) -> None:
+    def __init__(self, unit: CachingUnit) -> None:
         self.execute = unit._run
         self.execute_many = unit._run_many
         self.rows = unit._waiting
-        self.held = unit.held
+        self.cached = unit.cached
         self.change = unit._change
 
 
-class HoldingUnit:
+class CachingUnit:
     """The base of the units for the works of one group, one after the other.
 
     It has what belongs to the work that runs, and holds values and rows; a database's own unit executes
@@ -43,7 +56,7 @@ class HoldingUnit:
     """
 
     __slots__ = (
-        "_changed", "_clock", "_direct", "_held", "_holders", "_ids", "_now", "_rows", "_topics", "wrote",
+        "_cached", "_changed", "_clock", "_direct", "_ids", "_now", "_rows", "_tables", "_topics", "wrote",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, ids: IdSource) -> None:
@@ -51,9 +64,9 @@ class HoldingUnit:
         self._ids = ids
         self._now = clock.now()
         self._topics: set[str] = set()
-        self._held: dict[Key, Held] = {}
-        self._holders: dict[str, set[Key]] = {}  # of the values from each table
-        self._changed: dict[Held, None] = {}
+        self._cached: dict[Key, Cached] = {}
+        self._tables: dict[str, set[Key]] = {}  # what is cached from each
+        self._changed: dict[Cached, None] = {}
         self._rows: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
         self._direct: _Direct | None = None
         self.wrote = False  # whether the work that runs has changed anything that is known here
@@ -78,25 +91,25 @@ class HoldingUnit:
     def announce(self, topic: str) -> None:
         self._topics.add(topic)
 
-    def held(self, kind: type[H], tenant: Tenant) -> H:
+    def cached(self, kind: type[H], tenant: Tenant) -> H:
         key = (kind, tenant.project, tenant.livemode)
-        found = self._held.get(key)
+        found = self._cached.get(key)
         if found is None:
             if self._direct is None:
                 self._direct = _Direct(self)
-            found = self._held[key] = kind(self._direct, tenant)
+            found = self._cached[key] = kind(self._direct, tenant)
             for table in kind.tables:
-                self._holders.setdefault(table, set()).add(key)
+                self._tables.setdefault(table, set()).add(key)
         return cast(H, found)
 
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         self.wrote = True
-        if table in self._holders:
+        if table in self._tables:
             self._write_values(table)
             self._forget_values(table)
         self._waiting(table, columns).extend(rows)
 
-    def write_held(self) -> None:
+    def flush(self) -> None:
         """Write the values that were changed and the rows that wait."""
         changed, self._changed = self._changed, {}
         for each in changed:
@@ -113,17 +126,17 @@ class HoldingUnit:
         """
         if self._direct is not None:
             self._direct = None
-            self._held, self._holders, self._changed = {}, {}, {}
+            self._cached, self._tables, self._changed = {}, {}, {}
         self._rows.clear()
 
-    def limit_held(self) -> None:
+    def limit_size(self) -> None:
         """Drop the values when those of many books were kept from the transactions before."""
-        if len(self._held) > HELD_MAX:
+        if len(self._cached) > CACHED_MAX:
             self.forget()
 
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
         """Write what a statement with these words may read, and forget what it may change."""
-        for table in [each for each in self._holders if each in words]:
+        for table in [each for each in self._tables if each in words]:
             self._write_values(table)
             if not reads:
                 self._forget_values(table)
@@ -133,20 +146,20 @@ class HoldingUnit:
                 rows.clear()
 
     def _write_values(self, table: str) -> None:
-        for each in [held for held in self._changed if table in held.tables]:
+        for each in [cached for cached in self._changed if table in cached.tables]:
             del self._changed[each]
             each.write()
 
     def _forget_values(self, table: str) -> None:
-        for key in self._holders.get(table, ()):
-            self._held.pop(key, None)
-        self._holders.pop(table, None)
+        for key in self._tables.get(table, ()):
+            self._cached.pop(key, None)
+        self._tables.pop(table, None)
 
     def _waiting(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
         return self._rows.setdefault((table, columns), [])
 
-    def _change(self, held: Held, /) -> None:
-        self._changed[held] = None
+    def _change(self, cached: Cached, /) -> None:
+        self._changed[cached] = None
         self.wrote = True
 
     @abstractmethod
@@ -162,10 +175,10 @@ class HoldingUnit:
         """Insert rows, whatever is held."""
 
 
-U = TypeVar("U", bound=HoldingUnit)
+U = TypeVar("U", bound=CachingUnit)
 
 
-class KeptUnit(Generic[U]):
+class ReusedUnit(Generic[U]):
     """The unit of one transaction, kept for the next ones as long as what it holds is still true."""
 
     __slots__ = ("_state", "_unit")
@@ -182,7 +195,7 @@ class KeptUnit(Generic[U]):
         if self._unit is None or self._state != state:
             self.forget()
             self._unit, self._state = new(), state
-        self._unit.limit_held()
+        self._unit.limit_size()
         return self._unit
 
     def forget(self) -> None:
@@ -190,3 +203,52 @@ class KeptUnit(Generic[U]):
         if self._unit is not None:
             self._unit.forget()
             self._unit = self._state = None
+
+
+# Has a unit cache (`Unit.cached`) what several calls of a function in one book will read.
+Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
+_PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
+
+
+def prefetched_by(reads: Prefetch) -> Callable[[F], F]:
+    """Have `reads` called before the calls of a function in one group.
+
+    It gets the unit, the tenant, and the arguments of each call after the tenant.
+    """
+
+    def mark(function: F) -> F:
+        _PREFETCHES[function] = reads
+        return function
+
+    return mark
+
+
+def prefetch(unit: Unit, group: Sequence[Job], failures: tuple[type[Exception], ...]) -> None:
+    """Read together what the works of a group will read one by one, where each waits for the network.
+
+    SQLite reads a row in less time than looking after this would take. Raises `failures`, those of the
+    database.
+    """
+    calls: dict[tuple[Prefetch, BookKey], list[tuple[Any, tuple[Any, ...]]]] = {}
+    for job in group:
+        seen = _prefetch_of(job.work)
+        book = book_of(job.work)
+        if seen is not None and book is not None:
+            calls.setdefault((seen[0], book), []).append(seen[1:])
+    for (reads, _), given in calls.items():
+        try:
+            reads(unit, given[0][0], [each for _, each in given])
+        except failures:
+            raise
+        except Exception:  # a value of one work, which will fail by itself
+            continue
+
+
+def _prefetch_of(work: Work[Any]) -> tuple[Prefetch, Any, tuple[Any, ...]] | None:
+    """Return what prefetches for a work, with its tenant and arguments; None for nothing."""
+    called = getattr(work, "called", None)
+    if called is None:
+        return None
+    function, tenant, given = called
+    reads = _PREFETCHES.get(function)
+    return None if reads is None else (reads, tenant, given)

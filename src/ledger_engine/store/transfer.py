@@ -18,8 +18,8 @@ from typing import Protocol
 
 from ledger_engine.core.errors import Conflict
 from ledger_engine.store import Value
-from ledger_engine.store.nul import substituted
 from ledger_engine.store.snapshot import ReportRows, Snapshot
+from ledger_engine.store.sql_text import substituted
 
 ROWS_AT_ONCE = 20_000  # in one commit of the target
 Line = Sequence[Value]  # a row, with the values of all columns

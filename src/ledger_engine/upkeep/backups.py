@@ -11,11 +11,11 @@ from pathlib import Path
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.connection import companions
 from ledger_engine.store.sqlite.lock import ServingLock, lock_file
 from ledger_engine.store.sqlite.log import log_file, read_log, require_complete, why_not_its_own
-from ledger_engine.store.work_folder import work_folder
 from ledger_engine.verify import audit
 from ledger_engine.verify.audit import Report
 

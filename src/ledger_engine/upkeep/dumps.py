@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import named
-from ledger_engine.store import postgres
 from ledger_engine.store.engine import open_engine, open_snapshot
+from ledger_engine.store.files import work_folder
+from ledger_engine.store.postgres import require_driver
 from ledger_engine.store.sqlite.connection import make_private
-from ledger_engine.store.work_folder import work_folder
 from ledger_engine.upkeep import backups
 from ledger_engine.verify import audit
 from ledger_engine.verify.audit import Report
@@ -26,10 +26,13 @@ def back_up(url: str, target: Path, *, overwrite: bool = False) -> Report:
     """
     backups.require_file(target)
     backups.require_free(target, overwrite=overwrite)
+    require_driver(url)
+    from ledger_engine.store.postgres import dumping
+
     with work_folder(target.parent) as folder, open_snapshot(url, _THREADS) as snapshot:
         dump = folder / target.name
         make_private(dump)
-        with postgres.dump(url, snapshot.name, dump):
+        with dumping.dump(url, snapshot.name, dump):
             report = _proven(url, audit.verify_all(snapshot.start)[0])
         backups.put_in_place(dump, target, overwrite=overwrite)
     return report
@@ -42,7 +45,10 @@ def restore(source: Path, url: str) -> Report:
     """
     if not source.is_file():
         raise StorageUnavailable(f"there is no file {source}")
-    postgres.load(source, url)
+    require_driver(url)
+    from ledger_engine.store.postgres import dumping
+
+    dumping.load(source, url)
     asyncio.run(_brought_up_to_date(url))
     with open_snapshot(url, _THREADS) as snapshot:
         return _proven(url, audit.verify_all(snapshot.start)[0])

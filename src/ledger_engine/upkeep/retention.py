@@ -17,13 +17,12 @@ from ledger_engine.access.quotas import RECOVERABLE_FOR
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import first_at
-from ledger_engine.core.tasks import cancel
+from ledger_engine.core.tasks import cancel, take_turns
 from ledger_engine.events import outbox, request_log
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.ledger import users
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.turns import take_turns
 
 LOGS_KEPT_FOR = 7 * DAY
 FIRST_AFTER_S = 10.0  # starting the server comes first

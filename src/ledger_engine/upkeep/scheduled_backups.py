@@ -22,7 +22,7 @@ from ledger_engine.core.program import without_settings
 from ledger_engine.core.settings import BadSettings, Location
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.work_folder import work_folder
+from ledger_engine.store.files import work_folder
 
 FIRST_AFTER_S = 10.0  # starting the server comes first
 RETRY_S = 300.0  # after a failure, unless the next backup is due before

@@ -15,7 +15,7 @@ from typing import Any
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import Conflict
 from ledger_engine.store import Unit
-from ledger_engine.store.private_files import write_private
+from ledger_engine.store.files import write_private
 
 _FORM = 1  # of the file
 _SIZE_MAX = 100_000_000  # bytes

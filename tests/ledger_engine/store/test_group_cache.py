@@ -11,7 +11,7 @@ from typing import ClassVar, cast
 import pytest
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Holder, Unit, Work
+from ledger_engine.store import GroupCache, Unit, Work
 from ledger_engine.store import group_cache as holding
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.sqlite.unit import SqliteUnit
@@ -26,21 +26,21 @@ class Notes:
 
     tables: ClassVar = frozenset({"notes"})
 
-    def __init__(self, holder: Holder, tenant: Tenant) -> None:
-        self._holder = holder
-        self.known = [row[0] for row in holder.execute("SELECT text FROM notes ORDER BY rowid", {})]
+    def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
+        self._cache = cache
+        self.known = [row[0] for row in cache.execute("SELECT text FROM notes ORDER BY rowid", {})]
         self.written: list[list[str]] = []
         self._new: list[str] = []
         MADE.append(self)
 
     def add(self, text: str) -> None:
         self._new.append(text)
-        self._holder.change(self)
+        self._cache.change(self)
 
     def write(self) -> None:
         new, self._new = self._new, []
         self.written.append(new)
-        self._holder.execute_many("INSERT INTO notes (text) VALUES (:text)", [{"text": text} for text in new])
+        self._cache.execute_many("INSERT INTO notes (text) VALUES (:text)", [{"text": text} for text in new])
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def hold_note(text: str, tenant: Tenant = TENANT) -> Work[str]:
     """Return a work that adds a note to those that are held."""
 
     def work(unit: Unit) -> str:
-        unit.held(Notes, tenant).add(text)
+        unit.cached(Notes, tenant).add(text)
         return text
 
     return work
@@ -139,7 +139,7 @@ async def test_a_work_that_fails_before_it_changes_anything_undoes_nothing(
     notes: Engine, hold: Hold, seen: Seen, made: list[Notes]
 ) -> None:
     def fails(unit: Unit) -> None:
-        assert unit.held(Notes, TENANT).known == []
+        assert unit.cached(Notes, TENANT).known == []
         raise ValueError("at once")
 
     async with hold():
@@ -201,7 +201,7 @@ async def test_what_was_rolled_back_is_not_kept(notes: Engine, made: list[Notes]
 async def test_of_many_books_nothing_is_kept(
     notes: Engine, made: list[Notes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "HELD_MAX", 1)
+    monkeypatch.setattr(holding, "CACHED_MAX", 1)
     for text, tenant in (("a", TENANT), ("b", TENANT), ("c", OTHER), ("d", TENANT)):
         await notes.write(hold_note(text, tenant))
     assert [each.written for each in made] == [[["a"], ["b"]], [["c"]], [["d"]]]
@@ -212,10 +212,10 @@ async def test_what_is_held_again_and_again_takes_no_more_memory(notes: Engine) 
         tables: ClassVar = frozenset({"notes", "kept_time"})
 
     def places(unit: Unit) -> int:
-        return sum(map(len, cast(SqliteUnit, unit)._holders.values()))
+        return sum(map(len, cast(SqliteUnit, unit)._tables.values()))
 
     for text in "abc":
-        await notes.write(lambda unit: unit.held(OfTwoTables, TENANT))
+        await notes.write(lambda unit: unit.cached(OfTwoTables, TENANT))
         await notes.write(note(text))
-    await notes.write(lambda unit: unit.held(OfTwoTables, TENANT))
+    await notes.write(lambda unit: unit.cached(OfTwoTables, TENANT))
     assert await notes.write(places) == 2

@@ -20,9 +20,9 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.store import schema
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.store.sqlite.lock import ServingLock
-from ledger_engine.store.work_folder import work_folder
 from ledger_engine.upkeep import backups
 from ledger_engine.verify import audit
 from tests.commands import run_command

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ledger_engine.access.oauth import apps
+from ledger_engine.core import tasks
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.ledger import orders, users
-from ledger_engine.store import turns
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
 from ledger_engine.upkeep import retention
@@ -53,7 +53,7 @@ async def test_however_many_there_are_all_of_them_go(
     engine: Engine, tenant: Tenant, clock: ManualClock, keeper: Retention, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "AT_ONCE", 3)
-    monkeypatch.setattr(turns, "LEAST_REST_S", 0)
+    monkeypatch.setattr(tasks, "LEAST_REST_S", 0)
     for _ in range(10):
         await log(engine, tenant)
     clock.advance(8 * DAY)
@@ -130,7 +130,7 @@ async def test_a_user_with_many_events_is_erased_some_of_them_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retention, "AT_ONCE", 2)
-    monkeypatch.setattr(turns, "LEAST_REST_S", 0)
+    monkeypatch.setattr(tasks, "LEAST_REST_S", 0)
     user = await write(users.create, ADA)
     for _ in range(3):
         await write(users.deactivate, user.id)

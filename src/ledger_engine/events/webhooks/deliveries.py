@@ -19,6 +19,7 @@ from typing import Annotated, ClassVar, NamedTuple, TypedDict
 from ledger_engine.access import idempotency
 from ledger_engine.core.clock import iso
 from ledger_engine.core.records import Format, Moment, OneOf
+from ledger_engine.core.tasks import AT_ONCE, take_turns
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
@@ -27,7 +28,6 @@ from ledger_engine.store import Row, Unit, Value, kept_time
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.turns import AT_ONCE, take_turns
 
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)

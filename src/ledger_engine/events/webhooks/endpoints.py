@@ -21,13 +21,13 @@ from ledger_engine.access.quotas import RECOVERABLE_FOR
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf, dumps
+from ledger_engine.core.tasks import AT_ONCE, take_turns
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.store import Row, Unit, books
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.turns import AT_ONCE, take_turns
 
 TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was changed
 EVERY = "*"

@@ -46,7 +46,7 @@ class EndpointLeases:
         The leases of those that are `draining` are kept until all their attempts are recorded.
         """
         found = await self._engine.read(endpoints.subscriptions)
-        names = {each.endpoint for each in found}.difference(self._leases.surplus) | draining
+        names = {each.endpoint for each in found}.difference(self._leases.releasing) | draining
         leased = await self._leases.hold("webhooks", names)
         if not self._leased.issuperset(leased):  # another server may have moved the cursor meanwhile
             found = await self._engine.read(endpoints.subscriptions)
@@ -54,7 +54,7 @@ class EndpointLeases:
         if self._leases.until != self._sends_until:
             self._sends_until = self._leases.until
             self._sender.send_until(self._sends_until)
-        own = self._leased.difference(self._leases.surplus)
+        own = self._leased.difference(self._leases.releasing)
         return [each for each in found if each.endpoint in own]
 
 

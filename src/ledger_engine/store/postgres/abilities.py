@@ -1,4 +1,4 @@
-"""What a database can, found out by asking it: PostgreSQL, or what speaks its protocol.
+"""What a database can, found out by asking it: PostgreSQL, what speaks its protocol, or a pooler before it.
 
 docs/design/014-distributed-engines.md says of each what it has.
 """
@@ -6,12 +6,14 @@ docs/design/014-distributed-engines.md says of each what it has.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.postgres import seen
 from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.errors import DatabaseFailed
+from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.rendering import rendered
 
 OLDEST = 160_000  # PostgreSQL 16
@@ -29,6 +31,13 @@ _ROWS_APART = (
 _IN_ORDER = "SELECT word FROM unnest(:words::text[]) AS word ORDER BY word"
 # Words whose order by bytes is no language's: capitals come first, and what is not ASCII last.
 _UNORDERED = ("a", "B", "a-c", "ab", "\u00e9", "z", "\uffff", "\U00010000")
+
+_POOL_TRIES = 5  # as others may use the pool too
+_PROCESS = rendered("SELECT pg_backend_pid() AS process")
+SHARED = (
+    "PgBouncer, or another pooler before it, does not give each connection a session of its own; use its"
+    " session mode (`pool_mode = session`)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +115,7 @@ def _keeps_rows_apart(connection: Connection) -> bool:
 def _has_timelines(connection: Connection) -> bool:
     """Return whether the role may ask for the timeline."""
     try:
-        return bool(seen.place_of(connection))
+        return bool(seen.timeline_of(connection))
     except DatabaseFailed:
         return False
 
@@ -134,7 +143,7 @@ def _has_advisory_locks(connection: Connection) -> bool:
     if not _has(connection, "pg_advisory_lock_shared"):
         return False
     connection.send(rendered("SELECT pg_advisory_lock_shared(:lock)"), {"lock": secrets.randbits(62)})
-    connection.separate()
+    connection.sync()
     held = connection.rows(
         rendered(
             "SELECT count(*) AS locks FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
@@ -143,3 +152,29 @@ def _has_advisory_locks(connection: Connection) -> bool:
     )
     connection.send(rendered("SELECT pg_advisory_unlock_all()"))
     return bool(held[0]["locks"])
+
+
+def require_sessions(connection: Connection, connect: Callable[[], Connection]) -> None:
+    """Raise StorageUnavailable where transactions of several connections share a session.
+
+    Locks, prepared statements, settings and notifications belong to sessions, so a ledger would seem to work
+    there, and lose its locks. A pooler gives a connection a number that is not that of its process. Whether
+    it also takes the session away after a transaction shows when that goes to the next one who asks.
+    """
+    own = _process_of(connection)
+    if own == connection.process:
+        return
+    for _ in range(_POOL_TRIES):
+        with closing(connect()) as other:
+            try:
+                other.send(rendered("BEGIN"))
+                others = _process_of(other)
+            except ConnectionLost as error:  # where not even a transaction has a session
+                raise StorageUnavailable(SHARED) from error
+        if others == own or _process_of(connection) != own:
+            raise StorageUnavailable(SHARED)
+
+
+def _process_of(connection: Connection) -> int:
+    process: int = connection.rows(_PROCESS, {})[0]["process"]
+    return process

@@ -12,7 +12,7 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver, log_commit
 from ledger_engine.store import book_of
-from ledger_engine.store.group_cache import KeptUnit
+from ledger_engine.store.group_cache import ReusedUnit, prefetch
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseFailed, public_error
 from ledger_engine.store.postgres.locks import Locks, lock_of
@@ -20,7 +20,6 @@ from ledger_engine.store.postgres.notifications import Notifier
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import Seen
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
-from ledger_engine.store.prefetch import foresee_all
 from ledger_engine.store.threaded import Job
 
 CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed that had written
@@ -60,7 +59,7 @@ class Committer:
     counts: Counts = field(default_factory=Counts)
     _connection: Connection | None = None
     _cautious_groups: int = 0
-    _kept: KeptUnit[PostgresUnit] = field(default_factory=KeptUnit)
+    _kept: ReusedUnit[PostgresUnit] = field(default_factory=ReusedUnit)
 
     def commit(self, group: list[Job]) -> set[str]:
         """Run the works in one transaction and return the topics they announced.
@@ -111,7 +110,7 @@ class Committer:
             job.answer = job.error = None
         unit = self._unit_for(connection, locks, reached)
         if len(group) > 1:
-            foresee_all(unit, group, (ConnectionLost, DatabaseFailed))
+            prefetch(unit, group, (ConnectionLost, DatabaseFailed))
         if self._cautious_groups == 0 or len(group) == 1:
             try:
                 topics, wrote = self._run_bare(unit, group)
@@ -170,7 +169,7 @@ class Committer:
             try:
                 job.answer = job.work(unit)
                 if unit.wrote:
-                    unit.write_held()
+                    unit.flush()
                     connection.settle()
             except BaseException as error:
                 _require_sound(error)
@@ -205,7 +204,7 @@ class Committer:
             self.locks.release(connection)
             connection.settle()
             return topics
-        unit.write_held()
+        unit.flush()
         moment = max(self.clock.now(), self.ids.mark()[0])
         self.locks.note(connection, locks, moment, announced=bool(topics))
         try:
@@ -216,7 +215,7 @@ class Committer:
             raise _WorkFailed(error) from error
         try:
             connection.send(_COMMIT)
-            connection.separate()
+            connection.sync()
             self.notifier.notify(connection, topics)
             self.locks.release(connection)
             connection.settle()
@@ -224,7 +223,7 @@ class Committer:
             self.close()
             raise OutcomeUnknown(str(error)) from error
         except DatabaseFailed as error:
-            if not error.separations:
+            if not error.syncs:
                 raise  # it was rolled back by COMMIT
             self.close()  # it was committed; the locks end with the connection
         seconds = time.perf_counter() - began
@@ -249,7 +248,7 @@ class Committer:
         try:
             _settle_quietly(connection)
             connection.send(_ROLLBACK)
-            connection.separate()
+            connection.sync()
             self.locks.release(connection)
             connection.settle()
         except (ConnectionLost, DatabaseFailed):

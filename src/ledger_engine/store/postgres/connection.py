@@ -18,7 +18,7 @@ from psycopg import Error, pq
 from psycopg.pq.abc import PGconn, PGresult
 
 from ledger_engine.store import Parameters, Value
-from ledger_engine.store.postgres import values
+from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.errors import (
     UNCONFIRMED,
     ConnectionLost,
@@ -27,8 +27,7 @@ from ledger_engine.store.postgres.errors import (
     failure,
     refused,
 )
-from ledger_engine.store.postgres.rendering import Statement, rendered
-from ledger_engine.store.postgres.values import Row
+from ledger_engine.store.postgres.rendering import Row, Statement, rendered
 
 CONNECT_S = 5
 SILENT_S = 2  # after so long without an answer the host is asked whether it is there
@@ -81,7 +80,7 @@ class Connection:
         """Connect to the host of these settings of libpq. Raises ConnectionLost."""
         self.host = host
         self.abandoned = False
-        self.place: tuple[int, int] | None = None  # its cluster and timeline, once they are known (`seen`)
+        self.timeline: tuple[int, int] | None = None  # its cluster and timeline, once they are known (`seen`)
         self._answer_s = answer_s
         self._is_silent = is_silent
         self._known: OrderedDict[bytes, _Prepared] = OrderedDict()
@@ -112,7 +111,7 @@ class Connection:
         """Run a statement after those sent before, and return its rows. Raises what `settle` raises."""
         self.put(statement, [parameters[name] for name in statement.names])
         last = self.settle()
-        return values.rows_of(last) if last is not None else []
+        return rendering.rows_of(last) if last is not None else []
 
     def send(self, statement: Statement, parameters: Parameters | None = None) -> None:
         """Send a statement on ahead; its error comes up in `settle`."""
@@ -120,8 +119,8 @@ class Connection:
 
     def put(self, statement: Statement, given: Sequence[Value]) -> None:
         """Send a statement on ahead with the values of its parameters, in their order."""
-        types = tuple([values.type_of(value) for value in given])
-        self.put_dumped(statement, [values.dumped(value) for value in given], types)
+        types = tuple([rendering.type_of(value) for value in given])
+        self.put_dumped(statement, [rendering.dumped(value) for value in given], types)
 
     def put_dumped(
         self, statement: Statement, dumped: Sequence[bytes | None], types: tuple[int, ...]
@@ -152,7 +151,7 @@ class Connection:
         except Error as error:
             raise self._lost(error) from error
 
-    def separate(self) -> None:
+    def sync(self) -> None:
         """End what was sent: the statements sent from now on begin with what those before have committed.
 
         Without this, statements outside a transaction form one. Those sent after are run even if one of those
@@ -181,7 +180,7 @@ class Connection:
 
     def end(self) -> None:
         """Have the server run what was sent, without waiting; the results come with the next `settle`."""
-        self.separate()
+        self.sync()
         try:
             self._pg.flush()
         except Error as error:
@@ -256,11 +255,11 @@ class Connection:
         pg = self._pg
         last: PGresult | None = None
         failed: DatabaseFailed | None = None
-        separations = 0
+        syncs = 0
         for prepared in sent:
             if prepared is False:
-                self._take_synchronisation()
-                separations += 1
+                self._take_sync()
+                syncs += 1
                 continue
             result = self._next()
             while result is not None:
@@ -271,11 +270,11 @@ class Connection:
                     last = result
                 elif status != pq.ExecStatus.PIPELINE_ABORTED and failed is None:
                     failed = failure(result)
-                    failed.separations = separations
+                    failed.syncs = syncs
                 if isinstance(prepared, _Prepared) and status != pq.ExecStatus.COMMAND_OK:
                     prepared.name = b""
                 result = self._next()
-        self._take_synchronisation()
+        self._take_sync()
         if pg.status == pq.ConnStatus.BAD or (failed is not None and failed.fatal):
             raise self._lost(failed)
         if failed is not None:
@@ -297,7 +296,7 @@ class Connection:
             self.close()
             raise ConnectionLost(warning, UNCONFIRMED)
 
-    def _take_synchronisation(self) -> None:
+    def _take_sync(self) -> None:
         result = self._next()
         if result is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
             raise self._lost(None)
@@ -346,7 +345,7 @@ class Connection:
             prepared.types = types
             return
         pairs = list(zip(prepared.types, types, strict=True))
-        if any(new not in (values.UNKNOWN, old) for old, new in pairs):
+        if any(new not in (rendering.UNKNOWN, old) for old, new in pairs):
             prepared.types = tuple(new or old for old, new in pairs)
             if prepared.name:
                 self._deallocate(prepared.name)

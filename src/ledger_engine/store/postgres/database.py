@@ -22,7 +22,7 @@ from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.limits import counted_together
 from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.store import Everything, Losses, Unit, kept_time
-from ledger_engine.store.postgres import abilities, migrations, poolers, seen
+from ledger_engine.store.postgres import abilities, migrations, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.connection import ENDLESS, UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import (
@@ -38,7 +38,7 @@ from ledger_engine.store.postgres.notifications import Follower, Notifier
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from ledger_engine.store.postgres.readers import Readers
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, Place, Seen
+from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, Seen, Timeline
 from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, Job, ThreadedDatabase, call_soon
 
@@ -82,9 +82,9 @@ class PostgresDatabase(ThreadedDatabase):
             self._seen.remember(state / _STATE)
         self._hosts = Hosts(url)
         with suppress(DatabaseFailed):  # it has no timelines
-            self._hosts.open_greatest(lambda connection: seen.place_of(connection).timeline, self._answer_s)
+            self._hosts.open_greatest(lambda connection: seen.timeline_of(connection).number, self._answer_s)
         with closing(self._open()) as connection:
-            poolers.require_sessions(connection, self._open)
+            abilities.require_sessions(connection, self._open)
             can = abilities.ask(connection, plain=plain)
             self._seen.has_timelines = can.timelines
             migrations.apply(connection, clock.now(), can, partial(self._hosts.open, math.inf, UNLIMITED))
@@ -156,9 +156,9 @@ class PostgresDatabase(ThreadedDatabase):
     def _require_newest(self, connection: Connection, *, writes: bool = False) -> None:
         self._seen.require_newest(connection, self._clock.now(), writes=writes)
 
-    def _abandon_others(self, place: Place) -> None:
+    def _abandon_others(self, timeline: Timeline) -> None:
         """Have readers and writer on one timeline."""
-        self._hosts.abandon(lambda each: each.place not in (None, place))
+        self._hosts.abandon(lambda each: each.timeline not in (None, timeline))
 
     def _follow_clocks(self, connection: Connection) -> None:
         """Go on after everything that was written: what has expired must not be valid again."""

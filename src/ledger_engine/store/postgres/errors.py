@@ -80,13 +80,13 @@ def refused(said: str) -> ConnectionLost:
 class DatabaseFailed(Exception):
     """A statement failed. `state` is PostgreSQL's code, such as 40001.
 
-    `separations` is how many parts of what was sent, ended by `Connection.separate`, were run before.
+    `syncs` is how many parts of what was sent, ended by `Connection.sync`, were run before.
     """
 
     def __init__(self, state: str, message: str) -> None:
         super().__init__(message)
         self.state = state
-        self.separations = 0
+        self.syncs = 0
 
     @property
     def fatal(self) -> bool:

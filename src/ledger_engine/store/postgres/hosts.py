@@ -146,6 +146,6 @@ def _one_host_each(url: str, name: str) -> list[str]:
     settings["application_name"] = name
     lists = {key: str(given[key]).split(",") for key in ("host", "hostaddr", "port") if given.get(key)}
     return [
-        make_conninfo(url, **settings, **{key: of[place if len(of) > 1 else 0] for key, of in lists.items()})
-        for place in range(max(map(len, lists.values()), default=1))
+        make_conninfo(url, **settings, **{key: of[number if len(of) > 1 else 0] for key, of in lists.items()})
+        for number in range(max(map(len, lists.values()), default=1))
     ]

@@ -39,7 +39,7 @@ class _Found(NamedTuple):
 
     held: frozenset[str]
     others: bool
-    surplus: frozenset[str]
+    releasing: frozenset[str]
 
 
 class PostgresLeases:
@@ -56,7 +56,7 @@ class PostgresLeases:
         self._task: asyncio.Task[None] | None = None
         self.first = False
         self.until = 0.0
-        self.surplus: frozenset[str] = frozenset()
+        self.releasing: frozenset[str] = frozenset()
 
     async def hold(self, kind: str, names: Collection[str]) -> frozenset[str]:
         wanted = frozenset(names)
@@ -98,12 +98,12 @@ class PostgresLeases:
             self._was_renewed = False
             wanted = frozenset[str]().union(*self._wanted.values())
             began = time.monotonic()
-            renewal = _Renewal(self._owner, wanted, takes, self.surplus)
+            renewal = _Renewal(self._owner, wanted, takes, self.releasing)
             found = await self._database.write(renewal)
             if not self._has_asked:
                 self.first = not found.others
             self._has_asked = self._was_renewed = True
-            self._held, self.surplus = found.held, found.surplus
+            self._held, self.releasing = found.held, found.releasing
             self.until = began + LASTS_S - MARGIN_S
 
 
@@ -114,7 +114,7 @@ class _Renewal:
     owner: int
     wanted: frozenset[str]
     takes_ended: bool
-    surplus: frozenset[str]
+    releasing: frozenset[str]
     book: ClassVar[BookKey] = ("leases", False)  # no project's, so it waits for no other work
 
     def __call__(self, unit: Unit) -> _Found:
@@ -147,20 +147,20 @@ class _Renewal:
             " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until",
             [{"name": each, "owner": self.owner, "until": until} for each in sorted(held - mine)],
         )
-        return _Found(frozenset(held), bool(others), self._surplus(held, others, loads))
+        return _Found(frozenset(held), bool(others), self._releasing(held, others, loads))
 
     def _share(self, others: Mapping[str, int], loads: Mapping[int, int]) -> int:
         """Return how many of those that are spread this server may have; all shares together are enough."""
-        spread = set(filter(_is_spread, [*self.wanted, *self.surplus, *others]))
+        spread = set(filter(_is_spread, [*self.wanted, *self.releasing, *others]))
         return math.ceil(len(spread) / (1 + len(loads)))
 
-    def _surplus(
+    def _releasing(
         self, held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
         """Return the one that a server with fewer is to have: the same until that one has it."""
         least = min(loads.values(), default=math.inf)
         own = set(filter(_is_spread, held))
-        if given_up := self.surplus - others.keys():
+        if given_up := self.releasing - others.keys():
             return given_up if len(own | given_up) > least else frozenset()
         return frozenset([max(own)]) if len(own) > least + 1 else frozenset()
 

@@ -20,13 +20,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ledger_engine.store.postgres import values
+from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rendering import Statement, rendered
 
 LEDGER = 0  # the lock of the whole ledger, which those of single books share
 _LEDGER_KEY = 0x6C6564676572  # "ledger": among the advisory locks of a database, which others may use too
-_INT8_ARRAY = 1016
 
 IDLE_MS = 5000  # a server that stops between two transactions while it has locks loses them
 _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
@@ -94,11 +93,11 @@ class Locks:
             connection.send(_SHARE_LEDGER if ordered else _LOCK_LEDGER)
             for lock in ordered:
                 connection.send(_LOCK_BOOK, {"lock": lock})
-            connection.separate()
+            connection.sync()
             connection.send(_BEGIN_BOOKS if ordered and not self.rows_apart else _BEGIN)
         else:
-            connection.put_dumped(_MAKE_ROWS, [values.array([LEDGER, *ordered])], (_INT8_ARRAY,))
-            connection.separate()
+            connection.put_dumped(_MAKE_ROWS, [rendering.array([LEDGER, *ordered])], (rendering.INT8_ARRAY,))
+            connection.sync()
             connection.send(_BEGIN_ROWS)
             connection.send(_SHARE_ROW if ordered else _LOCK_ROW, {"lock": LEDGER})
             for lock in ordered:
@@ -108,11 +107,11 @@ class Locks:
         else:
             connection.put_dumped(
                 _OF_OTHERS_IN,
-                [b"%d" % self.server, values.array([LEDGER, *ordered])],
-                (values.INT8, _INT8_ARRAY),
+                [b"%d" % self.server, rendering.array([LEDGER, *ordered])],
+                (rendering.INT8, rendering.INT8_ARRAY),
             )
             last = connection.settle()
-            rows = [] if last is None else values.rows_of(last)
+            rows = [] if last is None else rendering.rows_of(last)
         moment: int | None = rows[0]["moment"] if rows else None
         return moment
 
@@ -121,11 +120,11 @@ class Locks:
 
         With `announced` the commit counts as one that announces something.
         """
-        rows = values.array([*(sorted(locks) or [LEDGER]), self.server])
+        rows = rendering.array([*(sorted(locks) or [LEDGER]), self.server])
         connection.put_dumped(
             _STORE,
             [b"%d" % moment, b"%d" % announced, b"%d" % self.server, rows],
-            (values.INT8, values.INT8, values.INT8, _INT8_ARRAY),
+            (rendering.INT8, rendering.INT8, rendering.INT8, rendering.INT8_ARRAY),
         )
 
     def release(self, connection: Connection) -> None:

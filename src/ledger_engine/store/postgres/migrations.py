@@ -52,7 +52,7 @@ _CAN_COMPARE = rendered(
 )
 # The functions name a schema only if it is not searched, so those of temporary tables say the same. A ledger
 # from before the baseline has constraints that `_RENAMES` has not renamed yet.
-_PARTS = rendered("""
+_OBJECTS = rendered("""
 SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
     format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
     'COLLATE ' || nullif(attcollation, 0)::regcollation, attidentity, attgenerated,
@@ -220,28 +220,28 @@ def require_as_made(connection: Connection) -> None:
     require_all_there(connection)
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         return
-    found = _parts(connection)
+    found = _objects(connection)
     connection.send(rendered("BEGIN"))
     connection.send(rendered("SET LOCAL search_path TO pg_temp"))
     for name in schema.names("postgres"):
         for statement in schema.statements("postgres", name):
             connection.send(Statement(statement.replace(_UNLOGGED, "").encode(), (), False, False))
     connection.settle()
-    made = _parts(connection)
+    made = _objects(connection)
     # PostgreSQL writes a view in other words once it was restored from a dump.
     for (kind, name), definition in made.items():
         if kind == "view":
             words = f"CREATE OR REPLACE VIEW {name} AS {definition}"
             connection.send(Statement(words.encode(), (), False, False))
-    restored = _parts(connection)
+    restored = _objects(connection)
     connection.send(rendered("ROLLBACK"))
     connection.settle()
-    same = {part: made[part] for part, definition in restored.items() if found.get(part) == definition}
+    same = {each: made[each] for each, definition in restored.items() if found.get(each) == definition}
     schema.require_as_made(found | same, made)
 
 
-def _parts(connection: Connection) -> dict[schema.Part, str]:
-    rows = connection.rows(_PARTS, {})
+def _objects(connection: Connection) -> dict[schema.Object, str]:
+    rows = connection.rows(_OBJECTS, {})
     return {(row["kind"], row["name"]): row["definition"] for row in rows}
 
 

@@ -16,13 +16,13 @@ from psycopg.pq.abc import PGresult
 
 from ledger_engine.limits import WallClock
 from ledger_engine.limits.counted_together import ANSWER_S, Asked, Counted
-from ledger_engine.store.postgres import values
+from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import Statement, rendered
 
 CLEAN_EVERY_S = 60
-_TYPES = (values.UNKNOWN, values.UNKNOWN, values.UNKNOWN, values.UNKNOWN, values.INT8)
+_TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
 # A statement that has waited for another server's count has an older time than that: the window stays the
@@ -100,7 +100,7 @@ class RateCounts:
         assert result is not None, "the statement returns a row for each caller"
         if len(ordered) == 1:
             return [_counted(result, 0)]
-        found = {row[0]: _counted(result, number) for number, row in enumerate(values.rows_of(result))}
+        found = {row[0]: _counted(result, number) for number, row in enumerate(rendering.rows_of(result))}
         return [found[each.who] for each in asked]
 
     async def close(self) -> None:
@@ -149,7 +149,7 @@ class RateCounts:
 @lru_cache(maxsize=4096)
 def _dumped(asked: Asked) -> tuple[bytes, ...]:
     """Return the elements of the statement's arrays for one caller, who comes again and again."""
-    return tuple([values.element(value) for value in asked])
+    return tuple([rendering.element(value) for value in asked])
 
 
 def _counted(result: PGresult, row: int) -> Counted:

@@ -70,7 +70,7 @@ def _roll_back(connection: Connection) -> None:
     try:
         if connection.usable:
             connection.send(_ROLLBACK)
-            connection.separate()
+            connection.sync()
             connection.settle()
     except (ConnectionLost, DatabaseFailed):
         connection.close()

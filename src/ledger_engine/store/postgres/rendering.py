@@ -1,14 +1,23 @@
-"""Statements of the packages above as PostgreSQL reads them: numbered parameters, and no hints for SQLite."""
+"""Statements and values as PostgreSQL reads them: numbered parameters, and no hints for SQLite.
+
+Values are whole numbers, text, and NULL. All whole numbers are int8, so that a statement is prepared once,
+whatever the values. `store/sql_text.py` is about the one character that text cannot have.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
-from ledger_engine.store.sql_words import KEPT, described
+from psycopg.pq.abc import PGresult
 
-_PARTS = re.compile(
+from ledger_engine.store import Value
+from ledger_engine.store.sql_text import KEPT, described, restored, substituted
+
+_PLACEHOLDERS = re.compile(
     r"(?P<text>'(?:[^']|'')*')"
     r"|(?P<cast>::)"
     r"|:(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
@@ -17,6 +26,9 @@ _PARTS = re.compile(
 _BY_TYPE = re.compile(r" INDEXED BY transactions_by_type WHERE type = :type AND book = ")
 _OF_TYPE = " WHERE type || book = :type || "  # as in the index, which is on an expression here
 _RETURNS = re.compile(r"\bRETURNING\b", re.IGNORECASE)
+INT8, INT8_ARRAY, TEXT, UNKNOWN = 20, 1016, 25, 0  # types by PostgreSQL's numbers
+_BOOL, _INT2, _INT4, _NUMERIC = 16, 21, 23, 1700
+_FLOATS = (700, 701)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,12 +51,12 @@ def rendered(sql: str) -> Statement:
     """Return a statement with `:name` parameters as PostgreSQL reads it."""
     numbers: dict[str, int] = {}
 
-    def part(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         if (name := match["name"]) is not None:
             return f"${numbers.setdefault(name, len(numbers) + 1)}"
         return "" if match["hint"] else match[0]
 
-    text = _PARTS.sub(part, _BY_TYPE.sub(_OF_TYPE, sql))
+    text = _PLACEHOLDERS.sub(replacement, _BY_TYPE.sub(_OF_TYPE, sql))
     words, reads = described(sql)
     has_rows = reads or _RETURNS.search(sql) is not None
     return Statement(text.encode(), tuple(numbers), reads, has_rows, words)
@@ -57,12 +69,108 @@ def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | No
     `numeric` has the columns of whole numbers; None is for one row.
     """
     if numeric is None:
-        values = f"VALUES ({', '.join(f'${number}' for number in range(1, len(columns) + 1))})"
+        rows = f"VALUES ({', '.join(f'${number}' for number in range(1, len(columns) + 1))})"
     else:
         arrays = ", ".join(
             f"${number}::{'bigint' if column in numeric else 'text'}[]"
             for number, column in enumerate(columns, 1)
         )
-        values = f"SELECT * FROM unnest({arrays})"
-    sql = f"INSERT INTO {table} ({', '.join(columns)}) {values}"
+        rows = f"SELECT * FROM unnest({arrays})"
+    sql = f"INSERT INTO {table} ({', '.join(columns)}) {rows}"
     return Statement(sql.encode(), columns, False, False, frozenset([table]))
+
+
+def dumped(value: Value) -> bytes | None:
+    """Return a value as PostgreSQL reads it."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return substituted(value).encode()
+    return b"%d" % value  # bool too
+
+
+def type_of(value: Value) -> int:
+    """Return the type of a value; UNKNOWN for None, which takes the type of its place."""
+    if value is None:
+        return UNKNOWN
+    return TEXT if value.__class__ is str else INT8
+
+
+def array(values: Sequence[Value]) -> bytes:
+    """Return values of one column as an array."""
+    return b"{" + b",".join([element(value) for value in values]) + b"}"
+
+
+def element(value: Value) -> bytes:
+    """Return a value as an element of an array."""
+    if value is None:
+        return b"NULL"
+    if not isinstance(value, str):
+        return b"%d" % value
+    return b'"' + substituted(value).encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+class Row(tuple[Any, ...]):
+    """A row of a result, by column name or position; made by `rows_of`."""
+
+    __slots__ = ()
+    _index: dict[str, int] = {}
+
+    def __getitem__(self, key: Any) -> Any:
+        return tuple.__getitem__(self, self._index[key] if key.__class__ is str else key)
+
+    def keys(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self._index)
+
+    def __iter__(self) -> Iterator[Any]:
+        return tuple.__iter__(self)
+
+
+def rows_of(result: PGresult) -> list[Row]:
+    """Return the rows of a result."""
+    count = result.ntuples
+    if not count:
+        return []
+    columns = range(result.nfields)
+    names = tuple([result.fname(column) or b"" for column in columns])
+    loads = [_LOADS.get(result.ftype(column), _load_text) for column in columns]
+    make, get = _row_class(names), result.get_value
+    if count == 1:
+        return [make([loads[column](get(0, column)) for column in columns])]
+    return [make([loads[column](get(row, column)) for column in columns]) for row in range(count)]
+
+
+@cache
+def _row_class(names: tuple[bytes, ...]) -> type[Row]:
+    index = {name.decode(): position for position, name in reversed(list(enumerate(names)))}
+    index = dict(reversed(index.items()))
+    return type("Row", (Row,), {"_index": index, "__slots__": ()})
+
+
+def _load_int(value: bytes | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _load_text(value: bytes | None) -> str | None:
+    return None if value is None else restored(value.decode())
+
+
+def _load_bool(value: bytes | None) -> int | None:
+    return None if value is None else int(value == b"t")
+
+
+def _load_numeric(value: bytes | None) -> int | float | None:
+    if value is None:
+        return None
+    return float(value) if b"." in value else int(value)  # sums of whole numbers are whole
+
+
+def _load_float(value: bytes | None) -> float | None:
+    return None if value is None else float(value)
+
+
+_LOADS: dict[int, Callable[[bytes | None], Any]] = {
+    INT8: _load_int, _INT2: _load_int, _INT4: _load_int, _BOOL: _load_bool, _NUMERIC: _load_numeric,
+    **dict.fromkeys(_FLOATS, _load_float),
+}  # fmt: skip

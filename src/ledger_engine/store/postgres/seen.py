@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from ledger_engine.core.clock import DAY, iso
 from ledger_engine.store import BookKey, Losses
-from ledger_engine.store.postgres import values
+from ledger_engine.store.files import write_private
+from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost
 from ledger_engine.store.postgres.rendering import Statement, rendered
-from ledger_engine.store.private_files import write_private
 
 FORGOTTEN_AFTER = 30 * DAY  # the row of a server that has not written for so long may be gone
 _OWN_MAX = 5000  # commits of this server of which is known what they changed
@@ -36,7 +36,6 @@ _PLACE = rendered(
 _COMMITS = Statement(
     b"SELECT server, announced, moment FROM heads WHERE lock = ANY($1) AND server = lock", (), True, True
 )
-_INT8_ARRAY = 1016
 _ADVICE = (
     "Bring the right database back; or, to go on without what is missing, start the servers with"
     " --accept-loss."
@@ -47,11 +46,11 @@ _NO_BOOKS: Counter[BookKey] = Counter()
 log = logging.getLogger("ledger_engine.store.postgres.seen")
 
 
-class Place(NamedTuple):
-    """A cluster, and its timeline; 0 for one that is a standby."""
+class Timeline(NamedTuple):
+    """A cluster and the number of its timeline, which is 0 for a standby."""
 
     system: int
-    timeline: int
+    number: int
 
 
 class Commits(NamedTuple):
@@ -73,10 +72,10 @@ class _Own:
     works: Counter[BookKey]
 
 
-def place_of(connection: Connection) -> Place:
+def timeline_of(connection: Connection) -> Timeline:
     """Return which cluster this is. Raises DatabaseFailed where it cannot be asked for."""
     (row,) = connection.rows(_PLACE, {})
-    return Place(row["system"], row["timeline"])
+    return Timeline(row["system"], row["timeline"])
 
 
 class Seen:
@@ -89,10 +88,10 @@ class Seen:
     def __init__(self, server: int, *, accepts_loss: bool = False) -> None:
         self.losses = Losses()
         self.has_timelines = False
-        self.moved: Callable[[Place], None] = lambda _place: None
+        self.moved: Callable[[Timeline], None] = lambda _timeline: None
         self._server = server
         self._accepts_loss = accepts_loss
-        self._place: Place | None = None
+        self._timeline: Timeline | None = None
         self._commits: dict[int, Commits] = {server: Commits(0, 0)}
         self._own: deque[_Own] = deque(maxlen=_OWN_MAX)
         self._file: Path | None = None
@@ -128,16 +127,16 @@ class Seen:
         """
         with self._lock:  # before the database is asked, as this server may write meanwhile
             known = dict(self._commits)
-        place = place_of(connection) if self.has_timelines else Place(0, 1)
-        if not place.timeline:
+        timeline = timeline_of(connection) if self.has_timelines else Timeline(0, 1)
+        if not timeline.number:
             raise ConnectionLost("it is a standby", _STANDBY)
-        connection.put_dumped(_COMMITS, [values.array(list(known))], (_INT8_ARRAY,))
+        connection.put_dumped(_COMMITS, [rendering.array(list(known))], (rendering.INT8_ARRAY,))
         result = connection.settle()
-        rows: Iterable[Any] = values.rows_of(result) if result is not None else ()
+        rows: Iterable[Any] = rendering.rows_of(result) if result is not None else ()
         found = {row["server"]: Commits(row["announced"], row["moment"]) for row in rows}
-        connection.place = place
+        connection.timeline = timeline
         with self._lock:
-            self._require_timeline(place)
+            self._require_timeline(timeline)
             missing: dict[int, int] = {}
             for server, commits in known.items():
                 # Another thread may have accepted meanwhile that some are lost.
@@ -153,9 +152,9 @@ class Seen:
             own = found.get(self._server, _NONE)
             if writes and own.announced > self._commits[self._server].announced:
                 self._commits[self._server] = own  # a commit with an unknown outcome was made
-            if place != self._place:
-                self._place = place
-                self.moved(place)
+            if timeline != self._timeline:
+                self._timeline = timeline
+                self.moved(timeline)
 
     def remember(self, file: Path) -> None:
         """Know what servers with this file have seen before, and keep it there from now on."""
@@ -163,7 +162,7 @@ class Seen:
         try:
             kept = json.loads(file.read_text(encoding="utf-8"))
             commits = {int(server): Commits(*each) for server, each in kept["commits"].items()}
-            place = Place(*kept["place"])
+            timeline = Timeline(*kept["place"])
         except FileNotFoundError:
             return
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -171,12 +170,12 @@ class Seen:
             return
         self._commits |= commits
         if not self._accepts_loss:
-            self._place = place
+            self._timeline = timeline
 
     def _keep(self) -> None:
-        if self._file is None or self._place is None or self._kept == self._commits:
+        if self._file is None or self._timeline is None or self._kept == self._commits:
             return
-        kept = {"place": self._place, "commits": self._commits}
+        kept = {"place": self._timeline, "commits": self._commits}
         try:
             write_private(self._file, json.dumps(kept))
         except OSError as error:
@@ -184,12 +183,12 @@ class Seen:
             self._file = None
         self._kept = dict(self._commits)
 
-    def _require_timeline(self, place: Place) -> None:
-        known = self._place
-        if known is not None and place.system == known.system and place.timeline < known.timeline:
+    def _require_timeline(self, timeline: Timeline) -> None:
+        known = self._timeline
+        if known is not None and timeline.system == known.system and timeline.number < known.number:
             self._refuse(
-                f"The database that can be reached is on timeline {place.timeline} of its cluster, and this"
-                f" server has seen timeline {known.timeline}: it is a primary from before a failover."
+                f"The database that can be reached is on timeline {timeline.number} of its cluster, and this"
+                f" server has seen timeline {known.number}: it is a primary from before a failover."
             )
 
     def _lose(self, missing: Mapping[int, int], found: Mapping[int, Commits]) -> None:

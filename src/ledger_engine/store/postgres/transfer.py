@@ -20,13 +20,13 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
 from ledger_engine.store import kept_time, schema
-from ledger_engine.store.nul import SUBSTITUTE, restored, substituted
-from ledger_engine.store.postgres import abilities, locks, migrations, poolers
+from ledger_engine.store.postgres import abilities, locks, migrations
 from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.store.postgres.hosts import connect
 from ledger_engine.store.postgres.snapshot import open_snapshot
 from ledger_engine.store.snapshot import ReportRows, Snapshot
+from ledger_engine.store.sql_text import SUBSTITUTE, restored, substituted
 from ledger_engine.store.transfer import (
     ROWS_AT_ONCE,
     Applied,
@@ -191,7 +191,7 @@ def open_source(url: str) -> Iterator[PostgresSource]:
     with _errors(url), ExitStack() as stack:
         connection, watch = (stack.enter_context(_connected(url)) for _ in range(2))
         with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
-            poolers.require_sessions(own, partial(connect, url, CONNECT_S))
+            abilities.require_sessions(own, partial(connect, url, CONNECT_S))
             if not migrations.is_up_to_date(own):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)
         served = connection.execute(_SERVED).fetchone()
@@ -232,7 +232,7 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
 def _prepare(connection: psycopg.Connection, url: str) -> None:
     """Make the tables of a ledger without what is made at the end. Raises Conflict where there are rows."""
     with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
-        poolers.require_sessions(own, partial(connect, url, CONNECT_S))
+        abilities.require_sessions(own, partial(connect, url, CONNECT_S))
         migrations.apply(
             own, SystemClock().now(), abilities.ask(own), partial(connect, url, CONNECT_S, UNLIMITED)
         )

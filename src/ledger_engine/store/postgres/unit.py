@@ -8,8 +8,8 @@ from typing import Any
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import Columns, Parameters, Row, Value
-from ledger_engine.store.group_cache import HoldingUnit
-from ledger_engine.store.postgres import values
+from ledger_engine.store.group_cache import CachingUnit
+from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rendering import Statement, insertion, rendered
 
@@ -23,7 +23,7 @@ _NUMERIC_COLUMNS = rendered(
 Numeric = dict[str, frozenset[str]]  # the columns of whole numbers, by the table; kept for all units
 
 
-class PostgresUnit(HoldingUnit):
+class PostgresUnit(CachingUnit):
     """The `Unit` of a PostgreSQL connection.
 
     What a work writes is sent on ahead. An error of such a statement comes up with the next result.
@@ -84,8 +84,8 @@ class PostgresUnit(HoldingUnit):
         if numeric is None:
             found = self._connection.rows(_NUMERIC_COLUMNS, {"table": table})
             numeric = self._numeric[table] = frozenset(row["name"] for row in found)
-        statement, types = insertion(table, columns, numeric), (values.UNKNOWN,) * len(columns)
+        statement, types = insertion(table, columns, numeric), (rendering.UNKNOWN,) * len(columns)
         for first in range(0, len(rows), _INSERTED_AT_ONCE):
             part = rows[first : first + _INSERTED_AT_ONCE]
-            arrays = [values.array(column) for column in zip(*part, strict=True)]
+            arrays = [rendering.array(column) for column in zip(*part, strict=True)]
             self._connection.put_dumped(statement, arrays, types)

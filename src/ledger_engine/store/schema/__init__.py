@@ -29,7 +29,7 @@ _MADE = re.compile(r"CREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|VIEW|TRIGGER) (\w
 _RENAMED = re.compile(r"ALTER (?:TABLE|INDEX) (\w+) RENAME TO (\w+)")
 _DROPPED = re.compile(r"DROP (?:TABLE|INDEX|VIEW|TRIGGER) (?:IF EXISTS )?(\w+)")
 
-Part = tuple[str, str]  # of the tables: its kind, such as "index" or "view", and its name
+Object = tuple[str, str]  # of the database: its kind, such as "table" or "index", and its name
 
 
 def names(engine: Engine) -> list[str]:
@@ -95,8 +95,8 @@ def require_all_there(engine: Engine, found: Collection[str]) -> None:
     _refuse([f"the {made[name]} {name} is missing" for name in sorted(made.keys() - set(found))])
 
 
-def require_as_made(found: Mapping[Part, str], made: Mapping[Part, str]) -> None:
-    """Raise StorageUnavailable unless each part of the tables has the definition with which it was made.
+def require_as_made(found: Mapping[Object, str], made: Mapping[Object, str]) -> None:
+    """Raise StorageUnavailable unless each object of the database has the definition with which it was made.
 
     Further tables, indexes and views may be there, but no further trigger: it may change what is written.
     """
@@ -105,7 +105,7 @@ def require_as_made(found: Mapping[Part, str], made: Mapping[Part, str]) -> None
         for kind, name in sorted(made)
         if found.get((kind, name)) != made[kind, name]
     ]
-    added = sorted(part for part in found if part[0] == "trigger" and part not in made)
+    added = sorted(each for each in found if each[0] == "trigger" and each not in made)
     _refuse(faults + [f"the trigger {name} is not the ledger's" for _, name in added])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver, log_commit
-from ledger_engine.store.group_cache import KeptUnit
+from ledger_engine.store.group_cache import ReusedUnit
 from ledger_engine.store.sqlite.connection import FATAL, code_of, public_error
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import Job
@@ -39,7 +39,7 @@ class Committer:
         self._ids = ids
         self._begin = begin
         self._cautious_groups = 0
-        self._kept: KeptUnit[SqliteUnit] = KeptUnit()
+        self._kept: ReusedUnit[SqliteUnit] = ReusedUnit()
         self.observer: CommitObserver | None = None
 
     def commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
@@ -79,7 +79,7 @@ class Committer:
             run(connection, unit, job)
             if job.error is None:
                 topics |= unit.topics()
-        self._write_held(connection, unit)
+        self._flush(connection, unit)
         began = time.perf_counter()
         try:
             connection.execute("COMMIT")
@@ -97,10 +97,10 @@ class Committer:
             self._kept.forget()
         return self._kept.unit_for(connection, lambda: SqliteUnit(connection, self._clock, self._ids))
 
-    def _write_held(self, connection: sqlite3.Connection, unit: SqliteUnit) -> None:
+    def _flush(self, connection: sqlite3.Connection, unit: SqliteUnit) -> None:
         """Write what is held for works without savepoints."""
         try:
-            unit.write_held()
+            unit.flush()
         except BaseException as error:
             _require_sound(connection, error)
             raise _WorkFailed(error) from error
@@ -119,7 +119,7 @@ class Committer:
         connection.execute("SAVEPOINT work")
         try:
             job.answer = job.work(unit)
-            unit.write_held()
+            unit.flush()
         except BaseException as error:
             _require_sound(connection, error)
             unit.forget()

@@ -28,8 +28,7 @@ from ledger_engine.store.sqlite.connection import (
     reason_not_opened,
     reason_of,
 )
-from ledger_engine.store.sqlite.file import DatabaseFile, has_space, probe_read, probe_write
-from ledger_engine.store.sqlite.lock_waits import WRITE_S
+from ledger_engine.store.sqlite.file import WRITE_S, DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import Job, ThreadedDatabase, call_soon

@@ -76,7 +76,7 @@ def read_log(database: Path) -> Log | None:
         return _read_frames(file, page_size, salts)
 
 
-def part_of(file: Path) -> Path:
+def unfinished_of(file: Path) -> Path:
     """Return the name that a file has until `migrate` has completed it."""
     return file.with_name(f"{file.name}.migrating")
 
@@ -101,11 +101,11 @@ def require_complete(database: Path) -> None:
     Raises what `require_reachable` does.
     """
     require_reachable(database)
-    part = part_of(database.resolve())
-    if part.exists():
+    unfinished = unfinished_of(database.resolve())
+    if unfinished.exists():
         raise Conflict(
             "not_recoverable",
-            f"{part} is the unfinished copy of another ledger; `ledger-engine migrate`, running or run"
+            f"{unfinished} is the unfinished copy of another ledger; `ledger-engine migrate`, running or run"
             " again as it was, completes it. Delete it if you do not want it.",
         )
 

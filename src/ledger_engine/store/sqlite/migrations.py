@@ -23,7 +23,7 @@ _TAKE_AS_BASELINE = (
     f" WHERE migration_set = '{_SET}' AND name = '{schema.LAST_BEFORE_BASELINE}'"
 )
 
-_PARTS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+_OBJECTS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 # ALTER TABLE leaves other spaces and quotes than the baseline has; they mean nothing.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
@@ -73,12 +73,12 @@ def require_ledger(connection: sqlite3.Connection, *, up_to_date: bool = True) -
     if pending and up_to_date:
         raise StorageUnavailable(schema.NOT_UP_TO_DATE)
     if up_to_date:
-        schema.require_as_made(_parts(connection), _made(schema.FOLDER))
+        schema.require_as_made(_objects(connection), _made(schema.FOLDER))
 
 
 def require_all_there(connection: sqlite3.Connection) -> None:
     """Raise StorageUnavailable when a table, index, view or trigger of an up-to-date file is missing."""
-    schema.require_all_there("sqlite", [name for _, name, _ in connection.execute(_PARTS)])
+    schema.require_all_there("sqlite", [name for _, name, _ in connection.execute(_OBJECTS)])
 
 
 def require_no_others(connection: sqlite3.Connection) -> None:
@@ -119,15 +119,15 @@ def _apply(connection: sqlite3.Connection) -> None:
     migrations.apply(Database(connection, recursive_triggers=False))
 
 
-def _parts(connection: sqlite3.Connection) -> dict[schema.Part, str]:
-    return {(kind, name): sql.translate(_MEANINGLESS) for kind, name, sql in connection.execute(_PARTS)}
+def _objects(connection: sqlite3.Connection) -> dict[schema.Object, str]:
+    return {(kind, name): sql.translate(_MEANINGLESS) for kind, name, sql in connection.execute(_OBJECTS)}
 
 
 @cache
-def _made(folder: Path) -> dict[schema.Part, str]:
-    """Return the parts of the tables that the migrations in a folder make."""
+def _made(folder: Path) -> dict[schema.Object, str]:
+    """Return the tables, indexes and all else that the migrations in a folder make."""
     with closing(sqlite3.connect(":memory:")) as connection:
         for name in schema.names("sqlite"):
             for statement in schema.statements("sqlite", name):
                 connection.execute(statement)
-        return _parts(connection)
+        return _objects(connection)

@@ -15,7 +15,7 @@ from ledger_engine.store.snapshot import ReportRows, Snapshot
 from ledger_engine.store.sqlite import backup, migrations
 from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock
-from ledger_engine.store.sqlite.log import part_of, require_complete, require_own_log, require_reachable
+from ledger_engine.store.sqlite.log import require_complete, require_own_log, require_reachable, unfinished_of
 from ledger_engine.store.sqlite.snapshot import open_snapshot
 from ledger_engine.store.transfer import (
     ROWS_AT_ONCE,
@@ -91,9 +91,9 @@ class FileSource(_File):
 class FileTarget(_File):
     """A new file, under another name until it is complete. Open with `open_target`."""
 
-    def __init__(self, connection: sqlite3.Connection, part: Path, file: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, unfinished: Path, file: Path) -> None:
         super().__init__(connection)
-        self._part = part
+        self._unfinished = unfinished
         self._file = file
         migrations.apply(connection)
         for name, _ in connection.execute(_INDEXES).fetchall():
@@ -132,13 +132,13 @@ class FileTarget(_File):
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (reached,))
 
     def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
-        return open_snapshot(self._part, readers, report)
+        return open_snapshot(self._unfinished, readers, report)
 
     def complete(self) -> None:
         if self._connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
-            raise StorageUnavailable(f"{self._part}: its log could not be moved into it")
+            raise StorageUnavailable(f"{self._unfinished}: its log could not be moved into it")
         self._connection.close()
-        backup.put_in_place(self._part, self._file, overwrite=False)
+        backup.put_in_place(self._unfinished, self._file, overwrite=False)
 
 
 @contextmanager
@@ -172,19 +172,19 @@ def open_target(file: Path, first_project: str | None) -> Iterator[FileTarget]:
     for each in companions(file):
         if each.exists():
             raise refusal(f"{each} already exists; name a new file.")
-    part = part_of(file)
+    unfinished = unfinished_of(file)
     with ExitStack() as stack:
         stack.callback(ServingLock(file).release)
-        make_private(part)
+        make_private(unfinished)
         try:
-            connection = stack.enter_context(closing(sqlite3.connect(part, isolation_level=None)))
+            connection = stack.enter_context(closing(sqlite3.connect(unfinished, isolation_level=None)))
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
-            target = FileTarget(connection, part, file)
+            target = FileTarget(connection, unfinished, file)
             require_same_project(first_project, target.first_project())
             yield target
         except sqlite3.Error as error:
-            raise StorageUnavailable(f"{part}: {error}") from error
+            raise StorageUnavailable(f"{unfinished}: {error}") from error
 
 
 @contextmanager

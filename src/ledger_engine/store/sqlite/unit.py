@@ -9,13 +9,13 @@ from functools import cache
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import Columns, Parameters, Row, Value
-from ledger_engine.store.group_cache import HoldingUnit
-from ledger_engine.store.sql_words import described
+from ledger_engine.store.group_cache import CachingUnit
+from ledger_engine.store.sql_text import described
 
 _NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 
 
-class SqliteUnit(HoldingUnit):
+class SqliteUnit(CachingUnit):
     """The `Unit` of a SQLite connection."""
 
     __slots__ = ("_connection",)
@@ -25,7 +25,7 @@ class SqliteUnit(HoldingUnit):
         self._connection = connection
 
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
-        if self._holders or self._rows:
+        if self._tables or self._rows:
             words, reads = described(sql)
             self._prepare(words, reads=reads)
         return self._run(sql, parameters)
@@ -35,7 +35,7 @@ class SqliteUnit(HoldingUnit):
         return rows[0] if rows else None
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        if self._holders or self._rows:
+        if self._tables or self._rows:
             words, reads = described(sql)
             self._prepare(words, reads=reads)
         self._run_many(sql, rows)

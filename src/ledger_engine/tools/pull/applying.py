@@ -259,7 +259,7 @@ def _accounts(unit: Unit, book: Book, read: list[Fields]) -> Applied:
 def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     applied = Applied()
     known = newest(unit, book, "transactions")
-    balances = unit.held(Balances, book.tenant)
+    balances = unit.cached(Balances, book.tenant)
     balances.change()
     balances.read(fields.text("account") for fields in read)
     rows: list[_ROW] = []

@@ -63,8 +63,8 @@ class WrappedUnit:
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         self._unit.insert_many(table, columns, rows)
 
-    def held(self, kind: type[H], tenant: Tenant, /) -> H:
-        return self._unit.held(kind, tenant)
+    def cached(self, kind: type[H], tenant: Tenant, /) -> H:
+        return self._unit.cached(kind, tenant)
 
     def new_id(self, prefix: str) -> str:
         return self._unit.new_id(prefix)

@@ -35,10 +35,10 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit, books
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.lock import served_at
 from ledger_engine.store.sqlite.log import require_own_log
-from ledger_engine.store.work_folder import work_folder
 from ledger_engine.tools.seed import loading, turns
 from ledger_engine.tools.seed.entries import DataSet
 from ledger_engine.tools.seed.loading import History, Progress, Step, UnitInThePast

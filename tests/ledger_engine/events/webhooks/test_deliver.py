@@ -710,7 +710,7 @@ async def test_an_endpoint_that_another_server_is_to_have_is_kept_until_its_atte
         leases.held = frozenset({endpoint.id})
         sent = await ledger.happen(1)
         await receiver.until_received(1)
-        leases.surplus = leases.held
+        leases.releasing = leases.held
         await ledger.happen(1)
         for _ in range(3):
             leases.named = frozenset()
@@ -720,5 +720,5 @@ async def test_an_endpoint_that_another_server_is_to_have_is_kept_until_its_atte
         (recorded,) = await ledger.deliveries(endpoint.id)
         assert ([recorded.event], recorded.status) == (sent, "succeeded")
         # It is wanted again, by a server that has fewer now.
-        leases.surplus = frozenset()
+        leases.releasing = frozenset()
         await receiver.until_received(2)

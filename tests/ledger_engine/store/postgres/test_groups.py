@@ -17,8 +17,7 @@ from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store import Parameters
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.rendering import Statement
-from ledger_engine.store.postgres.values import Row
+from ledger_engine.store.postgres.rendering import Row, Statement
 from tests import auditing
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock

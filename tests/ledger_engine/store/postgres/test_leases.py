@@ -107,8 +107,8 @@ async def test_leases_are_spread_over_the_servers_one_after_the_other(
         """Have each server name all but what it is to give up, and return how many each one has then."""
         counts = []
         for each in present:
-            assert len(each.surplus) <= 1
-            counts.append(len(await each.hold("webhooks", everything - each.surplus)))
+            assert len(each.releasing) <= 1
+            counts.append(len(await each.hold("webhooks", everything - each.releasing)))
         return sorted(counts)
 
     async def until_they_have(present: list[PostgresLeases], counts: list[int]) -> None:
@@ -121,7 +121,7 @@ async def test_leases_are_spread_over_the_servers_one_after_the_other(
     # What is under way is ended first: as long as a lease is named it is not given back.
     alone = owners()
     assert await servers[1].hold("webhooks", everything) == set()
-    await looked_until(partial(servers[0].hold, "webhooks", everything), lambda _: bool(servers[0].surplus))
+    await looked_until(partial(servers[0].hold, "webhooks", everything), lambda _: bool(servers[0].releasing))
     assert owners() == alone
     await until_they_have(servers[:2], [2, 3])
     await until_they_have(servers, [1, 2, 2])

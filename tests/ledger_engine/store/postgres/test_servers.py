@@ -137,7 +137,7 @@ async def test_what_a_server_holds_from_one_group_to_the_next_is_what_others_hav
 
 
 def _hold_balance(unit: Unit, tenant: Tenant, account: str) -> None:
-    unit.held(Balances, tenant).of(account)
+    unit.cached(Balances, tenant).of(account)
 
 
 async def test_two_servers_write_two_books_without_hindering_each_other(serve: Serve, plain: bool) -> None:
@@ -312,7 +312,7 @@ async def test_a_connection_lost_while_the_commit_was_sent_leaves_the_outcome_un
     await database.write(InBook(None))
     database.listen(lambda topics: heard.append("anything" in topics))
     committing = False
-    send, separate = Connection.send, Connection.separate
+    send, sync = Connection.send, Connection.sync
 
     def note_commit(self: Connection, statement: Statement, parameters: Any = None) -> None:
         nonlocal committing
@@ -320,12 +320,12 @@ async def test_a_connection_lost_while_the_commit_was_sent_leaves_the_outcome_un
         send(self, statement, parameters)
 
     def lose_after_commit(self: Connection) -> None:
-        separate(self)
+        sync(self)
         if committing:
             raise ConnectionLost("it was reset")
 
     monkeypatch.setattr(Connection, "send", note_commit)
-    monkeypatch.setattr(Connection, "separate", lose_after_commit)
+    monkeypatch.setattr(Connection, "sync", lose_after_commit)
     with pytest.raises(StorageUnavailable, match="is not known"):
         await database.write(InBook(None))
     monkeypatch.undo()

@@ -12,9 +12,9 @@ import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite import lock as module
 from ledger_engine.store.sqlite.lock import ServingLock, lock_file
-from ledger_engine.store.work_folder import work_folder
 
 pytestmark = pytest.mark.process
 

@@ -10,7 +10,7 @@ import pytest
 
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.store import transfer
-from ledger_engine.store.sqlite.log import part_of
+from ledger_engine.store.sqlite.log import unfinished_of
 from ledger_engine.store.sqlite.transfer import ledger_tables, open_target
 from ledger_engine.store.transfer import fingerprint
 from tests.made_once import put_empty_ledger
@@ -42,16 +42,16 @@ def test_what_an_earlier_file_of_that_name_left_is_not_taken_for_a_part_of_the_n
     ):
         pass
     assert (tmp_path / companion).read_text() == "part of a file"
-    assert not part_of(tmp_path / "new.db").exists()
+    assert not unfinished_of(tmp_path / "new.db").exists()
 
 
 def test_one_that_was_interrupted_while_it_made_its_indexes_makes_the_others(tmp_path: Path) -> None:
     file = tmp_path / "new.db"
     with open_target(file, None) as target:
         target.finish([], 0)
-    with closing(sqlite3.connect(part_of(file))) as connection:
+    with closing(sqlite3.connect(unfinished_of(file))) as connection:
         connection.execute("DROP INDEX transactions_by_type")
-    with closing(sqlite3.connect(part_of(file))) as connection:
+    with closing(sqlite3.connect(unfinished_of(file))) as connection:
         kept = connection.execute("SELECT name FROM sqlite_master WHERE name = 'events_about'").fetchall()
     assert len(kept) == 1
     with open_target(file, None) as target:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.store import work_folder as module
-from ledger_engine.store.work_folder import work_folder
+from ledger_engine.store import files as module
+from ledger_engine.store.files import work_folder
 
 
 def test_it_is_private_and_gone_at_the_end_with_what_killed_commands_left(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.sqlite import file, lock_waits
-from ledger_engine.store.sqlite.file import probe_read
-from ledger_engine.store.sqlite.lock_waits import LockWaits
+from ledger_engine.store.sqlite import file
+from ledger_engine.store.sqlite.file import LockWaits, probe_read
 from tests.ledger_engine.store.conftest import Seen, note
 from tests.ledger_engine.waiting import looked_until
 
@@ -34,7 +33,7 @@ LOCKING = (
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_waits, "LOOKED_EVERY_S", 0.01)
+    monkeypatch.setattr(file, "LOOKED_EVERY_S", 0.01)
     monkeypatch.setattr(file, "READ_S", 0.01)
 
 
