@@ -6,7 +6,6 @@ See docs/decisions.md#credentials.
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 import string
 from dataclasses import dataclass, replace
@@ -17,8 +16,9 @@ from ledger_engine.access import idempotency
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant
-from ledger_engine.store import Row, Unit, books
+from ledger_engine.store import Unit, books
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.rows import insert, reader
 
 TOPIC = "credentials"  # announced when the rights of a credential have changed
 NAME_MAX = 255
@@ -98,23 +98,18 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
         revoked_at=None,
     )
     idempotency.take(unit, tenant, key, made.id)
-    unit.execute(
-        "INSERT INTO api_keys"
-        " (id, project, livemode, name, role, scopes, hash, last4, session, server, created)"
-        " VALUES (:id, :project, :livemode, :name, :role, :scopes, :hash, :last4, :session, :server,"
-        " :created)",
-        tenant.bind(
-            id=made.id,
-            name=made.name,
-            role=made.role,
-            scopes=None if made.scopes is None else dumps(made.scopes),
-            hash=hash_secret(value),
-            last4=made.last4,
-            session=new.session,
-            server=new.server,
-            created=made.created,
-        ),
+    values = tenant.bind(
+        id=made.id,
+        name=made.name,
+        role=made.role,
+        scopes=None if made.scopes is None else dumps(made.scopes),
+        hash=hash_secret(value),
+        last4=made.last4,
+        session=new.session,
+        server=new.server,
+        created=made.created,
     )
+    insert(unit, "api_keys", values)
     return made
 
 
@@ -242,17 +237,5 @@ def _require_rights_of(tenant: Tenant, role: str, scopes: list[str] | None) -> N
         tenant.require_scope(name)
 
 
-def _read(row: Row) -> ApiKey:
-    return ApiKey(
-        id=row["id"],
-        name=row["name"],
-        role=row["role"],
-        scopes=None if row["scopes"] is None else json.loads(row["scopes"]),
-        last4=row["last4"],
-        created=row["created"],
-        livemode=bool(row["livemode"]),
-        revoked_at=row["revoked_at"],
-    )
-
-
+_read = reader(ApiKey)
 _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read, attrgetter("id"))

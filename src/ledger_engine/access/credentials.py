@@ -18,6 +18,7 @@ from ledger_engine.core.errors import AuthenticationError, ExpiredCredential
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Row, Unit, kept_time
+from ledger_engine.store.rows import insert
 
 
 @dataclass(slots=True)
@@ -204,17 +205,8 @@ def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
         (pair.refresh_token, "refresh", REFRESH_SECONDS),
     )
     for value, kind, seconds in secrets:
-        unit.execute(
-            "INSERT INTO tokens (hash, kind, api_key, created, expires)"
-            " VALUES (:hash, :kind, :api_key, :now, :expires)",
-            {
-                "hash": hash_secret(value),
-                "kind": kind,
-                "api_key": api_key,
-                "now": unit.now,
-                "expires": unit.now + seconds * 1000,
-            },
-        )
+        token = {"hash": hash_secret(value), "kind": kind, "api_key": api_key}
+        insert(unit, "tokens", token | {"created": unit.now, "expires": unit.now + seconds * 1000})
     # Each new pair deletes some that expired long ago, so that the table does not grow for ever.
     unit.execute(
         "DELETE FROM tokens WHERE hash IN"

@@ -15,8 +15,9 @@ from ledger_engine.access.quotas import PLANS, Plan, stored_objects
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Row, Unit, Value, books
+from ledger_engine.store import Unit, Value, books
 from ledger_engine.store.pages import Page, PageRequest
+from ledger_engine.store.rows import insert, reader
 
 NAME_MAX = 255
 OVERDRAFT = ("allow", "refuse")
@@ -178,7 +179,7 @@ def update(unit: Unit, id: str, changes: Changes) -> Project:
     unit.execute(
         "UPDATE projects SET name = :name, plan = :plan, rate_limit = :rate_limit, burst = :burst,"
         " overdraft = :overdraft WHERE id = :id",
-        _columns(project),
+        asdict(project),
     )
     unit.announce(api_keys.TOPIC)
     return project
@@ -345,30 +346,12 @@ def _billing_of(unit: Unit, tenant: Tenant, project: Project) -> Billing:
 
 def _insert(unit: Unit, project: Project) -> Project:
     books.require_own(unit)
-    unit.execute(
-        "INSERT INTO projects (id, name, plan, rate_limit, burst, overdraft, parent, created)"
-        " VALUES (:id, :name, :plan, :rate_limit, :burst, :overdraft, :parent, :created)",
-        _columns(project),
-    )
+    values = asdict(project)
+    del values["archived_at"]
+    insert(unit, "projects", values)
     for livemode in (0, 1):
-        unit.execute(
-            "INSERT INTO books (project, livemode) VALUES (:project, :livemode)",
-            {"project": project.id, "livemode": livemode},
-        )
+        insert(unit, "books", {"project": project.id, "livemode": livemode})
     return project
-
-
-def _columns(project: Project) -> dict[str, Value]:
-    return {
-        "id": project.id,
-        "name": project.name,
-        "plan": project.plan,
-        "rate_limit": project.rate_limit,
-        "burst": project.burst,
-        "overdraft": project.overdraft,
-        "parent": project.parent,
-        "created": project.created,
-    }
 
 
 def _check(project: Project) -> None:
@@ -387,16 +370,4 @@ def _check(project: Project) -> None:
             raise InvalidRequest("invalid_value", f"{name} must be 1 to 1,000,000,000.", name)
 
 
-def read(row: Row) -> Project:
-    """Return the record of a row of `projects`."""
-    return Project(
-        id=row["id"],
-        name=row["name"],
-        plan=row["plan"],
-        rate_limit=row["rate_limit"],
-        burst=row["burst"],
-        overdraft=row["overdraft"],
-        parent=row["parent"],
-        created=row["created"],
-        archived_at=row["archived_at"],
-    )
+read = reader(Project)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
@@ -16,9 +15,10 @@ from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger.fields import ELSEWHERE, parse_metadata
-from ledger_engine.store import Row, Unit, in_one_book
+from ledger_engine.store import Unit, in_one_book
 from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.rows import insert, reader
 
 NAME_MAX = 255
 
@@ -90,17 +90,14 @@ def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) 
     )
     idempotency.take(unit, tenant, key, account.id)
     limits.count_stored(unit, tenant)
-    unit.execute(
-        "INSERT INTO accounts (id, project, livemode, name, currency, metadata, created)"
-        " VALUES (:id, :project, :livemode, :name, :currency, :metadata, :created)",
-        tenant.bind(
-            id=account.id,
-            name=account.name,
-            currency=account.currency,
-            metadata=dumps(account.metadata),
-            created=account.created,
-        ),
+    values = tenant.bind(
+        id=account.id,
+        name=account.name,
+        currency=account.currency,
+        metadata=dumps(account.metadata),
+        created=account.created,
     )
+    insert(unit, "accounts", values)
     outbox.record(unit, tenant, "account.created", account)
     return account
 
@@ -139,16 +136,5 @@ def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
     return row["balance_after"] if row else 0
 
 
-def _read(row: Row) -> Account:
-    return Account(
-        id=row["id"],
-        name=row["name"],
-        currency=row["currency"],
-        balance=row["balance"],
-        created=row["created"],
-        livemode=bool(row["livemode"]),
-        metadata=json.loads(row["metadata"]),
-    )
-
-
+_read = reader(Account)
 _LISTING: Listing[Account] = Listing("accounts", "account", _read, attrgetter("id"))

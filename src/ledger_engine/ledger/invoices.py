@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -20,6 +19,7 @@ from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.fields import parse_metadata
 from ledger_engine.store import Row, Unit, Value, in_one_book
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.rows import reader
 
 STATUSES = ("draft", "open", "paid", "void")
 CUSTOMER_MAX = 255
@@ -333,27 +333,5 @@ def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice
     return invoice
 
 
-def read(row: Row) -> Invoice:
-    """Return the invoice of a row."""
-    return Invoice(
-        id=row["id"],
-        account=row["account"],
-        customer=row["customer"],
-        currency=row["currency"],
-        amount=row["amount"],
-        lines=None if row["lines"] is None else json.loads(row["lines"]),
-        due_date=row["due_date"],
-        description=row["description"],
-        metadata=json.loads(row["metadata"]),
-        status=row["status"],
-        number=row["number"],
-        transaction=row["payment"],
-        opened_at=row["opened_at"],
-        paid_at=row["paid_at"],
-        voided_at=row["voided_at"],
-        created=row["created"],
-        livemode=bool(row["livemode"]),
-    )
-
-
+read = reader(Invoice, transaction="payment")
 _LISTING: Listing[Invoice] = Listing("invoices", "invoice", read, attrgetter("id"))

@@ -5,7 +5,6 @@ See docs/decisions.md#directory.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -21,6 +20,7 @@ from ledger_engine.events import outbox
 from ledger_engine.ledger import users
 from ledger_engine.store import Row, Unit, in_one_book
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.rows import insert, reader
 
 STATUSES = ("open", "paid", "shipped")
 ITEMS_MAX = 100
@@ -72,17 +72,14 @@ def create(unit: Unit, tenant: Tenant, new: NewOrder, key: str | None = None) ->
     idempotency.take(unit, tenant, key, order.id)
     users.require_active(unit, tenant, new.user_id, "user_id")
     limits.count_stored(unit, tenant)
-    unit.execute(
-        "INSERT INTO orders (id, project, livemode, user_id, items, total, created)"
-        " VALUES (:id, :project, :livemode, :user_id, :items, :total, :created)",
-        tenant.bind(
-            id=order.id,
-            user_id=order.user_id,
-            items=_items_text(order.items),
-            total=order.total,
-            created=order.created,
-        ),
+    values = tenant.bind(
+        id=order.id,
+        user_id=order.user_id,
+        items=_items_text(order.items),
+        total=order.total,
+        created=order.created,
     )
+    insert(unit, "orders", values)
     outbox.record(unit, tenant, "order.created", order)
     return order
 
@@ -174,19 +171,5 @@ def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
     return order
 
 
-def read(row: Row) -> Order:
-    """Return the order of a row."""
-    return Order(
-        id=row["id"],
-        user_id=row["user_id"],
-        items=json.loads(row["items"]),
-        total=row["total"],
-        status=row["status"],
-        paid_at=row["paid_at"],
-        shipped_at=row["shipped_at"],
-        created=row["created"],
-        livemode=bool(row["livemode"]),
-    )
-
-
+read = reader(Order)
 _LISTING: Listing[Order] = Listing("orders", "order", read, attrgetter("id"))

@@ -15,8 +15,9 @@ from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import ROLES, Tenant
 from ledger_engine.events import outbox
-from ledger_engine.store import Row, Unit
+from ledger_engine.store import Unit
 from ledger_engine.store.pages import Listing
+from ledger_engine.store.rows import reader
 
 NAME_MAX = 255
 EMAIL_MAX = 254  # characters: the limit of a mail server (RFC 5321)
@@ -248,18 +249,5 @@ def _email_taken(email: str) -> Conflict:
     return Conflict("email_taken", f"Another active user already has the address {email}.", "email")
 
 
-def read(row: Row) -> User:
-    """Return the user of a row."""
-    return User(
-        id=row["id"],
-        name=row["name"],
-        email=row["email"],
-        role=row["role"],
-        status=row["status"],
-        deactivated_at=row["deactivated_at"],
-        created=row["created"],
-        livemode=bool(row["livemode"]),
-    )
-
-
+read = reader(User)
 _LISTING: Listing[User] = Listing("users", "user", read, attrgetter("id"))

@@ -6,7 +6,6 @@ The local administrator can restore a deleted app for 30 days.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -18,7 +17,8 @@ from ledger_engine.access.quotas import RECOVERABLE_FOR
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Row, Unit, Value
+from ledger_engine.store import Unit, Value
+from ledger_engine.store.rows import insert, reader
 
 NAME_MAX = 100  # users read it on the page where they decide
 REDIRECT_URIS_MAX = 20
@@ -80,17 +80,14 @@ def create(unit: Unit, tenant: Tenant, new: NewApp) -> App:
         livemode=tenant.livemode,
         deleted_at=None,
     )
-    unit.execute(
-        "INSERT INTO apps (id, project, livemode, name, redirect_uris, native, created)"
-        " VALUES (:id, :project, :livemode, :name, :redirect_uris, :native, :created)",
-        tenant.bind(
-            id=app.id,
-            name=app.name,
-            redirect_uris=dumps(app.redirect_uris),
-            native=app.native,
-            created=app.created,
-        ),
+    values = tenant.bind(
+        id=app.id,
+        name=app.name,
+        redirect_uris=dumps(app.redirect_uris),
+        native=app.native,
+        created=app.created,
     )
+    insert(unit, "apps", values)
     return app
 
 
@@ -227,15 +224,4 @@ def _without_port(uri: str) -> str:
     return _LOOPBACK.sub(r"http://\1", uri, count=1)
 
 
-def read(row: Row) -> App:
-    """Return the record of a row of `apps`."""
-    return App(
-        id=row["id"],
-        name=row["name"],
-        project=row["project"],
-        redirect_uris=json.loads(row["redirect_uris"]),
-        native=bool(row["native"]),
-        created=row["created"],
-        livemode=bool(row["livemode"]),
-        deleted_at=row["deleted_at"],
-    )
+read = reader(App)

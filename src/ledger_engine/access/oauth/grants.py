@@ -21,6 +21,7 @@ from ledger_engine.access.credentials import (
 from ledger_engine.access.oauth import sign_ins
 from ledger_engine.core.records import dumps
 from ledger_engine.store import Unit, kept_time
+from ledger_engine.store.rows import insert
 
 CODE_SECONDS = 60
 # The least role for the scopes that not every user can grant (docs/interface.md#scopes).
@@ -228,18 +229,8 @@ def store(unit: Unit, grant: str, granted: list[str], wanted: list[str], pair: T
         (pair.refresh_token, "refresh", granted, REFRESH_SECONDS),
     )
     for value, kind, scopes, seconds in secrets:
-        unit.execute(
-            "INSERT INTO oauth_tokens (hash, kind, grant_id, scopes, created, expires)"
-            " VALUES (:hash, :kind, :grant, :scopes, :now, :expires)",
-            {
-                "hash": hash_secret(value),
-                "kind": kind,
-                "grant": grant,
-                "scopes": dumps(scopes),
-                "now": unit.now,
-                "expires": unit.now + seconds * 1000,
-            },
-        )
+        token = {"hash": hash_secret(value), "kind": kind, "grant_id": grant, "scopes": dumps(scopes)}
+        insert(unit, "oauth_tokens", token | {"created": unit.now, "expires": unit.now + seconds * 1000})
     unit.execute(
         "UPDATE grants SET expires = :expires WHERE id = :id",
         {"id": grant, "expires": unit.now + REFRESH_SECONDS * 1000},

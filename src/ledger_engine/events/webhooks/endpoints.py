@@ -11,7 +11,7 @@ A deleted endpoint can be restored for 30 days, with a new secret.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Annotated, ClassVar
@@ -28,6 +28,7 @@ from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.store import Row, Unit, books
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.rows import insert, reader
 
 TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was changed
 EVERY = "*"
@@ -120,22 +121,18 @@ def add(
 ) -> EndpointWithSecret:
     """Store an endpoint that receives events from now on. Raises PermissionDenied over the plan's number."""
     _check_number(unit, tenant)
-    unit.execute(
-        "INSERT INTO webhook_endpoints (id, project, livemode, url, events, secret, status, disabled_reason,"
-        " disabled_at, cursor, created) VALUES (:id, :project, :livemode, :url, :events, :secret, :status,"
-        " :disabled_reason, :disabled_at, :cursor, :created)",
-        tenant.bind(
-            id=endpoint.id,
-            url=endpoint.url,
-            events=dumps(endpoint.events),
-            secret=sealed,
-            status=endpoint.status,
-            disabled_reason=endpoint.disabled_reason,
-            disabled_at=endpoint.disabled_at,
-            cursor=outbox.resume(unit, tenant, None),
-            created=endpoint.created,
-        ),
+    values = tenant.bind(
+        id=endpoint.id,
+        url=endpoint.url,
+        events=dumps(endpoint.events),
+        secret=sealed,
+        status=endpoint.status,
+        disabled_reason=endpoint.disabled_reason,
+        disabled_at=endpoint.disabled_at,
+        cursor=outbox.resume(unit, tenant, None),
+        created=endpoint.created,
     )
+    insert(unit, "webhook_endpoints", values)
     unit.announce(TOPIC)
     return _with_secret(endpoint, secret)
 
@@ -458,32 +455,9 @@ def _subscription(row: Row) -> Subscription:
     )
 
 
-def read(row: Row) -> WebhookEndpoint:
-    """Return the record of a row of the enabled, disabled or deleted endpoints."""
-    return WebhookEndpoint(
-        id=row["id"],
-        url=row["url"],
-        events=json.loads(row["events"]),
-        status=row["status"],
-        disabled_reason=row["disabled_reason"],
-        disabled_at=row["disabled_at"],
-        created=row["created"],
-        livemode=bool(row["livemode"]),
-    )
-
-
 def _with_secret(endpoint: WebhookEndpoint, secret: str) -> EndpointWithSecret:
-    return EndpointWithSecret(
-        id=endpoint.id,
-        url=endpoint.url,
-        events=endpoint.events,
-        status=endpoint.status,
-        disabled_reason=endpoint.disabled_reason,
-        disabled_at=endpoint.disabled_at,
-        created=endpoint.created,
-        livemode=endpoint.livemode,
-        secret=secret,
-    )
+    return EndpointWithSecret(**asdict(endpoint), secret=secret)
 
 
+read = reader(WebhookEndpoint)  # of an enabled, disabled or deleted one
 _LISTING: Listing[WebhookEndpoint] = Listing("webhook_endpoints", "webhook endpoint", read, attrgetter("id"))

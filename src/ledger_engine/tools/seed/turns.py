@@ -33,13 +33,14 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Unit, books
+from ledger_engine.store import Unit, Value, books
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.files import work_folder
+from ledger_engine.store.rows import insert
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.lock import served_at
 from ledger_engine.store.sqlite.log import require_own_log
-from ledger_engine.tools.seed import loading, turns
+from ledger_engine.tools.seed import loading
 from ledger_engine.tools.seed.entries import DataSet
 from ledger_engine.tools.seed.loading import History, Progress, Step, UnitInThePast
 
@@ -225,18 +226,9 @@ def begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load) 
         )
         if known is None:
             loading.take_once(past, tenant, data_set)
-            unit.execute(
-                "INSERT INTO seeds (project, name, fingerprint, start, salt, stored_before, done)"
-                " VALUES (:project, :name, :fingerprint, :start, :salt, :stored_before, 0)",
-                {
-                    "project": project.id,
-                    "name": data_set.name,
-                    "fingerprint": _fingerprint(data_set),
-                    "start": load.start,
-                    "salt": load.salt,
-                    "stored_before": load.stored_before,
-                },
-            )
+            seed: dict[str, Value] = {"project": project.id, "name": data_set.name, "start": load.start}
+            seed |= {"fingerprint": _fingerprint(data_set), "salt": load.salt}
+            insert(unit, "seeds", seed | {"stored_before": load.stored_before, "done": 0})
     return Load(project, load.start, load.salt, load.stored_before, load.done)
 
 
@@ -310,21 +302,21 @@ async def load_data_set(
     """Load the data set at once; in turns into a ledger that is served, if it is large or was begun so.
 
     The ledger is created first when `is_new`. `progress` counts each step twice. Raises what
-    `turns.load_in_turns` does.
+    `load_in_turns` does.
     """
     load = partial(_load, find_project=find_project, data_set=data_set, steps=steps, progress=progress)
     loaded: Loaded | None = None
     if is_new and isinstance(database, Path):
         require_own_log(database)
         with work_folder(database.parent) as folder:
-            async with turns.opened(folder / database.name) as engine:
+            async with opened(folder / database.name) as engine:
                 loaded = await engine.write(load)
             _put_in_place(folder / database.name, database)
     elif len(steps) <= STEPS_MAX and not _is_served(database):
-        async with turns.opened(database) as engine:
+        async with opened(database) as engine:
             loaded = await engine.write(load)
     if loaded is None:
-        return await turns.load_in_turns(database, find_project, data_set, steps, progress, is_new=is_new)
+        return await load_in_turns(database, find_project, data_set, steps, progress, is_new=is_new)
     return loaded
 
 
@@ -337,7 +329,7 @@ async def load_once(database: Location, data_set: DataSet) -> None:
     steps = loading.steps_of(data_set)
     is_new = isinstance(database, Path) and not database.exists()
     if not is_new:
-        async with turns.opened(database) as engine:
+        async with opened(database) as engine:
             if not await engine.read(partial(_awaits, data_set=data_set, steps=len(steps))):
                 return
     await load_data_set(database, _first_project, data_set, steps, Progress(), is_new=is_new)
@@ -370,16 +362,16 @@ def _load(
     unit: Unit, find_project: FindProject, data_set: DataSet, steps: Sequence[Step], progress: Progress
 ) -> Loaded | None:
     """Load the data set in this work; return None, changing nothing, when a part of it is there."""
-    found = turns.look(unit, find_project, data_set, len(steps))
+    found = look(unit, find_project, data_set, len(steps))
     if found.done:
         return None
-    load = turns.begin(unit, find_project, data_set, found)
+    load = begin(unit, find_project, data_set, found)
     tenant = loading.tenant_of(load.project)
     before = loading.count(unit, tenant)
     made = TriedOut({}, {}, {}, {})
     done = 0
     while done < len(steps):
-        done = turns.take_turn(unit, load, data_set, steps, done, made)
+        done = take_turn(unit, load, data_set, steps, done, made)
         progress.done = 2 * done
     after = loading.count(unit, tenant)
     return load.project.id, {table: after[table] - before[table] for table in loading.TABLES}
