@@ -15,8 +15,9 @@ from ledger_engine.core.settings import Location
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine, open_snapshot
 from ledger_engine.tools.seed import reading
-from ledger_engine.tools.seed.loading import Progress, load, steps_of
+from ledger_engine.tools.seed.loading import Progress, steps_of
 from ledger_engine.tools.seed.reading import read
+from ledger_engine.tools.seed.turns import load_at_once
 from ledger_engine.verify import audit, checks
 from ledger_engine.verify.audit import Report
 from tests.locations import copy_of_database, execute, place_of_its_own, stored_bytes
@@ -29,8 +30,9 @@ def sound(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Location:
     data_set = read(reading.path("roastery"))
 
     def work(unit: Unit) -> None:
-        project = projects.first_or_new(unit)[0]
-        load(unit, project, data_set, steps_of(data_set), Progress())
+        load_at_once(
+            unit, lambda unit: projects.first_or_new(unit)[0], data_set, steps_of(data_set), Progress()
+        )
 
     async def fill() -> None:
         engine = open_engine(location)

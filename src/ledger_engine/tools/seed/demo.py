@@ -22,7 +22,7 @@ from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.seed import acts, loading, reading
 from ledger_engine.tools.seed.acts import Past
-from ledger_engine.tools.seed.loading import History, Progress, Step, UnitInThePast, steps_of
+from ledger_engine.tools.seed.loading import History, Step, UnitInThePast, steps_of
 from ledger_engine.tools.seed.reading import read
 from ledger_engine.tools.seed.receivers import Receiver, make_receivers, receiving
 
@@ -117,15 +117,12 @@ async def load(
     tenant = loading.tenant_of(project)
     start = loading.start_of(data_set, begin)  # so it ends before the last minutes, also after midnight
     ids = IdSource()
-    opened: dict[str, str] = {}
-    joined: dict[str, str] = {}
-    made: dict[str, str] = {}
+    history = History()
     for at in range(0, len(steps), _TURN_STEPS):
         turn = steps[at : at + _TURN_STEPS]
 
         def work(unit: Unit, turn: Sequence[Step] = turn) -> None:
-            in_past = UnitInThePast(unit, ids)
-            loading.happen(History(in_past, tenant, opened, joined, made), in_past, turn, start, Progress())
+            loading.happen(history, UnitInThePast(unit, ids), tenant, turn, start)
 
         await engine.write(work)
         count(len(turn))

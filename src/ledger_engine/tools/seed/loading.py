@@ -41,15 +41,13 @@ from ledger_engine.tools.seed.entries import (
 _NOTHING: Parameters = {}
 
 
-class WrappedUnit:
-    """The `Unit` for works that are to run on `unit`."""
+class UnitInThePast:
+    """A `Unit` with the history's time, which is set step by step, and with ids made from that time."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, ids: IdSource) -> None:
+        self.now = 0
         self._unit = unit
-
-    @property
-    def now(self) -> int:
-        return self._unit.now
+        self._ids = ids
 
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
         return self._unit.execute(sql, parameters)
@@ -67,7 +65,7 @@ class WrappedUnit:
         return self._unit.cached(kind, tenant)
 
     def new_id(self, prefix: str) -> str:
-        return self._unit.new_id(prefix)
+        return self._ids.new(prefix, self.now)
 
     def version(self) -> int:
         return self._unit.version()
@@ -86,10 +84,13 @@ _MONTHS = (
 
 @dataclass(slots=True)
 class History:
-    """The context of a step: the project, and the ids of the objects that earlier steps made."""
+    """The ids of the objects that steps have made, by their names in the data set.
 
-    unit: Unit
-    tenant: Tenant
+    `happen` sets where the next step makes its own. A work that runs again makes the same ids again.
+    """
+
+    unit: UnitInThePast = field(init=False)
+    tenant: Tenant = field(init=False)
     accounts: dict[str, str] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
@@ -232,24 +233,15 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Itera
         )
         history.made[key] = invoices.create(history.unit, history.tenant, new).id
 
-    def finalize(history: History) -> None:
-        invoices.finalize(history.unit, history.tenant, history.made[key])
-
-    def pay(history: History) -> None:
-        invoices.pay(history.unit, history.tenant, history.made[key])
-
-    def void(history: History) -> None:
-        invoices.void(history.unit, history.tenant, history.made[key])
-
     yield Step(at, entry.place, draft)
     if entry.finalize_after is None:
         return
     opened = _later(at, entry.finalize_after, random)
-    yield Step(opened, entry.place, finalize)
+    yield Step(opened, entry.place, partial(_move, invoices.finalize, key))
     if entry.pay_after is not None:
-        yield Step(_later(opened, entry.pay_after, random), entry.place, pay)
+        yield Step(_later(opened, entry.pay_after, random), entry.place, partial(_move, invoices.pay, key))
     elif entry.void_after is not None:
-        yield Step(_later(opened, entry.void_after, random), entry.place, void)
+        yield Step(_later(opened, entry.void_after, random), entry.place, partial(_move, invoices.void, key))
 
 
 def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[Step]:
@@ -266,19 +258,18 @@ def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[
         new = NewOrder(history.users[user], items)
         history.made[key] = orders.create(history.unit, history.tenant, new).id
 
-    def pay(history: History) -> None:
-        orders.pay(history.unit, history.tenant, history.made[key])
-
-    def ship(history: History) -> None:
-        orders.ship(history.unit, history.tenant, history.made[key])
-
     yield Step(at, entry.place, place)
     if entry.pay_after is None:
         return
     paid = _later(at, entry.pay_after, random)
-    yield Step(paid, entry.place, pay)
+    yield Step(paid, entry.place, partial(_move, orders.pay, key))
     if entry.ship_after is not None:
-        yield Step(_later(paid, entry.ship_after, random), entry.place, ship)
+        yield Step(_later(paid, entry.ship_after, random), entry.place, partial(_move, orders.ship, key))
+
+
+def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: History) -> None:
+    """Move the invoice or order that an earlier step has made to its next state."""
+    move(history.unit, history.tenant, history.made[key])
 
 
 def _opened(history: History, ref: str, name: str, place: str) -> str:
@@ -311,47 +302,6 @@ class Progress:
     done: int = 0
 
 
-class UnitInThePast(WrappedUnit):
-    """A unit with the history's time, which is set step by step, and with ids made from that time."""
-
-    def __init__(self, unit: Unit, ids: IdSource) -> None:
-        super().__init__(unit)
-        self._ids = ids
-        self._now = 0
-
-    @property
-    def now(self) -> int:
-        return self._now
-
-    @now.setter
-    def now(self, moment: int) -> None:
-        self._now = moment
-
-    def new_id(self, prefix: str) -> str:
-        return self._ids.new(prefix, self._now)
-
-
-def load(
-    unit: Unit, project: Project, data_set: DataSet, steps: Sequence[Step], progress: Progress
-) -> dict[str, int]:
-    """Load the history into the project's test mode, in this work; return the new objects of each kind.
-
-    It ends at the last midnight (UTC). Raises BadDataSet for a step that the engine's rules forbid, and
-    Conflict when the data set was loaded before or the project has records from the history's time: lists and
-    running balances are in the order of time, so nothing may be inserted before existing records.
-    """
-    tenant = tenant_of(project)
-    start = start_of(data_set, unit.now)
-    before = count(unit, tenant)
-    past = UnitInThePast(unit, IdSource())
-    past.now = start
-    take_once(past, tenant, data_set)
-    require_capacity(unit, tenant, start)
-    happen(History(past, tenant), past, steps, start, progress)
-    after = count(unit, tenant)
-    return {table: after[table] - before[table] for table in TABLES}
-
-
 def tenant_of(project: Project) -> Tenant:
     """Return the tenant of the project's test mode, which data sets are loaded into."""
     return Tenant(
@@ -368,11 +318,17 @@ def start_of(data_set: DataSet, now: int) -> int:
 
 
 def happen(
-    history: History, past: UnitInThePast, steps: Sequence[Step], start: int, progress: Progress
+    history: History,
+    unit: UnitInThePast,
+    tenant: Tenant,
+    steps: Sequence[Step],
+    start: int,
+    progress: Progress | None = None,
 ) -> None:
     """Make each step at its time. Raises BadDataSet for one that the engine's rules forbid."""
+    history.unit, history.tenant = unit, tenant
     for step in steps:
-        past.now = start + step.at
+        unit.now = start + step.at
         try:
             step.happen(history)
         except StorageUnavailable:
@@ -380,7 +336,8 @@ def happen(
         except LedgerError as error:
             place = f"{step.place}.{error.param}" if error.param else step.place
             raise BadDataSet(place, error.message) from error
-        progress.done += 1
+        if progress is not None:
+            progress.done += 1
 
 
 def take_once(unit: Unit, tenant: Tenant, data_set: DataSet) -> None:

@@ -51,14 +51,16 @@ def read(file: Path) -> DataSet:
     for kind, parse in _KINDS.items():
         for position, each in enumerate(fields.list(kind)):
             place = f"{kind}[{position}]"
-            entries.append(parse(Fields(each, place, place), days))
+            of_entry = Fields(each, place, place)
+            entries.append(parse(of_entry, days))
+            of_entry.end()
     fields.end()
     _check_references(entries)
     return DataSet(file.stem, title, days, tuple(entries))
 
 
 def _account(fields: Fields, days: int) -> AccountEntry:
-    entry = AccountEntry(
+    return AccountEntry(
         fields.place,
         fields.when_once(days),
         fields.text("ref"),
@@ -66,12 +68,10 @@ def _account(fields: Fields, days: int) -> AccountEntry:
         fields.text("currency"),
         fields.metadata(),
     )
-    fields.end()
-    return entry
 
 
 def _user(fields: Fields, days: int) -> UserEntry:
-    entry = UserEntry(
+    return UserEntry(
         fields.place,
         fields.when_once(days),
         fields.text("ref"),
@@ -80,8 +80,6 @@ def _user(fields: Fields, days: int) -> UserEntry:
         fields.text("role", "member"),
         fields.varying("deactivate_after", 0, days, None),
     )
-    fields.end()
-    return entry
 
 
 def _transaction(fields: Fields, days: int) -> TransactionEntry:
@@ -101,7 +99,6 @@ def _transaction(fields: Fields, days: int) -> TransactionEntry:
     )
     if reverse is not None:
         reverse.end()
-    fields.end()
     return entry
 
 
@@ -149,7 +146,6 @@ def _invoice(fields: Fields, days: int) -> InvoiceEntry:
         fields.fail("finalize_after", "must be given for an invoice that is paid or voided.")
     if entry.pay_after is not None and entry.void_after is not None:
         fields.fail("void_after", "must not be given for an invoice that is paid.")
-    fields.end()
     return entry
 
 
@@ -176,7 +172,6 @@ def _order(fields: Fields, days: int) -> OrderEntry:
     )
     if entry.pay_after is None and entry.ship_after is not None:
         fields.fail("pay_after", "must be given for an order that is shipped.")
-    fields.end()
     return entry
 
 

@@ -32,7 +32,6 @@ from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.settings import Location
-from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit, Value, books
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.files import work_folder
@@ -68,20 +67,6 @@ class Load:
     done: int
 
 
-@dataclass(slots=True)
-class TriedOut:
-    """The result of the trial: the ids of the objects by name in the data set, and how many of each kind."""
-
-    accounts: dict[str, str]
-    users: dict[str, str]
-    made: dict[str, str]
-    counts: dict[str, int]
-
-    def history(self, unit: Unit, tenant: Tenant) -> History:
-        """Return the history as a later turn finds it after the steps before; it makes the same ids again."""
-        return History(unit, tenant, self.accounts, self.users, self.made)
-
-
 async def load_in_turns(
     database: Location,
     find_project: FindProject,
@@ -95,7 +80,7 @@ async def load_in_turns(
 
     Return the project's id and how many objects of each kind the data set has.
 
-    `progress` counts each step twice. Raises what `loading.load` does; then nothing was loaded, unless the
+    `progress` counts each step twice. Raises what `load_at_once` does; then nothing was loaded, unless the
     project was used meanwhile.
     """
     seek = partial(look, find_project=find_project, data_set=data_set, steps=len(steps))
@@ -106,7 +91,8 @@ async def load_in_turns(
             else:
                 async with opened(database) as engine:
                     load = await engine.write(seek)
-            tried_out = await rehearsal.write(partial(_try_out, load=load, steps=steps, progress=progress))
+            tried = partial(_try_out, load=load, steps=steps, progress=progress)
+            history, counts = await rehearsal.write(tried)
     async with opened(database) as engine:
         load = await engine.write(partial(begin, find_project=find_project, data_set=data_set, load=load))
         progress.done = len(steps) + load.done
@@ -120,13 +106,13 @@ async def load_in_turns(
                 data_set=data_set,
                 steps=steps,
                 done=done,
-                tried_out=tried_out,
+                history=history,
                 for_s=0.0 if rests.are_long else COMMIT_S,
             )
             done, version = await engine.write(partial(_with_version, turns=turns))
             progress.done = len(steps) + done
             await asyncio.sleep(rests.after(time.monotonic() - began, version))
-    return load.project.id, tried_out.counts
+    return load.project.id, counts
 
 
 class Rests:
@@ -191,8 +177,10 @@ def look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -
     return Load(project, row["start"], row["salt"], row["stored_before"], row["done"])
 
 
-def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) -> TriedOut:
-    """Make all steps in a copy of the project."""
+def _try_out(
+    unit: Unit, load: Load, steps: Sequence[Step], progress: Progress
+) -> tuple[History, dict[str, int]]:
+    """Make all steps in a copy of the project; return the history and the number of objects of each kind."""
     like = load.project
     project = projects.create(unit, NewProject(like.name, like.plan, overdraft=like.overdraft))
     tenant = loading.tenant_of(project)
@@ -201,16 +189,14 @@ def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) 
         " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = excluded.stored_objects",
         tenant.bind(stored=load.stored_before),
     )
-    history = History(unit, tenant)
+    history = History()
     progress.done = done = 0
     while done < len(steps):
         end = _end_of_turn(steps, done)
         past = UnitInThePast(unit, _ids(load, done))
-        history.unit = past
-        loading.happen(history, past, steps[done:end], load.start, progress)
+        loading.happen(history, past, tenant, steps[done:end], load.start, progress)
         done = end
-    counts = loading.count(unit, tenant)
-    return TriedOut(history.accounts, history.users, history.made, counts)
+    return history, loading.count(unit, tenant)
 
 
 def begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load) -> Load:
@@ -245,7 +231,7 @@ def _take_turns(unit: Unit, steps: Sequence[Step], done: int, for_s: float, **gi
 
 
 def take_turn(
-    unit: Unit, load: Load, data_set: DataSet, steps: Sequence[Step], done: int, tried_out: TriedOut
+    unit: Unit, load: Load, data_set: DataSet, steps: Sequence[Step], done: int, history: History
 ) -> int:
     """Make the next steps; return how many are done then.
 
@@ -262,7 +248,7 @@ def take_turn(
     if not counted:
         raise Conflict("not_recoverable", f"{data_set.name} is being loaded by another command.")
     past = UnitInThePast(unit, _ids(load, done))
-    loading.happen(tried_out.history(past, tenant), past, steps[done:end], load.start, Progress())
+    loading.happen(history, past, tenant, steps[done:end], load.start)
     return end
 
 
@@ -304,7 +290,7 @@ async def load_data_set(
     The ledger is created first when `is_new`. `progress` counts each step twice. Raises what
     `load_in_turns` does.
     """
-    load = partial(_load, find_project=find_project, data_set=data_set, steps=steps, progress=progress)
+    load = partial(load_at_once, find_project=find_project, data_set=data_set, steps=steps, progress=progress)
     loaded: Loaded | None = None
     if is_new and isinstance(database, Path):
         require_own_log(database)
@@ -358,20 +344,25 @@ def _is_served(database: Location) -> bool:
     return isinstance(database, str) or served_at(database) is not None
 
 
-def _load(
+def load_at_once(
     unit: Unit, find_project: FindProject, data_set: DataSet, steps: Sequence[Step], progress: Progress
 ) -> Loaded | None:
-    """Load the data set in this work; return None, changing nothing, when a part of it is there."""
+    """Load the data set in this work; return None, changing nothing, when a part of it is there.
+
+    Raises BadDataSet for a step that the engine's rules forbid, and Conflict when the data set was loaded
+    before or the project has records from the history's time: lists and running balances are in the order of
+    time, so nothing may be inserted before existing records.
+    """
     found = look(unit, find_project, data_set, len(steps))
     if found.done:
         return None
     load = begin(unit, find_project, data_set, found)
     tenant = loading.tenant_of(load.project)
     before = loading.count(unit, tenant)
-    made = TriedOut({}, {}, {}, {})
+    history = History()
     done = 0
     while done < len(steps):
-        done = take_turn(unit, load, data_set, steps, done, made)
+        done = take_turn(unit, load, data_set, steps, done, history)
         progress.done = 2 * done
     after = loading.count(unit, tenant)
     return load.project.id, {table: after[table] - before[table] for table in loading.TABLES}

@@ -19,8 +19,9 @@ from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
 from ledger_engine.tools.seed import reading
 from ledger_engine.tools.seed.entries import BadDataSet, DataSet
-from ledger_engine.tools.seed.loading import TABLES, Progress, load, steps_of
+from ledger_engine.tools.seed.loading import TABLES, Progress, steps_of
 from ledger_engine.tools.seed.reading import read as read_data_set
+from ledger_engine.tools.seed.turns import load_at_once
 from tests import auditing
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
@@ -31,10 +32,14 @@ CREDIT: dict[str, Any] = {"account": "bank", "type": "credit", "amount": 1000}
 INVOICE: dict[str, Any] = {"account": "bank", "customer": "C", "amount": 700}
 
 
-async def seed(engine: Engine, project: Project, data_set: DataSet) -> dict[str, int]:
-    steps = steps_of(data_set)
-    work = partial(load, project=project, data_set=data_set, steps=steps, progress=Progress())
-    return await engine.write(work)
+async def seed(
+    engine: Engine, project: Project, data_set: DataSet, progress: Progress | None = None
+) -> dict[str, int]:
+    find = partial(projects.get, id=project.id)
+    work = partial(load_at_once, data_set=data_set, steps=steps_of(data_set), progress=progress or Progress())
+    loaded = await engine.write(partial(work, find_project=find))
+    assert loaded is not None, "no part of it was there"
+    return loaded[1]
 
 
 async def counted(engine: Engine) -> dict[str, int]:
@@ -258,6 +263,6 @@ async def test_some_of_the_lines_are_picked(
 
 async def test_progress_is_seen_from_outside(engine: Engine, project: Project, written: Written) -> None:
     data_set = written(transactions=[{**CREDIT, "repeat": {"per_day": 4}}])
-    steps, progress = steps_of(data_set), Progress()
-    await engine.write(partial(load, project=project, data_set=data_set, steps=steps, progress=progress))
-    assert progress.done == len(steps) == 43
+    progress = Progress()
+    await seed(engine, project, data_set, progress)
+    assert progress.done == 2 * len(steps_of(data_set)) == 86

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.clock import DAY
+from ledger_engine.ledger import invoices
 from ledger_engine.tools.seed import loading
 from ledger_engine.tools.seed.entries import BadDataSet, Whole
 from ledger_engine.tools.seed.loading import steps_of
@@ -80,12 +81,13 @@ def test_what_would_come_after_the_end_has_not_happened_yet(written: Written) ->
 
 
 def test_each_stage_of_an_invoice_comes_after_the_one_before(written: Written) -> None:
-    paid = {**INVOICE, "finalize_after": 0, "pay_after": 0, "repeat": {"per_day": 20, "until": 1}}
-    found = steps_of(written(accounts=[BANK], users=[], invoices=[paid]))
-    happened: dict[str, int] = {}
-    for step in found:
-        happened[step.happen.__name__ if hasattr(step.happen, "__name__") else "open"] = step.at
-    assert happened["draft"] < happened["finalize"] < happened["pay"]
+    paid = {**INVOICE, "finalize_after": 0, "pay_after": 0}
+    for day in range(1, 10):  # each is drawn anew
+        opened, drafted, *moved = steps_of(
+            written(accounts=[BANK], users=[], invoices=[{**paid, "day": day}])
+        )
+        assert [step.happen.args[0] for step in moved] == [invoices.finalize, invoices.pay]
+        assert opened.at < drafted.at < moved[0].at < moved[1].at
 
 
 def test_a_data_set_that_never_ends_is_refused(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
