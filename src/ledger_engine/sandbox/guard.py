@@ -1,6 +1,7 @@
-"""What stands between the gate and the dispatcher of an application with test helpers.
+"""What the requests of an application with test helpers pass, besides the gate and the dispatcher.
 
-It lets only owners of test keys to the helpers, and makes faults happen to all other requests.
+The turnstile, outside of the gate, lets them wait while the ledger under them is replaced. The guard, within
+it, lets only owners of test keys to the helpers, and makes faults happen to all other requests.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import AsyncIterator
 from typing import Any
 
 from ledger_engine.access.credentials import Credential
@@ -15,11 +17,51 @@ from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Header, Receive
-from ledger_engine.sandbox.fault_rules import fault_error
-from ledger_engine.sandbox.faults import Fault, Faults, Request
-from ledger_engine.sandbox.turnstile import Turnstile
+from ledger_engine.sandbox.faults import Fault, Faults, Request, fault_error
 
+PATIENCE_S = 5.0  # a request that takes longer is not waited for: it fails, or works on what is there then
 ROOT = "/v1/test_helpers"
+
+
+class Turnstile:
+    """Counts the requests under way; `alone` lets them end and the others wait."""
+
+    def __init__(self) -> None:
+        self.replaced = 0  # how often the ledger was replaced
+        self._under_way = 0
+        self._is_open = asyncio.Event()
+        self._is_open.set()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+
+    async def wait(self) -> None:
+        """Wait while it is closed."""
+        await self._is_open.wait()
+
+    @contextlib.asynccontextmanager
+    async def passing(self) -> AsyncIterator[None]:
+        """Count a request as under way; it waits first while the turnstile is closed."""
+        await self._is_open.wait()
+        self._under_way += 1
+        self._is_empty.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._is_empty.set()
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Let new requests wait, and begin after those under way have ended."""
+        self._is_open.clear()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._is_empty.wait()
+            yield
+        finally:
+            self._is_open.set()
 
 
 class Guard:

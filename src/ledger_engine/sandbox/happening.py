@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.records import Record
@@ -12,9 +13,9 @@ from ledger_engine.events.outbox import Event
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.invoices import Invoice, NewInvoice
-from ledger_engine.ledger.orders import NewOrder, Order
+from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.transactions import NewTransaction
-from ledger_engine.ledger.users import NewUser, User
+from ledger_engine.ledger.users import NewUser
 from ledger_engine.store import Unit
 from ledger_engine.store.pages import PageRequest
 
@@ -27,10 +28,10 @@ def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Reco
 
     Raises InvalidRequest for an unknown type, and what making the objects raises.
     """
-    make = _MAKERS.get(type)
-    if make is None:
+    if type not in _MAKERS:
         raise InvalidRequest("invalid_value", f"type must be one of {', '.join(outbox.KINDS)}.", "type")
-    made = make(unit, tenant)
+    make, moves = _MAKERS[type]
+    made = make(unit, tenant, *moves)
     event = next(each for each in outbox.page(unit, tenant, _RECENT).items if each.type == type)
     return event, made
 
@@ -45,88 +46,52 @@ def _posted(unit: Unit, tenant: Tenant) -> list[Record]:
     return [accounts.get(unit, tenant, account.id), posted]
 
 
-def _drafted(unit: Unit, tenant: Tenant) -> tuple[Account, Invoice]:
+def _invoice(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
     account = _account(unit, tenant)
-    return account, invoices.create(unit, tenant, NewInvoice(account.id, "Test customer", AMOUNT))
+    invoice = invoices.create(unit, tenant, NewInvoice(account.id, "Test customer", AMOUNT))
+    for move in moves:
+        invoice = move(unit, tenant, invoice.id)
+    payment = invoice.transaction
+    paid = [] if payment is None else [transactions.get(unit, tenant, payment)]
+    return [accounts.get(unit, tenant, account.id), invoice, *paid]
 
 
-def _drafted_alone(unit: Unit, tenant: Tenant) -> list[Record]:
-    return list(_drafted(unit, tenant))
+def _update(unit: Unit, tenant: Tenant, id: str) -> Invoice:
+    return invoices.update(unit, tenant, id, {"amount": 2 * AMOUNT})
 
 
-def _updated(unit: Unit, tenant: Tenant) -> list[Record]:
-    account, invoice = _drafted(unit, tenant)
-    return [account, invoices.update(unit, tenant, invoice.id, {"amount": 2 * AMOUNT})]
-
-
-def _opened(unit: Unit, tenant: Tenant) -> list[Record]:
-    account, invoice = _drafted(unit, tenant)
-    return [account, invoices.finalize(unit, tenant, invoice.id)]
-
-
-def _paid(unit: Unit, tenant: Tenant) -> list[Record]:
-    account, invoice = _drafted(unit, tenant)
-    invoices.finalize(unit, tenant, invoice.id)
-    paid = invoices.pay(unit, tenant, invoice.id)
-    assert paid.transaction is not None, "a paid invoice has its payment"
-    payment = transactions.get(unit, tenant, paid.transaction)
-    return [accounts.get(unit, tenant, account.id), paid, payment]
-
-
-def _voided(unit: Unit, tenant: Tenant) -> list[Record]:
-    account, invoice = _drafted(unit, tenant)
-    invoices.finalize(unit, tenant, invoice.id)
-    return [account, invoices.void(unit, tenant, invoice.id)]
-
-
-def _user(unit: Unit, tenant: Tenant) -> User:
+def _user(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
     # An address that no other user has.
-    return users.create(unit, tenant, NewUser("Test user", f"{unit.new_id('usr')}@example.com"))
+    user = users.create(unit, tenant, NewUser("Test user", f"{unit.new_id('usr')}@example.com"))
+    for move in moves:
+        user = move(unit, tenant, user.id)
+    return [user]
 
 
-def _deactivated(unit: Unit, tenant: Tenant) -> list[Record]:
-    return [users.deactivate(unit, tenant, _user(unit, tenant).id)]
-
-
-def _restored(unit: Unit, tenant: Tenant) -> list[Record]:
-    user = _user(unit, tenant)
-    users.deactivate(unit, tenant, user.id)
-    return [users.restore(unit, tenant, user.id)]
-
-
-def _ordered(unit: Unit, tenant: Tenant) -> tuple[User, Order]:
-    user = _user(unit, tenant)
+def _order(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
+    (user,) = _user(unit, tenant)
     item = {"name": "Test item", "quantity": 1, "unit_amount": AMOUNT}
-    return user, orders.create(unit, tenant, NewOrder(user.id, [item]))
+    order = orders.create(unit, tenant, NewOrder(user.id, [item]))
+    for move in moves:
+        order = move(unit, tenant, order.id)
+    return [user, order]
 
 
-def _ordered_alone(unit: Unit, tenant: Tenant) -> list[Record]:
-    return list(_ordered(unit, tenant))
-
-
-def _order_paid(unit: Unit, tenant: Tenant) -> list[Record]:
-    user, order = _ordered(unit, tenant)
-    return [user, orders.pay(unit, tenant, order.id)]
-
-
-def _shipped(unit: Unit, tenant: Tenant) -> list[Record]:
-    user, order = _ordered(unit, tenant)
-    orders.pay(unit, tenant, order.id)
-    return [user, orders.ship(unit, tenant, order.id)]
-
-
-_MAKERS: dict[str, Callable[[Unit, Tenant], list[Record]]] = {
-    "account.created": lambda unit, tenant: [_account(unit, tenant)],
-    "transaction.created": _posted,
-    "invoice.created": _drafted_alone,
-    "invoice.updated": _updated,
-    "invoice.opened": _opened,
-    "invoice.paid": _paid,
-    "invoice.voided": _voided,
-    "user.created": lambda unit, tenant: [_user(unit, tenant)],
-    "user.deactivated": _deactivated,
-    "user.restored": _restored,
-    "order.created": _ordered_alone,
-    "order.paid": _order_paid,
-    "order.shipped": _shipped,
+Move = Callable[[Unit, Tenant, str], Any]
+Make = Callable[..., list[Record]]
+# How each is made: an object, and how that is then moved from state to state.
+_MAKERS: dict[str, tuple[Make, list[Move]]] = {
+    "account.created": (lambda unit, tenant: [_account(unit, tenant)], []),
+    "transaction.created": (_posted, []),
+    "invoice.created": (_invoice, []),
+    "invoice.updated": (_invoice, [_update]),
+    "invoice.opened": (_invoice, [invoices.finalize]),
+    "invoice.paid": (_invoice, [invoices.finalize, invoices.pay]),
+    "invoice.voided": (_invoice, [invoices.finalize, invoices.void]),
+    "user.created": (_user, []),
+    "user.deactivated": (_user, [users.deactivate]),
+    "user.restored": (_user, [users.deactivate, users.restore]),
+    "order.created": (_order, []),
+    "order.paid": (_order, [orders.pay]),
+    "order.shipped": (_order, [orders.pay, orders.ship]),
 }

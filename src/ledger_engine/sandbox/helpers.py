@@ -27,8 +27,8 @@ from ledger_engine.sandbox.clock import MovableClock, keep_clock
 from ledger_engine.sandbox.emptying import Emptied
 from ledger_engine.sandbox.faults import Faults
 from ledger_engine.sandbox.faulty_sender import FaultySender
+from ledger_engine.sandbox.guard import Turnstile
 from ledger_engine.sandbox.snapshots import Snapshot, Snapshots
-from ledger_engine.sandbox.turnstile import Turnstile
 from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background

@@ -21,8 +21,7 @@ from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes, shown
 from ledger_engine.sandbox.emptying import Emptied
-from ledger_engine.sandbox.fault_rules import checked
-from ledger_engine.sandbox.faults import Fault
+from ledger_engine.sandbox.faults import Fault, checked
 from ledger_engine.sandbox.guard import ROOT
 from ledger_engine.sandbox.happening import make_happen
 from ledger_engine.sandbox.helpers import Helpers
@@ -152,9 +151,7 @@ async def take_snapshot(call: Call, body: TakeSnapshot) -> Snapshot:
 @routes.add("GET", "/snapshots", needs=READS, role="owner", query=GenericList, answer=Snapshot, paged=True)
 async def list_snapshots(call: Call, query: GenericList) -> Page[Snapshot]:
     """List the snapshots, newest first."""
-    wanted = query.page()
-    items, has_more = Helpers.of(call.engine).snapshots.page(wanted.limit, wanted.after)
-    return Page(items, has_more, items[-1].id if has_more else None)
+    return Helpers.of(call.engine).snapshots.page(query.page())
 
 
 @routes.add("POST", "/snapshots/<name>/restore", needs=WRITES, role="owner", answer=Snapshot)
@@ -199,10 +196,7 @@ async def set_fault(call: Call, body: SetFault) -> Fault:
 @routes.add("GET", "/faults", needs=READS, role="owner", query=GenericList, answer=Fault, paged=True)
 async def list_faults(call: Call, query: GenericList) -> Page[Fault]:
     """List the faults with their hits, newest first."""
-    wanted = query.page()
-    faults = Helpers.of(call.engine).faults
-    items, has_more = faults.page(call.authenticate(), wanted.limit, wanted.after)
-    return Page(items, has_more, items[-1].id if has_more else None)
+    return Helpers.of(call.engine).faults.page(call.authenticate(), query.page())
 
 
 @routes.add("DELETE", "/faults/<id>", needs=WRITES, role="owner", answer=Fault)

@@ -16,9 +16,9 @@ from ledger_engine.core.errors import InvalidRequest, NotFound, StorageUnavailab
 from ledger_engine.core.ids import IdMark, IdSource
 from ledger_engine.core.records import Moment
 from ledger_engine.sandbox.clock import ClockState, MovableClock
-from ledger_engine.sandbox.pages import listed
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.files import write_private
+from ledger_engine.store.pages import Page, PageRequest, page_of
 
 log = logging.getLogger("ledger_engine.sandbox.snapshots")
 
@@ -54,10 +54,9 @@ class Snapshots:
         found = map(_read, sorted(self._folder.glob("*.json")))
         self._kept = {kept.snapshot.name: kept for kept in found if kept is not None}
 
-    def page(self, limit: int, cursor: str | None) -> tuple[list[Snapshot], bool]:
-        """Return a page of the snapshots, newest first, and whether more follow. Raises InvalidRequest."""
-        every = [kept.snapshot for kept in self._kept.values()]
-        return listed(every, lambda snapshot: snapshot.id, limit, cursor)
+    def page(self, wanted: PageRequest) -> Page[Snapshot]:
+        """Return a page of the snapshots, newest first. Raises InvalidRequest."""
+        return page_of([kept.snapshot for kept in self._kept.values()], wanted)
 
     def check_new(self, name: str) -> None:
         """Raise InvalidRequest for a name that is not one, or is taken."""

@@ -5,10 +5,11 @@ See docs/decisions.md#lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.tenant import Tenant
@@ -20,6 +21,13 @@ LIMIT_DEFAULT = 20
 LOOKED_AT_MAX = 2000  # rows that a search without an index reads for one page: some milliseconds
 
 R = TypeVar("R")
+
+
+class _WithId(Protocol):
+    id: str
+
+
+W = TypeVar("W", bound=_WithId)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,18 @@ class Page(Generic[R]):
     items: list[R]
     has_more: bool
     next_cursor: str | None
+
+
+def page_of(objects: Iterable[W], wanted: PageRequest) -> Page[W]:
+    """Return a page of objects that are in memory, newest first. Raises InvalidRequest `invalid_cursor`."""
+    left = sorted(objects, key=attrgetter("id"), reverse=True)
+    if wanted.after is not None:
+        ids = [each.id for each in left]
+        if wanted.after not in ids:
+            raise _bad_cursor(wanted.cursor)
+        left = left[ids.index(wanted.after) + 1 :]
+    items, has_more = left[: wanted.limit], len(left) > wanted.limit
+    return Page(items, has_more, items[-1].id if has_more else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +160,7 @@ class Listing(Generic[R]):
         """Raise InvalidRequest `invalid_cursor` for one that is no object of this project and mode."""
         for cursor, param in ((wanted.after, wanted.cursor), (wanted.before, "ending_before")):
             if cursor is not None and self._find(unit, tenant, cursor, "1") is None:
-                raise InvalidRequest(
-                    "invalid_cursor", f"{param} must be the id of an object of this list.", param
-                )
+                raise _bad_cursor(param)
 
     def _bound(
         self, unit: Unit, tenant: Tenant, wanted: PageRequest, ceiling: str | None
@@ -164,3 +182,7 @@ class Listing(Generic[R]):
             f"SELECT {columns} FROM {self.table} WHERE {self.of_tenant} AND {self.id} = :id",
             tenant.bind(id=id),
         )
+
+
+def _bad_cursor(param: str) -> InvalidRequest:
+    return InvalidRequest("invalid_cursor", f"{param} must be the id of an object of this list.", param)

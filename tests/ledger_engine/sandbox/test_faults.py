@@ -10,6 +10,7 @@ import pytest
 
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.sandbox import faults
+from ledger_engine.store.pages import PageRequest
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.ledger_engine.waiting import wait_until
 
@@ -238,5 +239,5 @@ def test_of_too_many_faults_the_oldest_of_the_project_is_forgotten(monkeypatch: 
         for tenant in tenants[: 1 if number > 1 else 2]:
             id = f"flt_{number}_{tenant.project}"
             kept.add(tenant, faults.Fault(id, every, failing, 1.0, None, None, 0, 0, livemode=False))
-    found = [[fault.id for fault in kept.page(tenant, 10, None)[0]] for tenant in tenants]
+    found = [[fault.id for fault in kept.page(tenant, PageRequest(10)).items] for tenant in tenants]
     assert found == [["flt_3_prj_1", "flt_2_prj_1"], ["flt_1_prj_2"]]

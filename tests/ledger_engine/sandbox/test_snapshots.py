@@ -15,9 +15,10 @@ import pytest
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener
 from ledger_engine.core.records import Moment
-from ledger_engine.sandbox import turnstile
+from ledger_engine.sandbox import guard
 from ledger_engine.sandbox.clock import MovableClock
 from ledger_engine.sandbox.snapshots import Snapshot, Snapshots
+from ledger_engine.store.pages import PageRequest
 from tests import auditing
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.ledger_engine.waiting import looked_until
@@ -210,7 +211,7 @@ def test_a_snapshot_whose_files_are_damaged_is_not_listed_and_stops_no_server(
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
     for name in ("snp_1", *([] if known is None else ["snp_2"])):
         (folder / f"{name}.db").touch()
-    listed, _ = Snapshots(database).page(10, None)
+    listed = Snapshots(database).page(PageRequest(10)).items
     assert [snapshot.name for snapshot in listed] == ["sound"]
     assert "snp_2.json cannot be read" in caplog.text
 
@@ -227,7 +228,7 @@ def test_a_snapshot_that_is_damaged_leaves_the_ledger_as_it_is(server: HelpedSer
 
 
 def test_a_request_that_is_not_waited_for_fails_cleanly(own: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turnstile, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(guard, "PATIENCE_S", 0.01)
     own.made(f"{ROOT}/snapshots", name="slow")
     own.made(f"{ROOT}/faults", action={"delay_ms": 1500}, match={"path": "/v1/accounts"}, times=1)
     answers: list[httpx.Response] = []

@@ -1,7 +1,7 @@
 """The deliverer: passes each endpoint's events to the sender in order, and records the results.
 
 It keeps no state of its own. What to send is read from the database after each endpoint's cursor, somewhat
-ahead of the sender (`feeding`); the results are written there together with the cursor, in one commit
+ahead of the sender (`Feeder`); the results are written there together with the cursor, in one commit
 (`recording`). However it ends, the next deliverer continues from there, so that each event is sent at least
 once.
 
@@ -15,24 +15,44 @@ back. First attempts continue in order, and so do their retries.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
+import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
 from ledger_engine.core.tasks import cancel
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
-from ledger_engine.events.webhooks.feeding import EndpointLeases, Feeder, OwnEndpoints
-from ledger_engine.events.webhooks.outgoing import Sent
-from ledger_engine.events.webhooks.pacing import Pace, try_step
-from ledger_engine.events.webhooks.recording import Recorder
+from ledger_engine.events.webhooks.addresses import parse_url
+from ledger_engine.events.webhooks.attempts import Feed, Retry
+from ledger_engine.events.webhooks.endpoints import Subscription
+from ledger_engine.events.webhooks.outgoing import NEVER, Demand, Outgoing, Sent, find
+from ledger_engine.events.webhooks.recording import (
+    PACE_S,
+    OutcomeBatch,
+    Pace,
+    Recorder,
+    store,
+    try_step,
+    try_until_done,
+    wait_to_retry,
+)
 from ledger_engine.events.webhooks.retry_clock import RetryClock
-from ledger_engine.events.webhooks.sealing import Seal
-from ledger_engine.events.webhooks.sender_process import MakeSender, new_sender
+from ledger_engine.events.webhooks.sealing import Seal, WrongKey, is_sealed
+from ledger_engine.events.webhooks.sender_process import AnySender, MakeSender, new_sender
 from ledger_engine.store.engine import Engine
 
 STOP_TIMEOUT_S = 1.0
+POLL_INTERVAL_S = 1.0  # to find what other processes wrote, which wakes nobody here
+FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
+CURSORS_EVERY_S = 60.0  # how often to save cursors of endpoints that want none of the events
+
+log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class Deliverer:
@@ -117,3 +137,234 @@ class _Run:
         self._recorder.finish()
         await recording
         await try_step(self.feeder.keep_cursors)
+
+
+class EndpointLeases:
+    """The leases of this server for endpoints; nothing is sent after one has ended, unless it was renewed."""
+
+    def __init__(self, engine: Engine, sender: AnySender) -> None:
+        self._engine = engine
+        self._leases = engine.shared.leases
+        self._sender = sender
+        self._leased: frozenset[str] = frozenset()  # at the last look
+        self._sends_until = math.inf  # as the sender knows it
+
+    async def take(self, draining: set[str]) -> list[Subscription]:
+        """Take or renew leases; return the endpoints of this server, with their cursors as of then.
+
+        The leases of those that are `draining` are kept until all their attempts are recorded.
+        """
+        found = await self._engine.read(endpoints.subscriptions)
+        names = {each.endpoint for each in found}.difference(self._leases.releasing) | draining
+        leased = await self._leases.hold("webhooks", names)
+        if not self._leased.issuperset(leased):  # another server may have moved the cursor meanwhile
+            found = await self._engine.read(endpoints.subscriptions)
+        self._leased = frozenset(leased)
+        if self._leases.until != self._sends_until:
+            self._sends_until = self._leases.until
+            self._sender.send_until(self._sends_until)
+        own = self._leased.difference(self._leases.releasing)
+        return [each for each in found if each.endpoint in own]
+
+
+class OwnEndpoints:
+    """The endpoints that this server sends to, each with its deliveries under way."""
+
+    def __init__(self, seal: Seal, sender: AnySender, leases: EndpointLeases) -> None:
+        self.outgoing: dict[str, Outgoing] = {}
+        self.changed = True  # whether `follow` has something to do
+        self._seal = seal
+        self._sender = sender
+        self._leases = leases
+        self._unreadable: set[str] = set()  # sealed secrets that an error was logged for
+
+    def expect_more(self) -> None:
+        """Have the events of every endpoint read again."""
+        for outgoing in self.outgoing.values():
+            outgoing.may_have_more = True
+
+    def expect_changes(self) -> None:
+        """Have the endpoints, their events and their retries read again."""
+        self.changed = True
+        self.expect_more()
+        for outgoing in self.outgoing.values():
+            outgoing.looks_at = 0
+
+    async def seal_secrets(self, engine: Engine) -> None:
+        """Encrypt the secrets that were stored before a key was set, those of all servers."""
+        if not self._seal.has_key:
+            return
+        stored = await engine.read(endpoints.sealed_secrets)
+        for id, secret in [*stored, *await engine.read(endpoints.sealed_previous_secrets)]:
+            if not is_sealed(secret):
+                sealed = self._seal.close(secret)
+                await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
+
+    async def follow(self) -> None:
+        """Add new endpoints, drain those that are gone, and restart those whose secret has changed."""
+        if not self.changed:
+            return
+        self.changed = False
+        wanted = {each.endpoint: each for each in await self._leases.take(set(self.outgoing))}
+        for id, outgoing in list(self.outgoing.items()):
+            now_wanted = wanted.get(id)
+            if now_wanted is None or now_wanted.secret != outgoing.subscription.secret:
+                outgoing.drains = True
+                self._sender.drop(id)
+            if outgoing.drains and outgoing.with_sender == 0:
+                del self.outgoing[id]
+        for id, subscription in wanted.items():
+            if id not in self.outgoing and (added := self._opened(subscription)) is not None:
+                self.outgoing[id] = added
+
+    def _opened(self, subscription: Subscription) -> Outgoing | None:
+        try:
+            secret = self._seal.open(subscription.secret)
+            target = parse_url(subscription.url, livemode=subscription.livemode)
+        except (WrongKey, LedgerError) as error:
+            if subscription.secret not in self._unreadable:
+                log.error(
+                    "nothing is sent to %s: its secret or URL cannot be read: %s",
+                    subscription.endpoint,
+                    error,
+                )
+            self._unreadable.add(subscription.secret)
+            return None
+        cursor = subscription.cursor
+        return Outgoing(subscription, target, secret, cursor, cursor, self._previous_secret(subscription))
+
+    def _previous_secret(self, subscription: Subscription) -> str | None:
+        try:
+            return None if subscription.previous is None else self._seal.open(subscription.previous)
+        except WrongKey:  # after a change of LEDGER_SECRET_KEY a roll is what makes the endpoint work again
+            return None
+
+
+class Feeder:
+    """Submits deliveries to the sender while `run` runs; the jobs submitted, by number, are in `jobs`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        own: OwnEndpoints,
+        sender: AnySender,
+        jobs: dict[int, Sent],
+        clock: RetryClock,
+        pace: Pace,
+    ) -> None:
+        self._engine = engine
+        self._own = own
+        self._sender = sender
+        self._jobs = jobs
+        self._clock = clock
+        self._pace = pace
+        self._numbers = itertools.count(1)
+        self._woken = asyncio.Event()
+        self._releases_retries = False
+
+    async def run(self, *, hold_retries: bool) -> None:
+        """Submit what there is to send until cancelled; `hold_retries` is for `RetryClock.begin`."""
+        await try_until_done(partial(self._clock.begin, hold=hold_retries))
+        await try_step(partial(self._own.seal_secrets, self._engine))
+        polled_at = kept_cursors_at = time.monotonic()
+        while True:
+            now = time.monotonic()  # also where the ledger's time stands still
+            if now - polled_at >= POLL_INTERVAL_S:
+                polled_at = now
+                self.look_everywhere()
+            if now - kept_cursors_at >= CURSORS_EVERY_S:
+                kept_cursors_at = now
+                await try_step(self.keep_cursors)
+            self._woken.clear()
+            if not await try_step(self._look):
+                await wait_to_retry()
+            self._pace.measure()
+            await asyncio.sleep(self._pace.pause_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._rest_s()):
+                    await self._woken.wait()
+
+    def release_retries(self) -> None:
+        """Send the retries that were held back, if any."""
+        self._releases_retries = True
+        self._woken.set()
+
+    def look_for_events(self) -> None:
+        """Look for new events, as some were recorded."""
+        if self._own.outgoing:
+            self._own.expect_more()
+            self._woken.set()
+
+    def look_everywhere(self) -> None:
+        """Look for all there is to send, as anything may have changed."""
+        self._own.expect_changes()
+        self._woken.set()
+
+    def notice_recorded(self, drained: bool) -> None:
+        """Go on after results were recorded; some were of endpoints that drain if `drained`."""
+        self._own.changed |= drained
+        self._woken.set()
+
+    async def keep_cursors(self) -> None:
+        """Save how far events were read for endpoints that wanted none of them."""
+        # With any event under way or not recorded yet, the cursor is saved when that one is recorded.
+        moved = {
+            id: outgoing.read_to
+            for id, outgoing in self._own.outgoing.items()
+            if not outgoing.drains and not outgoing.firsts and outgoing.read_to != outgoing.cursor
+        }
+        if moved:
+            await self._engine.write(
+                partial(store, batch=OutcomeBatch([], moved), now=self._clock.followed_to)
+            )
+            for id, cursor in moved.items():
+                self._own.outgoing[id].recorded_to(cursor)
+
+    async def _look(self) -> None:
+        """Submit what there is to send for each endpoint, as far as it may have more under way."""
+        if self._releases_retries and self._clock.held_before:
+            await self._clock.release()
+            self.look_everywhere()
+        now = await self._clock.follow()
+        await self._own.follow()
+        if not self._own.outgoing or not self._sender.is_ready:
+            return
+        demanding = [outgoing for outgoing in self._own.outgoing.values() if outgoing.has_demand(now)]
+        share = max(1, FIRSTS_AT_ONCE // max(1, len(demanding)))
+        demands = [outgoing.demand(now, share) for outgoing in demanding]
+        if demands:
+            asked = partial(find, demands=demands, held_before=self._clock.held_before)
+            for demand, feed, retries in await self._engine.read(asked):
+                self._hand_over(demand, feed, retries, now)
+
+    def _hand_over(self, demand: Demand, feed: Feed, retries: list[Retry], now: int) -> None:
+        outgoing = self._own.outgoing.get(demand.subscription.endpoint)
+        if outgoing is None or outgoing.drains or outgoing.subscription is not demand.subscription:
+            return
+        times = self._engine.clock.now(), int(time.time())
+        if demand.firsts:
+            for message in outgoing.take_feed(feed):
+                self._submit(Sent(outgoing, message, True, 0, ""), 1, *times)
+        if demand.retries:
+            for retry in outgoing.take_retries(retries, demand.retries, now):
+                sent = Sent(outgoing, retry.message, False, retry.retries, "")
+                self._submit(sent, retry.attempts + 1, *times)
+        if outgoing.may_have_more:
+            self._woken.set()
+
+    def _submit(self, sent: Sent, attempt: int, now: int, seconds: int) -> None:
+        number = next(self._numbers)
+        job = sent.outgoing.job(
+            number, sent.message, attempt, is_first=sent.is_first, now=now, seconds=seconds
+        )
+        sent.headers = job.headers
+        self._jobs[number] = sent
+        self._sender.submit(job)
+
+    def _rest_s(self) -> float:
+        """Return the seconds until something can be due, unless woken before."""
+        outgoing = self._own.outgoing.values()
+        if outgoing and not self._sender.is_ready:
+            return PACE_S
+        soonest = min((each.looks_for_retries_at for each in outgoing), default=NEVER)
+        return min(POLL_INTERVAL_S, max(0.0, (soonest - self._engine.clock.now()) / 1000))

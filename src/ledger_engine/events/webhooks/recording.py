@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +18,6 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.attempts import Outcome
 from ledger_engine.events.webhooks.outgoing import Sent
-from ledger_engine.events.webhooks.pacing import Pace, try_step, wait_to_retry
 from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import Unit
@@ -26,8 +26,50 @@ from ledger_engine.store.engine import Engine
 GONE = 410  # the status with which a receiver asks for no more events
 JITTER = 0.1  # share of the wait added at random, so that what failed together is retried apart
 RECORDED_AT_ONCE = 200
+PACE_S = 0.01  # pause between two reads or two records, so that each covers more
+BUSY_PACE_S = 0.05  # the same while the event loop is busy, as requests come before webhooks
+BUSY = 0.2  # share of the time; sending alone to one endpoint uses a third of that
+RETRY_AFTER_S = 1.0
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
+
+
+class Pace:
+    """The pause in seconds between two steps, by how busy the thread was before."""
+
+    def __init__(self) -> None:
+        self.pause_s = PACE_S
+        self._measured_at = time.perf_counter(), time.thread_time()
+
+    def measure(self) -> None:
+        """Set the pause by how busy the thread was since the last call."""
+        before, self._measured_at = self._measured_at, (time.perf_counter(), time.thread_time())
+        passed, worked = (now - then for now, then in zip(self._measured_at, before, strict=True))
+        self.pause_s = BUSY_PACE_S if worked > BUSY * passed else PACE_S
+
+
+async def try_until_done(step: Callable[[], Awaitable[object]]) -> None:
+    """Run the step until it succeeds."""
+    while not await try_step(step):
+        await wait_to_retry()
+
+
+async def try_step(step: Callable[[], Awaitable[object]]) -> bool:
+    """Run the step and return whether it succeeded; log its error otherwise."""
+    try:
+        await step()
+    except StorageUnavailable as error:
+        log.warning("webhooks are paused: %s", error)
+        return False
+    except Exception:
+        log.exception("webhooks: a step failed")
+        return False
+    return True
+
+
+async def wait_to_retry() -> None:
+    """Wait before a step that failed is tried again."""
+    await asyncio.sleep(RETRY_AFTER_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import (
     attempts,
+    deliver,
     deliveries,
     endpoints,
-    feeding,
-    pacing,
     recording,
     sender_process,
     signatures,
@@ -114,7 +113,7 @@ class Delivering:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look often for what other processes did, and for a moved clock."""
-    monkeypatch.setattr(feeding, "POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr(deliver, "POLL_INTERVAL_S", 0.02)
 
 
 @asynccontextmanager
@@ -301,7 +300,7 @@ async def test_a_sender_that_dies_costs_no_event(
 async def test_lost_storage_loses_no_outcome(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacing, "RETRY_AFTER_S", 0.01)
+    monkeypatch.setattr(recording, "RETRY_AFTER_S", 0.01)
     real, refused = engine.write, 0
 
     async def refuse_three_times(work: Work[Any]) -> Any:
@@ -375,12 +374,12 @@ async def test_what_could_not_be_recorded_at_the_end_is_sent_by_the_next(
 async def test_lost_storage_is_asked_again_and_then_everything_is_delivered(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pacing, "RETRY_AFTER_S", 0.05)
+    monkeypatch.setattr(recording, "RETRY_AFTER_S", 0.05)
     real, refused = engine.read, 0
 
     async def refuse_three_times(work: Work[Any]) -> Any:
         nonlocal refused
-        if getattr(work, "func", None) is feeding.find and refused < 3:
+        if getattr(work, "func", None) is deliver.find and refused < 3:
             refused += 1
             raise StorageUnavailable("it is being moved")
         return await real(work)
@@ -613,7 +612,7 @@ async def test_a_clock_that_ran_on_during_the_recording_delays_no_retry(
     still: Engine, tenant: Tenant, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sender looks when the database has the retry due, and not so much later than that."""
-    monkeypatch.setattr(feeding, "POLL_INTERVAL_S", 2 * HOUR_S)  # or it would look all the time
+    monkeypatch.setattr(deliver, "POLL_INTERVAL_S", 2 * HOUR_S)  # or it would look all the time
     run = recording.Recording.run
     settings = {"monotonic": machine.monotonic, "retries_s": (60,)}
     async with receiving(answering(500)) as receiver, delivering(still, tenant, **settings) as ledger:
