@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,11 +13,10 @@ from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
     known_project,
-    print_json,
-    print_table,
+    print_list,
+    print_one,
     project_or_first,
     read,
-    say,
     shown,
     write,
 )
@@ -52,8 +52,7 @@ def apps() -> None:
 @click.option(
     "--native", is_flag=True, help="The app runs on the user's machine: loopback addresses may have any port."
 )
-@options.database
-@options.as_json
+@options.ledger
 def create(
     name: str,
     project: str | None,
@@ -72,63 +71,44 @@ def create(
         )
 
     app = write(database, make, make=True)
-    if as_json:
-        print_json(_shown(app))
-        return
-    say(app.id)
-    say(f"{app.name}: {mode} mode, project {app.project}.", err=True)
+    note = f"{app.name}: {mode} mode, project {app.project}."
+    print_one(_shown(app), as_json, app.id, note)
 
 
 @apps.command("list")
 @click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
 @options.project
-@options.database
-@options.as_json
+@options.ledger
 def list_apps(deleted: bool, project: str | None, database: Location, as_json: bool) -> None:
     """List the apps of a project, newest first."""
     every = oauth_apps.deleted if deleted else oauth_apps.every
     found = read(database, lambda unit: every(unit, known_project(unit, project).id))
-    if as_json:
-        print_json([_shown(app) for app in found])
-        return
-    print_table(
-        ("CLIENT ID", "MODE", "CREATED", "NAME", "REDIRECT URIS"),
-        [
-            (
-                app.id,
-                mode_name(app.livemode),
-                iso(app.created),
-                app.name,
-                " ".join(app.redirect_uris),
-            )
-            for app in found
-        ],
-    )
+    columns: Mapping[str, Callable[[App], str]] = {
+        "CLIENT ID": lambda app: app.id,
+        "MODE": lambda app: mode_name(app.livemode),
+        "CREATED": lambda app: iso(app.created),
+        "NAME": lambda app: app.name,
+        "REDIRECT URIS": lambda app: " ".join(app.redirect_uris),
+    }
+    print_list(found, as_json, columns, _shown)
 
 
 @apps.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def delete(id: str, database: Location, as_json: bool) -> None:
     """Delete the app ID: its users' grants end, in a running server within a second."""
-    _print(write(database, partial(oauth_apps.delete, id=id)), as_json, "deleted")
+    app = write(database, partial(oauth_apps.delete, id=id))
+    print_one(_shown(app), as_json, f"{id} is deleted.")
 
 
 @apps.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def restore(id: str, database: Location, as_json: bool) -> None:
     """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
-    _print(write(database, partial(oauth_apps.restore, id=id)), as_json, "restored")
-
-
-def _print(app: App, as_json: bool, done: str) -> None:
-    if as_json:
-        print_json(_shown(app))
-    else:
-        say(f"{app.id} is {done}.")
+    app = write(database, partial(oauth_apps.restore, id=id))
+    print_one(_shown(app), as_json, f"{id} is restored.")
 
 
 def _shown(app: App) -> dict[str, Any]:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import (
-    known_project,
-    print_json,
-    print_table,
-    read,
-    require,
-    say,
-    shown,
-    using,
-    write,
-)
+from ledger_engine.cli.running import known_tenant, print_list, print_one, read, require, say, using, write
 from ledger_engine.core.clock import iso, parse_moment
 from ledger_engine.core.settings import Location
-from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox as ledger_events
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.webhooks import deliveries
@@ -39,23 +30,20 @@ def events() -> None:
 @options.limit
 @options.mode
 @options.project
-@options.database
-@options.as_json
+@options.ledger
 def list_events(limit: int, mode: str, project: str | None, database: Location, as_json: bool) -> None:
     """List the newest events."""
 
     def find(unit: Unit) -> list[Event]:
-        tenant = Tenant(known_project(unit, project).id, mode == "live")
-        return ledger_events.page(unit, tenant, PageRequest(limit)).items
+        return ledger_events.page(unit, known_tenant(unit, project, mode), PageRequest(limit)).items
 
-    found = read(database, find)
-    if as_json:
-        print_json([shown(event) for event in found])
-        return
-    print_table(
-        ("ID", "KIND", "CREATED", "OBJECT"),
-        [(event.id, event.type, iso(event.created), event.data["object"]["id"]) for event in found],
-    )
+    columns: Mapping[str, Callable[[Event], str]] = {
+        "ID": lambda event: event.id,
+        "KIND": lambda event: event.type,
+        "CREATED": lambda event: iso(event.created),
+        "OBJECT": lambda event: str(event.data["object"]["id"]),
+    }
+    print_list(read(database, find), as_json, columns)
 
 
 @events.command()
@@ -68,8 +56,7 @@ def list_events(limit: int, mode: str, project: str | None, database: Location, 
 @click.option("--endpoint", metavar="ID", help="To this endpoint only.")
 @options.mode
 @options.project
-@options.database
-@options.as_json
+@options.ledger
 def resend(
     id: str | None,
     failed_since: str | None,
@@ -89,7 +76,7 @@ def resend(
         since = parse_moment(failed_since, "--failed-since")
 
         async def resend_failed(engine: Engine) -> int:
-            tenant = await engine.read(lambda unit: Tenant(known_project(unit, project).id, mode == "live"))
+            tenant = await engine.read(partial(known_tenant, project=project, mode=mode))
             return await deliveries.resend_failed(engine, tenant, since, endpoint)
 
         require(database)
@@ -107,7 +94,5 @@ def resend(
 
 
 def _print(count: int, as_json: bool) -> None:
-    if as_json:
-        print_json({"deliveries": count})
-    else:
-        say(f"{count} {'delivery is' if count == 1 else 'deliveries are'} sent again.")
+    line = f"{count} {'delivery is' if count == 1 else 'deliveries are'} sent again."
+    print_one({"deliveries": count}, as_json, line)

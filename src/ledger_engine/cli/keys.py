@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import click
@@ -11,11 +12,10 @@ from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
     known_project,
-    print_json,
-    print_table,
+    print_list,
+    print_one,
     project_or_first,
     read,
-    say,
     shown,
     write,
 )
@@ -49,8 +49,7 @@ def keys() -> None:
     help="Restrict the key to this scope; repeat it for several.",
 )
 @click.option("--name", help="What the key is for.")
-@options.database
-@options.as_json
+@options.ledger
 def create(
     project: str | None,
     mode: str,
@@ -75,8 +74,7 @@ def create(
 @keys.command("list")
 @options.project
 @click.option("--all", "revoked_too", is_flag=True, help="Include revoked keys.")
-@options.database
-@options.as_json
+@options.ledger
 def list_keys(project: str | None, revoked_too: bool, database: Location, as_json: bool) -> None:
     """List the keys of a project, newest first, without their values, which are not stored."""
 
@@ -86,30 +84,21 @@ def list_keys(project: str | None, revoked_too: bool, database: Location, as_jso
 
     found, owner = read(database, find)
     listed = [key for key in found if revoked_too or key.revoked_at is None]
-    if as_json:
-        print_json([shown(key, project=owner) for key in listed])
-        return
-    print_table(
-        ("ID", "VALUE", "ROLE", "SCOPES", "CREATED", "REVOKED", "NAME"),
-        [
-            (
-                key.id,
-                f"sk_{_mode(key)}_…{key.last4}",
-                key.role,
-                "all" if key.scopes is None else ",".join(key.scopes),
-                iso(key.created),
-                "" if key.revoked_at is None else iso(key.revoked_at),
-                key.name or "",
-            )
-            for key in listed
-        ],
-    )
+    columns: Mapping[str, Callable[[ApiKey], str]] = {
+        "ID": lambda key: key.id,
+        "VALUE": lambda key: f"sk_{mode_name(key.livemode)}_…{key.last4}",
+        "ROLE": lambda key: key.role,
+        "SCOPES": lambda key: "all" if key.scopes is None else ",".join(key.scopes),
+        "CREATED": lambda key: iso(key.created),
+        "REVOKED": lambda key: "" if key.revoked_at is None else iso(key.revoked_at),
+        "NAME": lambda key: key.name or "",
+    }
+    print_list(listed, as_json, columns, partial(shown, project=owner))
 
 
 @keys.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def revoke(id: str, database: Location, as_json: bool) -> None:
     """Revoke the key ID and its tokens for ever. A running server refuses them within a second."""
 
@@ -117,16 +106,12 @@ def revoke(id: str, database: Location, as_json: bool) -> None:
         return api_keys.revoke(unit, api_keys.tenant_of(unit, id), id)
 
     key = write(database, end, in_copy=True)
-    if as_json:
-        print_json(shown(key))
-    else:
-        say(f"{key.id} is revoked.")
+    print_one(shown(key), as_json, f"{key.id} is revoked.")
 
 
 @keys.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def roll(id: str, database: Location, as_json: bool) -> None:
     """Revoke the key ID and create one with the same rights, whose value is printed only this once."""
     tenant = read(database, partial(api_keys.tenant_of, id=id))
@@ -136,13 +121,6 @@ def roll(id: str, database: Location, as_json: bool) -> None:
 
 
 def _print(key: ApiKey, value: str, project: str, as_json: bool) -> None:
-    if as_json:
-        print_json(shown(key, project=project, key=value))
-        return
-    # Only the value goes to stdout, so that it can be assigned to a variable or piped into a secret store.
-    say(value)
-    say(f"{key.id}: {_mode(key)} mode, role {key.role}, project {project}. Shown this once.", err=True)
-
-
-def _mode(key: ApiKey) -> str:
-    return mode_name(key.livemode)
+    mode = mode_name(key.livemode)
+    note = f"{key.id}: {mode} mode, role {key.role}, project {project}. Shown this once."
+    print_one(shown(key, project=project, key=value), as_json, value, note)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_project, print_json, read, say, write
+from ledger_engine.cli.running import known_tenant, print_json, read, say, write
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import NotFound
 from ledger_engine.core.settings import Location
@@ -62,14 +62,13 @@ class Watched(click.ParamType[tuple[str, "VerifierKey"]]):
 @click.command()
 @options.project
 @options.mode
-@options.database
-@options.as_json
+@options.ledger
 def checkpoint(project: str | None, mode: str, database: Location, as_json: bool) -> None:
     """Print the last checkpoint of a log, with the signatures of witnesses that are there."""
     from ledger_engine.log import notes, stored
     from ledger_engine.log.checkpoints import Checkpoint
 
-    note = read(database, lambda unit: stored.checkpoint_note(unit, _tenant(unit, project, mode)))
+    note = read(database, lambda unit: stored.checkpoint_note(unit, known_tenant(unit, project, mode)))
     if not as_json:
         click.echo(note, nl=False)
         return
@@ -145,8 +144,7 @@ def log_key() -> None:
 @log_key.command()
 @options.project
 @options.mode
-@options.database
-@options.as_json
+@options.ledger
 def show(project: str | None, mode: str, database: Location, as_json: bool) -> None:
     """Print the key of a log, for those who check its proofs; keys before it go to stderr."""
     _print(read(database, lambda unit: _keys(unit, project, mode)), as_json)
@@ -155,8 +153,7 @@ def show(project: str | None, mode: str, database: Location, as_json: bool) -> N
 @log_key.command()
 @options.project
 @options.mode
-@options.database
-@options.as_json
+@options.ledger
 def rotate(project: str | None, mode: str, database: Location, as_json: bool) -> None:
     """Make a new key for all logs, and print it. A running server signs with it within a second.
 
@@ -223,15 +220,11 @@ def witness(listen: str, state: Path, watched: tuple[tuple[str, VerifierKey], ..
     server.server_close()
 
 
-def _tenant(unit: Unit, project: str | None, mode: str) -> Tenant:
-    return Tenant(known_project(unit, project).id, mode == "live")
-
-
 def _keys(unit: Unit, project: str | None, mode: str) -> list[PublicKey]:
     from ledger_engine.log import keys, stored
 
     keys.require(unit)
-    return keys.public(unit, stored.of_tenant(unit, _tenant(unit, project, mode)).book)
+    return keys.public(unit, stored.of_tenant(unit, known_tenant(unit, project, mode)).book)
 
 
 def _print(found: list[PublicKey], as_json: bool) -> None:

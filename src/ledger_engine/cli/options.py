@@ -141,3 +141,8 @@ mode = click.option(
     show_default=True,
     help="The mode: test or live.",
 )
+
+
+def ledger(command: Command) -> Command:
+    """Declare what every command on a ledger takes: where the ledger is, and whether to print JSON."""
+    return database(as_json(command))

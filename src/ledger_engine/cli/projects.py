@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from ledger_engine.access import projects as ledger_projects
 from ledger_engine.access.projects import Changes, NewProject, Project
 from ledger_engine.access.quotas import PLANS
 from ledger_engine.cli import options
-from ledger_engine.cli.running import print_json, print_table, read, say, shown, write
+from ledger_engine.cli.running import print_list, print_one, read, shown, write
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 
@@ -40,8 +41,7 @@ def projects() -> None:
     show_default=True,
     help="Whether a debit may take a balance below zero.",
 )
-@options.database
-@options.as_json
+@options.ledger
 def create(
     name: str,
     plan: str,
@@ -57,28 +57,18 @@ def create(
 
 
 @projects.command("list")
-@options.database
-@options.as_json
+@options.ledger
 def list_projects(database: Location, as_json: bool) -> None:
     """List the projects, oldest first."""
-    every = read(database, ledger_projects.every)
-    if as_json:
-        print_json([_shown(project) for project in every])
-        return
-    print_table(
-        ("ID", "PLAN", "A MINUTE", "A SECOND", "OVERDRAFT", "NAME"),
-        [
-            (
-                project.id,
-                project.plan,
-                str(project.limits.requests_per_minute),
-                str(project.limits.burst),
-                project.overdraft,
-                project.name + (" (archived)" if project.archived_at is not None else ""),
-            )
-            for project in every
-        ],
-    )
+    columns: Mapping[str, Callable[[Project], str]] = {
+        "ID": lambda project: project.id,
+        "PLAN": lambda project: project.plan,
+        "A MINUTE": lambda project: str(project.limits.requests_per_minute),
+        "A SECOND": lambda project: str(project.limits.burst),
+        "OVERDRAFT": lambda project: project.overdraft,
+        "NAME": lambda project: project.name + (" (archived)" if project.archived_at is not None else ""),
+    }
+    print_list(read(database, ledger_projects.every), as_json, columns, _shown)
 
 
 @projects.command()
@@ -92,8 +82,7 @@ def list_projects(database: Location, as_json: bool) -> None:
     type=click.Choice(ledger_projects.OVERDRAFT),
     help="Whether a debit may take a balance below zero.",
 )
-@options.database
-@options.as_json
+@options.ledger
 def update(
     id: str,
     name: str | None,
@@ -111,8 +100,7 @@ def update(
 
 @projects.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def archive(id: str, database: Location, as_json: bool) -> None:
     """Archive the project ID: everything is kept, and its keys are refused within a second."""
     tenant = Tenant(id, livemode=False)
@@ -121,19 +109,16 @@ def archive(id: str, database: Location, as_json: bool) -> None:
 
 @projects.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def restore(id: str, database: Location, as_json: bool) -> None:
     """Restore the archived project ID with everything in it; its keys work again within a second."""
     _print(write(database, partial(ledger_projects.restore, id=id)), as_json)
 
 
 def _print(project: Project, as_json: bool) -> None:
-    if as_json:
-        print_json(_shown(project))
-    else:
-        archived = ", archived" if project.archived_at is not None else ""
-        say(f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}{archived}")
+    archived = ", archived" if project.archived_at is not None else ""
+    line = f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}{archived}"
+    print_one(_shown(project), as_json, line)
 
 
 def _shown(project: Project) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -17,9 +17,12 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.logs import printable, printable_json
 from ledger_engine.core.records import Record, as_json
 from ledger_engine.core.settings import Location, make_folder
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import T, Unit, Work, books
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.log import require_complete, require_file_of_log
+
+R = TypeVar("R", bound=Record)
 
 
 def read(database: Location, work: Work[T]) -> T:
@@ -78,6 +81,11 @@ def known_project(unit: Unit, id: str | None) -> Project:
     return project
 
 
+def known_tenant(unit: Unit, project: str | None, mode: str) -> Tenant:
+    """Return the tenant of a mode of the project that `known_project` returns. Raises what that does."""
+    return Tenant(known_project(unit, project).id, mode == "live")
+
+
 def shown(record: Record, **more: Any) -> dict[str, Any]:
     """Return the JSON object of a record together with further fields."""
     return {**as_json(record), **more}
@@ -101,13 +109,37 @@ def in_words(count: int, kind: str) -> str:
     return f"{count:,} {kind if count != 1 else kind.removesuffix('s')}"
 
 
-def print_table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print the columns, each as wide as its widest cell; without rows only the heads."""
-    table = [heads, *(tuple(printable(cell) for cell in row) for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
+def print_list(
+    found: Sequence[R],
+    as_json: bool,
+    columns: Mapping[str, Callable[[R], str]],
+    show: Callable[[R], dict[str, Any]] = shown,
+) -> None:
+    """Print records as JSON or as a table, of which `columns` says by its head what each column has.
+
+    A column is as wide as its widest cell; without records there are only the heads.
+    """
+    if as_json:
+        print_json([show(record) for record in found])
+        return
+    table = [[*columns], *([printable(cell(record)) for cell in columns.values()] for record in found)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         say(line.rstrip())
+
+
+def print_one(value: dict[str, Any], as_json: bool, line: str, note: str | None = None) -> None:
+    """Print what a command has made or changed: as JSON, or as a line for people.
+
+    With a `note`, which goes to stderr, the line is a value alone, to be assigned to a variable or piped.
+    """
+    if as_json:
+        print_json(value)
+        return
+    say(line)
+    if note is not None:
+        say(note, err=True)
 
 
 def _write(text: str, *, err: bool = False) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 
 import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
-    known_project,
-    print_json,
-    print_table,
+    known_tenant,
+    print_list,
+    print_one,
     project_or_first,
     read,
-    say,
     shown,
     write,
 )
@@ -36,8 +36,7 @@ def users() -> None:
 @click.option("--role", type=click.Choice(ROLES), default="member", show_default=True, help="Its rank.")
 @options.mode
 @options.project
-@options.database
-@options.as_json
+@options.ledger
 def create(
     name: str, email: str, role: str, mode: str, project: str | None, database: Location, as_json: bool
 ) -> None:
@@ -49,10 +48,7 @@ def create(
         return ledger_users.create(unit, tenant, NewUser(name, email, role))
 
     user = write(database, make, make=True)
-    if as_json:
-        print_json(shown(user))
-    else:
-        say(f"{user.id} {name}: {email}, {role}")
+    print_one(shown(user), as_json, f"{user.id} {name}: {email}, {role}")
 
 
 @users.command("list")
@@ -60,28 +56,24 @@ def create(
 @options.limit
 @options.mode
 @options.project
-@options.database
-@options.as_json
+@options.ledger
 def list_users(
     role: str | None, limit: int, mode: str, project: str | None, database: Location, as_json: bool
 ) -> None:
     """List the newest users, with the deactivated ones."""
 
     def find(unit: Unit) -> list[User]:
-        tenant = Tenant(known_project(unit, project).id, mode == "live")
-        return ledger_users.page(unit, tenant, per_page=limit, role=role).items
+        return ledger_users.page(unit, known_tenant(unit, project, mode), per_page=limit, role=role).items
 
-    found = read(database, find)
-    if as_json:
-        print_json([shown(user) for user in found])
-        return
-    print_table(
-        ("ID", "ROLE", "STATUS", "CREATED", "EMAIL", "NAME"),
-        [
-            (user.id, user.role, user.status, iso(user.created), user.email or "", user.name or "")
-            for user in found
-        ],
-    )
+    columns: Mapping[str, Callable[[User], str]] = {
+        "ID": lambda user: user.id,
+        "ROLE": lambda user: user.role,
+        "STATUS": lambda user: user.status,
+        "CREATED": lambda user: iso(user.created),
+        "EMAIL": lambda user: user.email or "",
+        "NAME": lambda user: user.name or "",
+    }
+    print_list(read(database, find), as_json, columns)
 
 
 @users.command("set-password")
@@ -89,8 +81,7 @@ def list_users(
 @options.project
 @options.mode
 @click.option("--password-stdin", is_flag=True, help="Read the password from stdin instead of asking for it.")
-@options.database
-@options.as_json
+@options.ledger
 def set_password(
     email: str, project: str | None, mode: str, password_stdin: bool, database: Location, as_json: bool
 ) -> None:
@@ -100,14 +91,10 @@ def set_password(
     hashed = passwords.hash_password(_read_password(password_stdin))
 
     def work(unit: Unit) -> str:
-        tenant = Tenant(known_project(unit, project).id, mode == "live")
-        return passwords.set_password(unit, tenant, email, hashed)
+        return passwords.set_password(unit, known_tenant(unit, project, mode), email, hashed)
 
     id = write(database, work)
-    if as_json:
-        print_json({"id": id, "email": email})
-    else:
-        say(f"{id} has a new password.")
+    print_one({"id": id, "email": email}, as_json, f"{id} has a new password.")
 
 
 def _read_password(from_stdin: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import click
@@ -11,12 +11,11 @@ import click
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
     known_project,
-    print_json,
-    print_table,
+    print_list,
+    print_one,
     project_or_first,
     read,
     require,
-    say,
     shown,
     using,
     write,
@@ -26,7 +25,7 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events.outbox import KINDS
 from ledger_engine.events.webhooks import deliveries, endpoints
-from ledger_engine.events.webhooks.deliveries import Delivery
+from ledger_engine.events.webhooks.deliveries import Attempt, Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.store import Unit
@@ -51,8 +50,7 @@ def webhooks() -> None:
 )
 @options.mode
 @options.project
-@options.database
-@options.as_json
+@options.ledger
 def create(
     url: str, kinds: tuple[str, ...], mode: str, project: str | None, database: Location, as_json: bool
 ) -> None:
@@ -75,38 +73,24 @@ def create(
 @webhooks.command("list")
 @click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
 @options.project
-@options.database
-@options.as_json
+@options.ledger
 def list_endpoints(deleted: bool, project: str | None, database: Location, as_json: bool) -> None:
     """List the webhook endpoints of both modes, oldest first."""
     every = endpoints.deleted if deleted else endpoints.every
-
-    def find(unit: Unit) -> list[WebhookEndpoint]:
-        return every(unit, known_project(unit, project).id)
-
-    found = read(database, find)
-    if as_json:
-        print_json([shown(endpoint) for endpoint in found])
-        return
-    print_table(
-        ("ID", "MODE", "STATUS", "EVENTS", "URL"),
-        [
-            (
-                endpoint.id,
-                mode_name(endpoint.livemode),
-                endpoint.status + (f" ({endpoint.disabled_reason})" if endpoint.disabled_reason else ""),
-                ",".join(endpoint.events),
-                endpoint.url,
-            )
-            for endpoint in found
-        ],
-    )
+    found = read(database, lambda unit: every(unit, known_project(unit, project).id))
+    columns: Mapping[str, Callable[[WebhookEndpoint], str]] = {
+        "ID": lambda each: each.id,
+        "MODE": lambda each: mode_name(each.livemode),
+        "STATUS": lambda each: each.status + (f" ({each.disabled_reason})" if each.disabled_reason else ""),
+        "EVENTS": lambda each: ",".join(each.events),
+        "URL": lambda each: each.url,
+    }
+    print_list(found, as_json, columns)
 
 
 @webhooks.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def delete(id: str, database: Location, as_json: bool) -> None:
     """Delete the endpoint ID, which can be restored for 30 days."""
     _change(endpoints.delete, id, database, as_json, "deleted")
@@ -114,8 +98,7 @@ def delete(id: str, database: Location, as_json: bool) -> None:
 
 @webhooks.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def restore(id: str, database: Location, as_json: bool) -> None:
     """Restore the deleted endpoint ID, for the events from now on; its new secret is printed only once."""
     secret = endpoints.new_secret()
@@ -134,8 +117,7 @@ def restore(id: str, database: Location, as_json: bool) -> None:
 
 @webhooks.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def disable(id: str, database: Location, as_json: bool) -> None:
     """Send nothing to the endpoint ID until it is enabled again."""
     _change(endpoints.disable, id, database, as_json, "disabled")
@@ -143,8 +125,7 @@ def disable(id: str, database: Location, as_json: bool) -> None:
 
 @webhooks.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def enable(id: str, database: Location, as_json: bool) -> None:
     """Send to the endpoint ID again, from where it stopped."""
     _change(endpoints.enable, id, database, as_json, "enabled")
@@ -152,8 +133,7 @@ def enable(id: str, database: Location, as_json: bool) -> None:
 
 @webhooks.command()
 @click.argument("id")
-@options.database
-@options.as_json
+@options.ledger
 def roll(id: str, database: Location, as_json: bool) -> None:
     """Replace the signing secret of the endpoint ID at once. The new one is printed only this once."""
     secret = endpoints.new_secret()
@@ -168,8 +148,7 @@ def roll(id: str, database: Location, as_json: bool) -> None:
 @webhooks.command("deliveries")
 @click.argument("id")
 @options.limit
-@options.database
-@options.as_json
+@options.ledger
 def list_deliveries(id: str, limit: int, database: Location, as_json: bool) -> None:
     """List the deliveries to the endpoint ID, with every attempt."""
 
@@ -177,26 +156,20 @@ def list_deliveries(id: str, limit: int, database: Location, as_json: bool) -> N
         return deliveries.page(unit, endpoints.tenant_of(unit, id), id, PageRequest(limit)).items
 
     found = read(database, find)
-    if as_json:
-        print_json([shown(delivery) for delivery in found])
-        return
-    print_table(
-        ("EVENT", "KIND", "STATUS", "ATTEMPTS", "LAST", "ANSWER", "NEXT"),
-        [_row(delivery) for delivery in found],
-    )
 
+    def last(delivery: Delivery, show: Callable[[Attempt], str]) -> str:
+        return show(delivery.attempts[-1]) if delivery.attempts else ""
 
-def _row(delivery: Delivery) -> tuple[str, ...]:
-    last = delivery.attempts[-1] if delivery.attempts else None
-    return (
-        delivery.event,
-        delivery.event_type,
-        delivery.status,
-        str(len(delivery.attempts)),
-        last["attempted_at"] if last else "",
-        (last["error"] or str(last["status"])) if last else "",
-        "" if delivery.next_attempt_at is None else iso(delivery.next_attempt_at),
-    )
+    columns: Mapping[str, Callable[[Delivery], str]] = {
+        "EVENT": lambda each: each.event,
+        "KIND": lambda each: each.event_type,
+        "STATUS": lambda each: each.status,
+        "ATTEMPTS": lambda each: str(len(each.attempts)),
+        "LAST": lambda each: last(each, lambda attempt: attempt["attempted_at"]),
+        "ANSWER": lambda each: last(each, lambda attempt: attempt["error"] or str(attempt["status"])),
+        "NEXT": lambda each: "" if each.next_attempt_at is None else iso(each.next_attempt_at),
+    }
+    print_list(found, as_json, columns)
 
 
 def _change(
@@ -207,17 +180,9 @@ def _change(
     done: str,
 ) -> None:
     endpoint = write(database, lambda unit: change(unit, endpoints.tenant_of(unit, id), id))
-    if as_json:
-        print_json(shown(endpoint))
-    else:
-        say(f"{endpoint.id} is {done}.")
+    print_one(shown(endpoint), as_json, f"{endpoint.id} is {done}.")
 
 
 def _print_secret(endpoint: EndpointWithSecret, as_json: bool) -> None:
-    if as_json:
-        print_json(shown(endpoint))
-        return
-    # Only the secret goes to stdout, so that it can be assigned to a variable or piped into a secret store.
-    say(endpoint.secret)
-    mode = mode_name(endpoint.livemode)
-    say(f"{endpoint.id}: {mode} mode, sent to {endpoint.url}. Shown this once.", err=True)
+    note = f"{endpoint.id}: {mode_name(endpoint.livemode)} mode, sent to {endpoint.url}. Shown this once."
+    print_one(shown(endpoint), as_json, endpoint.secret, note)
