@@ -10,6 +10,7 @@
 #   make dist-all      dist/ledger.pyz for each Python version
 #   make binary        dist/ledger, which needs no Python
 #   make release       dist/VERSION: packages, archives, executable, bill of materials, checksums
+#   make docs          site/, the documentation as a site with search
 #   make catalogues    write docs/errors.md and docs/events.md from the code
 #   make pictures      draw docs/pictures, the dashboard's screens, and record its tour
 #   make bench-rivals  install what make bench also compares with
@@ -34,7 +35,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues client clients pictures lock
+.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues client clients docs pictures lock
 .PHONY: clean runtime dev
 
 run: runtime
@@ -112,6 +113,11 @@ bench-rivals: .venv-bench/.made
 	else echo "npm is not installed, so emulate is left out"; fi
 	@touch $@
 
+# Material warns of a MkDocs 2, which is not the one in the lock.
+docs: dev
+	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --quiet
+	@echo "The documentation is in site/. To read and search it: $(bin)/python -m http.server --directory site"
+
 # The synchronous client is the asynchronous one without `async`.
 client: dev
 	$(bin)/python tools/sync_client.py
@@ -141,7 +147,7 @@ lock: dev
 	$(compile) --constraints requirements-dev.lock --group rivals --output-file requirements-rivals.lock
 
 clean:
-	rm -rf $(venv) .venv-bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(venv) .venv-bench build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment, in steps that are each done once and again when what they rest on has changed.
