@@ -8,9 +8,9 @@ transaction, until `forget`, as long as nobody else writes.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
@@ -32,6 +32,7 @@ from ledger_engine.store.threaded import Job
 
 CACHED_MAX = 100  # objects that stay for the next transaction: four for each book that is posted to
 
+NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 Key = tuple[type[Cached], str, bool]
 
 
@@ -48,7 +49,7 @@ class _Direct:
         self.change = unit._change
 
 
-class CachingUnit:
+class CachingUnit(ABC):
     """The base of the units for the works of one group, one after the other.
 
     It has what belongs to the work that runs, and holds values and rows; a database's own unit executes
@@ -77,6 +78,11 @@ class CachingUnit:
         self._topics = set()
         self.wrote = False
 
+    @property
+    def has_written(self) -> bool:
+        """Whether the work that runs has changed anything."""
+        return self.wrote
+
     def topics(self) -> set[str]:
         """Return the topics that the work announced."""
         return self._topics
@@ -101,6 +107,10 @@ class CachingUnit:
             for table in kind.tables:
                 self._tables.setdefault(table, set()).add(key)
         return cast(H, found)
+
+    def first(self, sql: str, parameters: Parameters = NOTHING, /) -> Row | None:
+        rows = self.execute(sql, parameters)
+        return rows[0] if rows else None
 
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         self.wrote = True
@@ -163,6 +173,30 @@ class CachingUnit:
         self.wrote = True
 
     @abstractmethod
+    def execute(self, sql: str, parameters: Parameters = NOTHING, /) -> list[Row]:
+        """Run one statement and return all its rows."""
+
+    @abstractmethod
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        """Run one statement that returns no rows once for each set of parameters."""
+
+    @abstractmethod
+    def version(self) -> int:
+        """Return a number that changes when another process has committed."""
+
+    @abstractmethod
+    def set_savepoint(self) -> None:
+        """Have what is changed from now on undone alone by `undo_savepoint`."""
+
+    @abstractmethod
+    def release_savepoint(self) -> None:
+        """Write what is cached; what was changed since the savepoint stays, unless this raises an error."""
+
+    @abstractmethod
+    def undo_savepoint(self) -> None:
+        """Undo what was changed since the savepoint."""
+
+    @abstractmethod
     def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run a statement, whatever is held."""
 
@@ -173,36 +207,6 @@ class CachingUnit:
     @abstractmethod
     def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
         """Insert rows, whatever is held."""
-
-
-U = TypeVar("U", bound=CachingUnit)
-
-
-class ReusedUnit(Generic[U]):
-    """The unit of one transaction, kept for the next ones as long as what it holds is still true."""
-
-    __slots__ = ("_state", "_unit")
-
-    def __init__(self) -> None:
-        self._unit: U | None = None
-        self._state: object = None
-
-    def unit_for(self, state: object, new: Callable[[], U]) -> U:
-        """Return the unit for a transaction that has begun: the last one, or a new one in another state.
-
-        `state` is what the values held depend on besides the transactions of this unit.
-        """
-        if self._unit is None or self._state != state:
-            self.forget()
-            self._unit, self._state = new(), state
-        self._unit.limit_size()
-        return self._unit
-
-    def forget(self) -> None:
-        """Drop the unit: what it holds was rolled back, or others may have changed it."""
-        if self._unit is not None:
-            self._unit.forget()
-            self._unit = self._state = None
 
 
 # Has a unit cache (`Unit.cached`) what several calls of a function in one book will read.

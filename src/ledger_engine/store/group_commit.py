@@ -41,16 +41,13 @@ class GroupCommit(Generic[J]):
         self._loop = loop
         self._hand_over = hand_over
         self._waiting: list[J] = []
-        self._in_flight = 0
+        self._in_flight: list[J] = []
         self._handed_over_at = 0.0
         self._expected = 1
-        self._seen = 0
-        self._quiet = 0
-        self._long_in_flight = False
         self._long_is_next = False  # as the others have had a group since the last long work
         self._awaits_others = False
-        self._looks_soon = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.Handle | None = None
+        self._begins_by = 0.0  # where it awaits others
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -58,13 +55,13 @@ class GroupCommit(Generic[J]):
     @property
     def is_busy(self) -> bool:
         """Whether a group is under way."""
-        return self._in_flight > 0
+        return bool(self._in_flight)
 
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
         if not self._in_flight and (len(self._waiting) == 1 or self._awaits_others):
-            self._watch()
+            self._look_soon()
 
     def await_others(self) -> None:
         """Wait for works that other processes may be about to send."""
@@ -83,17 +80,16 @@ class GroupCommit(Generic[J]):
 
     def done(self) -> None:
         """Start the next group, as the one handed over is finished."""
+        finished, self._in_flight = self._in_flight, []
         # Those answered may well send another request, in addition to those waiting.
-        self._expected = self._in_flight + len(self._waiting)
-        self._in_flight = 0
-        if self._long_in_flight and not all(job.long for job in self._waiting):
-            self._start_waiting()
+        self._expected = len(finished) + len(self._waiting)
+        if finished and finished[0].long and not all(job.long for job in self._waiting):
+            self._start(self._next_group())
         elif self._waiting:
-            self._watch()
+            self._look_soon()
 
     def flush(self) -> None:
         """Hand over the waiting jobs at once, all together."""
-        self._stop_timer()
         if self._waiting:
             group, self._waiting = self._waiting, []
             self._start(group)
@@ -113,48 +109,41 @@ class GroupCommit(Generic[J]):
         return [first]
 
     def _start(self, group: list[J]) -> None:
-        self._in_flight = len(group)
-        self._long_in_flight = group[0].long
+        self._stop_looking()
+        self._in_flight = group
         self._handed_over_at = self._loop.time()
         self._hand_over(group)
 
-    def _watch(self) -> None:
+    def _look_soon(self) -> None:
+        """Look whether a group begins, once the loop has done what it has to do already."""
+        if self._next_look is None:
+            self._begins_by = self._loop.time() + OTHERS_WITHIN_S
+        elif not isinstance(self._next_look, asyncio.TimerHandle):
+            return
+        self._stop_looking()
+        self._next_look = self._loop.call_soon(self._look, 0, 0)
+
+    def _look(self, seen: int, quiet: int) -> None:
+        """Begin a group, or look again later.
+
+        `seen` is how many works waited when it looked last, and since `quiet` times there were no more.
+        """
+        self._next_look = None
+        waiting, expected = len(self._waiting), min(self._expected, GROUP_MAX)
+        if self._in_flight or not waiting:
+            return
+        quiet = 0 if waiting > seen else quiet + 1
         if self._awaits_others:
-            if not self._looks_soon:
-                self._looks_soon = True
-                self._loop.call_soon(self._look_for_others)
-            return
-        self._seen = 0
-        self._quiet = 0
-        self._loop.call_soon(self._look)
-
-    def _look(self) -> None:
-        if self._in_flight:
-            return
-        waiting = len(self._waiting)
-        self._quiet = 0 if waiting > self._seen else self._quiet + 1
-        self._seen = waiting
+            if waiting < ENOUGH * expected and self._loop.time() < self._begins_by:
+                self._next_look = self._loop.call_at(self._begins_by, self._look, waiting, 0)
+                return
         # A single client need not wait for others: only several are worth waiting for.
-        if waiting < min(self._expected, GROUP_MAX) and self._quiet < QUIET_TURNS:
-            self._loop.call_soon(self._look)
-        elif waiting:
-            self._start(self._next_group())
-
-    def _look_for_others(self) -> None:
-        self._looks_soon = False
-        if self._in_flight:
+        elif waiting < expected and quiet < QUIET_TURNS:
+            self._next_look = self._loop.call_soon(self._look, waiting, quiet)
             return
-        if len(self._waiting) >= ENOUGH * min(self._expected, GROUP_MAX):
-            self._start_waiting()
-        elif self._waiting and self._timer is None:
-            self._timer = self._loop.call_later(OTHERS_WITHIN_S, self._start_waiting)
+        self._start(self._next_group())
 
-    def _start_waiting(self) -> None:
-        self._stop_timer()
-        if self._waiting and not self._in_flight:
-            self._start(self._next_group())
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _stop_looking(self) -> None:
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None

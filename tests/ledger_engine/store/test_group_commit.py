@@ -194,7 +194,7 @@ async def test_nothing_is_handed_over_when_all_that_waited_was_withdrawn_or_flus
         await asyncio.sleep(0)
     assert group_commit.withdraw(last)
     await turns()
-    await until(lambda: group_commit._timer is None)
+    await until(lambda: group_commit._next_look is None)
     assert taken == [[flushed]]
     group_commit.add(last)
     await until(lambda: taken == [[flushed], [last]])

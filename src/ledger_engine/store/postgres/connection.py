@@ -178,6 +178,11 @@ class Connection:
         except Error as error:
             raise self._lost(error) from error
 
+    def settle_quietly(self) -> None:
+        """Wait for all that was sent, whose errors are those of something that has failed already."""
+        with contextlib.suppress(DatabaseFailed):
+            self.settle()
+
     def end(self) -> None:
         """Have the server run what was sent, without waiting; the results come with the next `settle`."""
         self.sync()

@@ -8,12 +8,13 @@ from typing import Any
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import Columns, Parameters, Row, Value
-from ledger_engine.store.group_cache import CachingUnit
+from ledger_engine.store.group_cache import NOTHING, CachingUnit
 from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rendering import Statement, insertion, rendered
 
-_NOTHING: Parameters = {}
+_SAVEPOINT, _RELEASE = rendered("SAVEPOINT work"), rendered("RELEASE SAVEPOINT work")
+_UNDO = rendered("ROLLBACK TO SAVEPOINT work")
 _INSERTED_AT_ONCE = 2000  # rows in one statement
 _NUMERIC_COLUMNS = rendered(
     "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = current_schema()"
@@ -39,16 +40,26 @@ class PostgresUnit(CachingUnit):
         self._numeric = numeric
         self._others = others  # the time that other servers had reached before
 
-    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
+    def set_savepoint(self) -> None:
+        self._connection.send(_SAVEPOINT)
+
+    def release_savepoint(self) -> None:
+        if self.wrote:
+            self.flush()
+            self._connection.settle()
+        self._connection.send(_RELEASE)
+
+    def undo_savepoint(self) -> None:
+        self._connection.settle_quietly()
+        self._connection.send(_UNDO)
+        self._connection.send(_RELEASE)
+
+    def execute(self, sql: str, parameters: Parameters = NOTHING, /) -> list[Row]:
         statement = rendered(sql)
         if not statement.reads:
             self.wrote = True
         self._prepare(statement.words, reads=statement.reads)
         return self._rows_of(statement, parameters)
-
-    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
-        rows = self.execute(sql, parameters)
-        return rows[0] if rows else None
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         statement = rendered(sql)

@@ -9,30 +9,44 @@ from functools import cache
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import Columns, Parameters, Row, Value
-from ledger_engine.store.group_cache import CachingUnit
+from ledger_engine.store.group_cache import NOTHING, CachingUnit
 from ledger_engine.store.sql_text import described
-
-_NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 
 
 class SqliteUnit(CachingUnit):
     """The `Unit` of a SQLite connection."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_changes_before", "_connection")
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock, ids: IdSource) -> None:
         super().__init__(clock, ids)
         self._connection = connection
+        self._changes_before = 0
 
-    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
+    def begin_work(self) -> None:
+        super().begin_work()
+        self._changes_before = self._connection.total_changes
+
+    @property
+    def has_written(self) -> bool:
+        return self.wrote or self._connection.total_changes != self._changes_before
+
+    def set_savepoint(self) -> None:
+        self._connection.execute("SAVEPOINT work")
+
+    def release_savepoint(self) -> None:
+        self.flush()
+        self._connection.execute("RELEASE work")
+
+    def undo_savepoint(self) -> None:
+        self._connection.execute("ROLLBACK TO work")
+        self._connection.execute("RELEASE work")
+
+    def execute(self, sql: str, parameters: Parameters = NOTHING, /) -> list[Row]:
         if self._tables or self._rows:
             words, reads = described(sql)
             self._prepare(words, reads=reads)
         return self._run(sql, parameters)
-
-    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
-        rows = self.execute(sql, parameters)
-        return rows[0] if rows else None
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         if self._tables or self._rows:
