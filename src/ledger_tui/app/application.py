@@ -45,7 +45,7 @@ from ledger_tui.resources.registry import BY_KIND, OVERVIEW, PLACES, resource_of
 from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import Left, Options
 from ledger_tui.settings.kept import Kept
-from ledger_tui.ui.handlers import KeyOrder, handles
+from ledger_tui.ui.handlers import KeyOrder, WorkFailed, handles
 from ledger_tui.ui.keys import APP_KEYS
 from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, custom_themes, theme_named
 from ledger_tui.ui.view import Context, NamesLoaded
@@ -372,8 +372,14 @@ class LedgerApp(App[int]):
     def worker_ended(self, event: Worker.StateChanged) -> None:
         """Show an unexpected error of a worker instead of swallowing it."""
         if event.state is WorkerState.ERROR:
-            fault = literal(masked(repr(event.worker.error)))
-            self.notify(f"unexpected {fault}", severity="error", markup=False)
+            self._show_fault(event.worker.error)
+
+    @handles(WorkFailed)
+    def work_failed(self, message: WorkFailed) -> None:
+        self._show_fault(message.error)
+
+    def _show_fault(self, error: BaseException | None) -> None:
+        self.notify(f"unexpected {literal(masked(repr(error)))}", severity="error", markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "repair":

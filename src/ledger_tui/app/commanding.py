@@ -17,7 +17,7 @@ from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.settings.config import BadConfig, config_file
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
-from ledger_tui.ui.dialogs import ChooseScreen, ConfirmScreen
+from ledger_tui.ui.dialogs import ChooseScreen, confirm
 from ledger_tui.ui.view import Context
 
 if TYPE_CHECKING:
@@ -61,16 +61,11 @@ class OwnCommands:
         if session.mode is Mode.TEST:
             self._start(command, variables)
             return
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._start(command, variables)
-
         text = f"Run {name} with {literal(record.get('id', ''))}?\n\n{literal(command.run)}"
-        self._screen.app.push_screen(ConfirmScreen(text, None, session.mode), answered)
+        confirm(self._screen.app, text, None, session.mode, lambda: self._start(command, variables))
 
     def _start(self, command: OwnCommand, variables: Mapping[str, str]) -> None:
-        self._screen.run_worker(self._run(command, variables), group="own-command", exit_on_error=False)
+        self._screen.app.run_worker(self._run(command, variables), group="own-command", exit_on_error=False)
 
     async def _run(self, command: OwnCommand, variables: Mapping[str, str]) -> None:
         self._screen.notify(await run(command, variables, self._context.key_variables), markup=False)

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 
-from textual import events, work
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingsMap
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.worker import Worker
 
-from ledger_tui.app.actions import (
-    ActionDone,
-    ActionFailed,
-    HelperDone,
-    ListDialogs,
-    ObjectActions,
-    TestHelping,
-)
+from ledger_tui.app.actions import ObjectActions, TestHelping
 from ledger_tui.app.commanding import CommandLine, OwnCommands, ThemeChoice
-from ledger_tui.app.navigation import Navigation, ScreenTabs, load_rarer_views
+from ledger_tui.app.navigation import Navigation, ScreenTabs, load_the_rest
 from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
@@ -30,21 +21,12 @@ from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRe
 from ledger_tui.features.token import TokensChanged
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.form_screen import Created, FormScreen
-from ledger_tui.lists.resource_view import (
-    BatchRequested,
-    BulkRequested,
-    ColumnsRequested,
-    CreateRequested,
-    EditRequested,
-    ProgramRequested,
-    ResourceView,
-    TimesChanged,
-)
+from ledger_tui.lists.resource_view import BulkRequested, ResourceView
 from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.registry import PLACES, TEST_HELPERS, TRACED, ids_within, is_id, resource_of_id
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
-from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.keys import GLOBAL_KEYS, KeyBar
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import ActionRequested, Context, NamesLoaded, View
@@ -54,7 +36,6 @@ class Begun(Message):
     """The dashboard has its first view, and can be ended from now on."""
 
 
-_FIRST_DIALOGS = ("forms.form_screen", "app.command_line")  # imported in advance, off the event loop
 _CHANGES = (
     "create",
     "edit",
@@ -94,7 +75,6 @@ class Dashboard(Screen[None]):
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._names = context.names
         self._actions = ObjectActions(self, self.navigation, context)
-        self._lists = ListDialogs(self, self.navigation, context)
         self._themes = ThemeChoice(self, context.themes)
         self._own_commands = OwnCommands(self, self.navigation, context)
         self._test_helping = TestHelping(self, self.navigation, context)
@@ -145,14 +125,12 @@ class Dashboard(Screen[None]):
         await self.navigation.go(self._first.kind)
         if self._resume is not None:
             await self.navigation.resume(self._resume)
-        self.set_timer(_LOAD_SECONDS, self._load_rarer_views)
+        self.set_timer(_LOAD_SECONDS, self._load_the_rest)
         self.post_message(Begun())
 
-    @work(group="load", thread=True, exit_on_error=False)
-    def _load_rarer_views(self) -> None:
-        load_rarer_views()
-        for name in _FIRST_DIALOGS:
-            import_module(f"ledger_tui.{name}")
+    @while_running
+    def _load_the_rest(self) -> None:
+        self.app.run_worker(load_the_rest, group="load", thread=True, exit_on_error=False)
 
     @while_running
     def _tick(self) -> None:
@@ -165,7 +143,7 @@ class Dashboard(Screen[None]):
         if self._view_context.tokens.tokens.due_in == 0:
             self._refresh_tokens()
 
-    @work(group="tokens", exit_on_error=False)
+    @asks("tokens", exclusive=False)
     async def _refresh_tokens(self) -> None:
         if await self._view_context.tokens.refresh_when_due():
             self.post_message(TokensChanged())
@@ -184,15 +162,9 @@ class Dashboard(Screen[None]):
     def names_loaded(self) -> None:
         self.view.names_loaded()
 
-    @handles(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
-        """Have the application show an unexpected error of a worker: the message does not bubble."""
-        self.app.post_message(event)
-
     # ------------------------------------------------------------------ dialogs
 
-    @handles(CreateRequested)
-    def open_form(self) -> None:
+    def action_create(self) -> None:
         view = self.navigation.resource_view
         if view.resource.form is not None:
             self._open_form(view.resource.form, view.selected)
@@ -212,11 +184,11 @@ class Dashboard(Screen[None]):
         if not isinstance(view, ResourceView) or view.resource.form is None:
             self.notify("There is nothing to create on this screen.")
 
-    @handles(EditRequested)
-    def open_edit_form(self, message: EditRequested) -> None:
-        form = self.navigation.resource_view.resource.edit(message.record, self._names)
-        if form is not None:
-            self._open_form(form, message.record)
+    def action_edit(self) -> None:
+        view = self.navigation.resource_view
+        if (record := view.selected) is not None and (form := view.resource.edit(record, self._names)):
+            view.window.hold()
+            self._open_form(form, record)
 
     def _open_form(self, form: Form, record: Record | None) -> None:
         # Imported here, as most dialogs are: the first paint does not need them.
@@ -245,44 +217,33 @@ class Dashboard(Screen[None]):
     def ask_before_acting(self, message: ActionRequested) -> None:
         self._actions.ask(message)
 
-    @handles(ActionDone)
-    def acted(self, message: ActionDone) -> None:
-        self._actions.done(message)
-
-    @handles(ActionFailed)
-    def act_failed(self, message: ActionFailed) -> None:
-        self._actions.failed(message)
-
-    @handles(ColumnsRequested)
-    def choose_columns(self) -> None:
-        self._lists.choose_columns()
-
-    @handles(TimesChanged)
-    def change_times(self) -> None:
-        self._lists.change_times()
-
     @handles(BulkRequested)
     def act_on_all(self, message: BulkRequested) -> None:
-        self._lists.act_on_all(message)
+        from ledger_tui.features.bulk import act_on_all
 
-    @handles(BatchRequested)
-    def post_file(self) -> None:
-        self._lists.post_file()
+        act_on_all(self.navigation.resource_view, message.action, message.records)
 
-    @handles(ProgramRequested)
-    def show_in_program(self, message: ProgramRequested) -> None:
-        self._lists.show_in_program(message)
+    def action_batch(self) -> None:
+        from ledger_tui.features.batch import post_file
+
+        post_file(self.navigation.resource_view)
+
+    def action_program(self, variable: str) -> None:
+        """Show the selected record in the program that an environment variable names."""
+        if (record := self.view.selected) is not None:
+            from ledger_tui.features.raw import show_in_program
+
+            if problem := show_in_program(self.app, variable, record, self._view_context.key_variables):
+                self.notify(problem, severity="warning", markup=False)
 
     def action_export(self) -> None:
-        self._lists.export()
+        from ledger_tui.features.export import export_list
+
+        export_list(self.view)
 
     @handles(HelperRequested)
     def ask_helper(self, message: HelperRequested) -> None:
         self._test_helping.ask(message.request)
-
-    @handles(HelperDone)
-    async def helper_done(self, message: HelperDone) -> None:
-        await self._test_helping.done(message)
 
     @handles(HelperLineRequested)
     def begin_helper_line(self, message: HelperLineRequested) -> None:

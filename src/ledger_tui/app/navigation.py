@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from textual import events, work
+from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
@@ -24,7 +22,7 @@ from ledger_tui.resources.base import Link, Place, Resource, Via
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import BY_KIND, PLACE_OF_KIND, PLACES, TRACE, is_id, resource_of_id
 from ledger_tui.settings.config import Left
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.history import Location, Recent, RecentObjects, recent_of
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import (
@@ -73,43 +71,33 @@ class ScreenTabs(Widget):
         )
 
 
-_RARER = ("overview.view", "token", "events", "requests", "trace.view", "test_helpers")
+# The screens with a view of their own, by the module of the feature and the class.
+_VIEWS = {
+    "overview": ("overview.view", "Overview"),
+    "token": ("token", "TokenView"),
+    "trace": ("trace.view", "TraceView"),
+    "test_helpers": ("test_helpers", "HelpersView"),
+    "events": ("events", "EventsView"),
+    "requests": ("requests", "RequestsView"),
+}
 
 
-def load_rarer_views() -> None:
-    """Import the rarer views in advance, off the event loop, once the first screen is drawn."""
-    for name in _RARER:
-        import_module(f"ledger_tui.features.{name}")
+def load_the_rest() -> None:
+    """Import the rarer views and the first dialogs in advance, off the event loop."""
+    views = (f"features.{module}" for module, _name in _VIEWS.values())
+    for name in (*views, "forms.form_screen", "app.command_line"):
+        import_module(f"ledger_tui.{name}")
 
 
 def make_view(place: Place, context: Context) -> View:
     """Return a new view of a screen."""
-    if place.kind == "overview":
-        from ledger_tui.features.overview.view import Overview
-
-        return Overview(place, context)
-    if place.kind == "token":
-        from ledger_tui.features.token import TokenView
-
-        return TokenView(place, context)
-    if place.kind == "trace":
-        from ledger_tui.features.trace.view import TraceView
-
-        return TraceView(place, context)
-    if place.kind == "test_helpers":
-        from ledger_tui.features.test_helpers import HelpersView
-
-        return HelpersView(place, context)
-    assert isinstance(place, Resource)
-    if place.kind == "events":
-        from ledger_tui.features.events import EventsView
-
-        return EventsView(context)
-    if place.kind == "requests":
-        from ledger_tui.features.requests import RequestsView
-
-        return RequestsView(context)
-    return ResourceView(place, context)
+    if place.kind not in _VIEWS:
+        assert isinstance(place, Resource)
+        return ResourceView(place, context)
+    module, name = _VIEWS[place.kind]
+    view = getattr(import_module(f"ledger_tui.features.{module}"), name)(place, context)
+    assert isinstance(view, View)
+    return view
 
 
 def breadcrumb(location: Location, names: AccountNames) -> str:
@@ -137,21 +125,6 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
 def _short(text: str) -> str:
     """Return the end of an id in place of all of it, and any other text as it is."""
     return f"…{text[-6:]}" if is_id(text) else text
-
-
-@dataclass
-class RowFound(Message):
-    """The object whose row the cursor is to stand on was read."""
-
-    kind: str
-    record: Record
-
-
-@dataclass
-class ObjectNotFound(Message):
-    """The object to navigate to could not be read; `sentence` says why."""
-
-    sentence: str
 
 
 TRACED_FROM = "accounts"  # a trace itself is not resumed
@@ -293,18 +266,19 @@ class Navigation(Switcher):
             else:
                 self._find_row(view.resource, left.record_id)
 
-    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    @asks(_JUMP)
     async def _find_row(self, resource: Resource, record_id: str) -> None:
         with suppress(ClientError):
             path = resource.object_path(record_id)
             answer = await self._view_context.api.read(path, part=resource.object_part)
-            self.post_message(RowFound(resource.kind, answer.record))
+            self.call_later(self.show_row, resource.kind, answer.record)
 
-    @handles(RowFound)
-    def show_row(self, message: RowFound) -> None:
-        view = self.query_one(f"#{message.kind}", ResourceView)
+    @while_running
+    def show_row(self, kind: str, record: Record) -> None:
+        """Put the cursor on the row of an object, if its screen is still shown."""
+        view = self.query_one(f"#{kind}", ResourceView)
         if view is self.view and not view.opened:
-            view.record_list.open_at(message.record)
+            view.record_list.open_at(record)
 
     def leave(self) -> None:
         """Add the current location to the history, before going elsewhere."""
@@ -333,7 +307,7 @@ class Navigation(Switcher):
         """Go to an object by its id; warn when no screen shows it."""
         resource = BY_KIND.get(kind) if kind is not None else resource_of_id(record_id)
         if resource is None or not resource.has_object_path:
-            self.notify(f"{literal(record_id)}: there is no screen for it.", severity="warning", markup=False)
+            self._warn(f"{literal(record_id)}: there is no screen for it.")
             return
         self._go_to_object(resource, record_id)
 
@@ -347,7 +321,7 @@ class Navigation(Switcher):
         else:
             self._find(resource, record_id, by_link)
 
-    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    @asks(_JUMP)
     async def _find(self, resource: Resource, record_id: str, by_link: bool) -> None:
         try:
             answer = await self._view_context.api.read(
@@ -355,27 +329,27 @@ class Navigation(Switcher):
             )
         except ClientError as error:
             named, sentence = literal(record_id), literal(error)
-            self.post_message(ObjectNotFound(sentence if named in sentence else f"{named}: {sentence}"))
+            self._warn(sentence if named in sentence else f"{named}: {sentence}")
         else:
             self.post_message(ObjectFound(resource.kind, answer.record, by_link=by_link))
 
-    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    @asks(_JUMP)
     async def _find_via(self, link: Link, via: Via) -> None:
         """Find the object of a link and go to it; where there is none, stay and say so."""
         try:
             found = (await self._view_context.api.read(via.path, dict(via.query))).record.get("data")
         except ClientError as error:
-            self.post_message(ObjectNotFound(f"{link.label}: {literal(error)}"))
+            self._warn(f"{link.label}: {literal(error)}")
             return
         rows = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
         row = next((each for each in rows if not via.where or each.get(via.where) == via.equals), None)
         if row is None:
-            self.post_message(ObjectNotFound(f"{link.label}: not found."))
+            self._warn(f"{link.label}: not found.")
         elif via.named:
             if isinstance(target := row.get(via.named), str):
                 self.post_message(LinkFollowed(Link(link.label, link.resource, target)))
             else:
-                self.post_message(ObjectNotFound(f"{link.label}: none, because a command made the change."))
+                self._warn(f"{link.label}: none, because a command made the change.")
         elif BY_KIND[link.resource].has_object_path:
             self.post_message(ObjectFound(link.resource, row, by_link=True))
         else:  # a delivery, in the list of its endpoint
@@ -393,9 +367,8 @@ class Navigation(Switcher):
         assert isinstance(view, ResourceView)
         view.open_record(message.record, by_link=message.by_link)
 
-    @handles(ObjectNotFound)
-    def stay(self, message: ObjectNotFound) -> None:
-        self.notify(message.sentence, severity="warning", markup=False)
+    def _warn(self, sentence: str) -> None:
+        self.notify(sentence, severity="warning", markup=False)
 
     def named(self, text: str) -> list[AccountName | UserName]:
         """Return the loaded accounts and users with this text in their name."""

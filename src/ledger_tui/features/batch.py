@@ -21,14 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, ProgressBar, Static
-from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api, new_idempotency_key
 from ledger_tui.client.errors import AlreadyDone, ClientError, NotOffered, Refusal, ServerError, Unreachable
@@ -38,8 +36,9 @@ from ledger_tui.client.session import Mode, Session
 from ledger_tui.client.traffic import masked
 from ledger_tui.formats.money import LARGEST_AMOUNT, MINUS, format_amount, parse_amount
 from ledger_tui.formats.text import fit, literal
-from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
-from ledger_tui.ui.handlers import handles
+from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.ui.dialogs import Dialog, confirm
+from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
 from ledger_tui.ui.keys import KeyBar
 
 ROWS_MOST = 100_000
@@ -315,29 +314,6 @@ _PREVIEWED = 6
 _ITEM = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 
 
-class FileRead(Message):
-    """The file was read: its postings, or why it cannot be posted."""
-
-    def __init__(self, postings: Sequence[Posting], problem: str = "") -> None:
-        super().__init__()
-        self.postings = postings
-        self.problem = problem
-
-
-class PartPosted(Message):
-    """The next part was posted."""
-
-
-class PartRefused(Message):
-    """The next part was not posted. `again`: it may be tried again; `one_by_one`: there are no batches."""
-
-    def __init__(self, sentence: str, *, again: bool = False, one_by_one: bool = False) -> None:
-        super().__init__()
-        self.sentence = sentence
-        self.again = again
-        self.one_by_one = one_by_one
-
-
 class BatchScreen(Dialog[int]):
     """Returns how many transactions were posted."""
 
@@ -425,22 +401,23 @@ class BatchScreen(Dialog[int]):
         self.refresh_bindings()
         self._read(file)
 
-    @work(group="batch", exclusive=True, exit_on_error=False)
+    @asks("batch")
     async def _read(self, file: Path) -> None:
         try:
             rows = await asyncio.to_thread(read_file, file)
-            self.post_message(FileRead(await prepare(self._api, self._names, rows)))
+            self.call_later(self._show_file, await prepare(self._api, self._names, rows))
         except (BadFile, ClientError) as error:
-            self.post_message(FileRead((), str(error)))
+            self.call_later(self._show_file, (), str(error))
 
-    @handles(FileRead)
-    def show_file(self, message: FileRead) -> None:
+    @while_running
+    def _show_file(self, postings: Sequence[Posting], problem: str = "") -> None:
+        """Show the postings of the file, or why it cannot be posted."""
         self._reading = False
-        if message.problem:
-            self._note("\n  ".join(map(literal, message.problem.split("\n"))), problem=True)
+        if problem:
+            self._note("\n  ".join(map(literal, problem.split("\n"))), problem=True)
         else:
-            self._postings = message.postings
-            self._parts = parts_of(message.postings)
+            self._postings = postings
+            self._parts = parts_of(postings)
             self.query_one("#batch-preview", Static).update(self._preview())
             self._note(self._promise())
         self.refresh_bindings()
@@ -486,13 +463,8 @@ class BatchScreen(Dialog[int]):
             return
         sums = self._preview().plain.rsplit("\n", 1)[-1]
         question = f"Post {self._promise()}\n\n{sums}"
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._begin()
-
-        confirm = ConfirmScreen(question, str(self._left), self._session.mode, what="number of transactions")
-        self.app.push_screen(confirm, answered)
+        number, what = str(self._left), "number of transactions"
+        confirm(self.app, question, number, self._session.mode, self._begin, what)
 
     def _begin(self) -> None:
         self._posting, self._stopping = True, False
@@ -507,24 +479,25 @@ class BatchScreen(Dialog[int]):
     def _post_next(self) -> None:
         self._post(self._parts[self._next])
 
-    @work(group="batch", exclusive=True, exit_on_error=False)
+    @asks("batch")
     async def _post(self, part: Part) -> None:
         await asyncio.sleep(self._session.look_pause if self._posted else 0)
         try:
             await post_part(self._api, self._path, part, one=self._one_by_one)
         except AlreadyDone:  # an earlier attempt, whose answer was lost
-            self.post_message(PartPosted())
+            self.call_later(self._posted_next)
         except NotOffered:
-            self.post_message(PartRefused("", one_by_one=True))
+            self.call_later(self._go_on_one_by_one)
         except (Unreachable, ServerError) as error:
-            self.post_message(PartRefused(f"No answer ({literal(error)}).", again=True))
+            again = "Posting again is safe: it takes effect only once."
+            self.call_later(self._stop, f"No answer ({literal(error)}). {again}")
         except ClientError as error:
-            self.post_message(PartRefused(_with_line(error, part)))
+            self.call_later(self._refused, _with_line(error, part))
         else:
-            self.post_message(PartPosted())
+            self.call_later(self._posted_next)
 
-    @handles(PartPosted)
-    def go_on(self) -> None:
+    @while_running
+    def _posted_next(self) -> None:
         self._posted += len(self._parts[self._next].postings)
         self._next += 1
         self.query_one(ProgressBar).update(progress=self._posted)
@@ -537,22 +510,19 @@ class BatchScreen(Dialog[int]):
             self._note(f"{self._posted:,} posted; esc stops before the next part.")
             self._post_next()
 
-    @handles(PartRefused)
-    def part_refused(self, message: PartRefused) -> None:
-        if message.one_by_one:
-            self._one_by_one = True
-            self._parts = parts_of(self._postings, 1)
-            self._posting = False
-            self._note(f"This server does not support batches. {self._promise()} ⏎ posts them.", problem=True)
-            self.refresh_bindings()
-        elif message.again:
-            self._stop(f"{message.sentence} Posting again is safe: it takes effect only once.")
-        else:
-            whole = (
-                "" if self._one_by_one or len(self._parts) == 1 else ", and nothing of its part was posted"
-            )
-            self._stop(f"{message.sentence} It was refused{whole}.")
+    @while_running
+    def _go_on_one_by_one(self) -> None:
+        self._one_by_one = True
+        self._parts = parts_of(self._postings, 1)
+        self._posting = False
+        self._note(f"This server does not support batches. {self._promise()} ⏎ posts them.", problem=True)
+        self.refresh_bindings()
 
+    def _refused(self, sentence: str) -> None:
+        whole = "" if self._one_by_one or len(self._parts) == 1 else ", and nothing of its part was posted"
+        self._stop(f"{sentence} It was refused{whole}.")
+
+    @while_running
     def _stop(self, sentence: str) -> None:
         self._posting = False
         before = f"{self._posted:,} of {self._posted + self._left:,} are posted" if self._posted else ""
@@ -568,14 +538,13 @@ class BatchScreen(Dialog[int]):
             self.workers.cancel_group(self, "batch")
             self.dismiss(self._posted)
 
-    @handles(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
+    @handles(WorkFailed)
+    def work_failed(self, message: WorkFailed) -> None:
         """Show an unexpected error here instead of waiting for ever."""
-        event.prevent_default()
-        if event.state is WorkerState.ERROR:
-            self._reading = self._posting = False
-            self._note(f"unexpected {literal(masked(repr(event.worker.error)))}", problem=True)
-            self.refresh_bindings()
+        message.stop()
+        self._reading = self._posting = False
+        self._note(f"unexpected {literal(masked(repr(message.error)))}", problem=True)
+        self.refresh_bindings()
 
 
 def _with_line(error: ClientError, part: Part) -> str:
@@ -585,3 +554,15 @@ def _with_line(error: ClientError, part: Part) -> str:
     if at is None or at >= len(part.postings):
         return literal(error)
     return f"Line {part.postings[at].line}: {literal(error)}"
+
+
+def post_file(view: ResourceView) -> None:
+    """Ask for a file and post its transactions to the view's list."""
+    context = view.context
+
+    def closed(posted: int | None) -> None:
+        if posted:
+            view.show_created(None)
+
+    screen = BatchScreen(view.resource.batch, context.api, context.session, context.names)
+    view.app.push_screen(screen, closed)

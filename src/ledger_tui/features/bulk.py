@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, ProgressBar, Static
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker
 
 from ledger_tui.client.api import Api, new_idempotency_key
 from ledger_tui.client.errors import ClientError, Unreachable
@@ -24,10 +21,11 @@ from ledger_tui.client.session import Mode, Session
 from ledger_tui.client.traffic import masked
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
+from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Action, Resource, currency_of
 from ledger_tui.resources.events import known_by, subject
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
 from ledger_tui.ui.keys import KeyBar
 
 _NAMED = 5
@@ -67,19 +65,6 @@ def _counted(number: int, resource: Resource) -> str:
         f"{singular[:-1]}ies" if singular.endswith("y") and singular[-2] not in "aeiou" else f"{singular}s"
     )
     return f"{number:,} {singular if number == 1 else plural}"
-
-
-@dataclass
-class BulkProgressed(Message):
-    """One object of several is done; `problem` says why it failed, "" when it did not."""
-
-    record: Record
-    changed: Record | None
-    problem: str
-
-
-class BulkEnded(Message):
-    """All objects were tried, or the user stopped it."""
 
 
 class BulkScreen(Dialog[list[Record]]):
@@ -187,16 +172,17 @@ class BulkScreen(Dialog[list[Record]]):
             self._stopping = True
             self._note("Stopping after the current request…")
 
-    @work(group="act", exit_on_error=False)
+    @asks("act", exclusive=False)
     async def _act(self) -> None:
         for record in self._records:
             if self._stopping:
                 break
-            self.post_message(await self._act_on(record))
+            self.call_later(self._show_progress, record, *await self._act_on(record))
             await asyncio.sleep(self._session.look_pause)
-        self.post_message(BulkEnded())
+        self.call_later(self._end)
 
-    async def _act_on(self, record: Record) -> BulkProgressed:
+    async def _act_on(self, record: Record) -> tuple[Record | None, str]:
+        """Return the object as it is now, if the answer has it, and why the action failed, or ""."""
         action = self._action
         path = self._resource.object_path(record.get("id")) + action.suffix
         if action.target is not None:
@@ -205,29 +191,29 @@ class BulkScreen(Dialog[list[Record]]):
         try:
             answer = await self._api.write(action.method, path, None, key, part=action.part)
         except Unreachable as error:
-            return BulkProgressed(record, None, f"no answer ({literal(error)}): it may have succeeded")
+            return None, f"no answer ({literal(error)}): it may have succeeded"
         except ClientError as error:
-            return BulkProgressed(record, None, literal(error))
+            return None, literal(error)
         same = answer.record.get("id") == record.get("id")
-        return BulkProgressed(record, dict(answer.record) if same else None, "")
+        return (dict(answer.record) if same else None), ""
 
-    @handles(BulkProgressed)
-    def show_progress(self, message: BulkProgressed) -> None:
+    @while_running
+    def _show_progress(self, record: Record, changed: Record | None, problem: str) -> None:
         self._tried += 1
-        if message.problem:
-            self._failures.append(f"✕ {literal(message.record.get('id'))}: {message.problem}")
+        if problem:
+            self._failures.append(f"✕ {literal(record.get('id'))}: {problem}")
             failures = self.query_one("#bulk-failures")
             failures.display = True
             self.query_one("#failures", Static).update(Content("\n".join(self._failures)))
             failures.scroll_end(animate=False)
-        elif message.changed is not None:
-            self._changed.append(message.changed)
+        elif changed is not None:
+            self._changed.append(changed)
         self.query_one(ProgressBar).update(progress=self._tried)
         if not self._stopping:
             self._note(f"{self._tried} of {len(self._records)}; esc stops after the current request.")
 
-    @handles(BulkEnded)
-    def end(self) -> None:
+    @while_running
+    def _end(self) -> None:
         self._ended = True
         done = self._tried - len(self._failures)
         left = len(self._records) - self._tried
@@ -244,11 +230,30 @@ class BulkScreen(Dialog[list[Record]]):
             self.notify(sentence, markup=False)
             self.dismiss(self._changed)
 
-    @handles(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
+    @handles(WorkFailed)
+    def work_failed(self, message: WorkFailed) -> None:
         """Show an unexpected error here instead of waiting for ever."""
-        event.prevent_default()
-        if event.state is WorkerState.ERROR:
-            self._ended = True
-            self._note(f"✕ unexpected {literal(masked(repr(event.worker.error)))}", "bold $error")
-            self.refresh_bindings()
+        message.stop()
+        self._ended = True
+        self._note(f"✕ unexpected {literal(masked(repr(message.error)))}", "bold $error")
+        self.refresh_bindings()
+
+
+def act_on_all(view: ResourceView, action: Action, records: Sequence[Record]) -> None:
+    """Ask once, then act on several of the view's objects one after the other."""
+    resource, context = view.resource, view.context
+    left_out = len(view.marked) - len(records)
+    text = bulk_question(resource, action, records, left_out, context.names)
+    if action.name == "revoke" and any(map(context.tokens.is_own, records)):
+        text += "\n\nAmong them is the key of this dashboard, which will lose access."
+        records = sorted(records, key=context.tokens.is_own)  # last: the others would be refused after it
+
+    def done(changed: list[Record] | None) -> None:
+        for record in changed or ():
+            view.show_changed(record)
+        if changed is not None and screen.began:
+            view.table.unmark()
+            view.poll_soon()
+
+    screen = BulkScreen(resource, action, records, text, context.api, context.session)
+    view.app.push_screen(screen, done)

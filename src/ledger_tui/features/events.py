@@ -4,47 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from textual import work
 from textual.binding import Binding
 from textual.content import Content
-from textual.message import Message
 
 from ledger_tui.client.errors import ClientError, Invalid, NotOffered
 from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
 from ledger_tui.client.records import Record
 from ledger_tui.client.stream import EventLine, ReceivedEvent
-from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.base import Place
 from ledger_tui.resources.events import Listening, WebhookLog, events_resource
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import EVENTS_KEYS, RESOURCE_KEYS
 from ledger_tui.ui.view import Context
-
-
-@dataclass
-class EventsReceived(Message):
-    """Events arrived on the stream, in the order they happened."""
-
-    received: Sequence[ReceivedEvent]
-
-
-@dataclass
-class ListeningChanged(Message):
-    """The event stream was connected or disconnected."""
-
-    listening: Listening
-
-
-@dataclass
-class DeliveriesLoaded(Message):
-    """The endpoints and their newest deliveries were read; `problem` says why when they were not."""
-
-    endpoints: Sequence[Record]
-    deliveries: Sequence[Record]
-    problem: str = ""
-
 
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _GATHER_SECONDS = 0.1  # events that arrive within this time are drawn together
@@ -56,11 +29,10 @@ class EventsView(ResourceView):
 
     BINDINGS = [*EVENTS_KEYS, *RESOURCE_KEYS]
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, _place: Place, context: Context) -> None:
         self.webhooks = WebhookLog()
         super().__init__(events_resource(self.webhooks), context)
         self._received: list[ReceivedEvent] = []
-        self._delivery_problem = ""
         self._paused = False
 
     def enter(self) -> None:
@@ -75,7 +47,7 @@ class EventsView(ResourceView):
 
     # ------------------------------------------------------------------ listening
 
-    @work(group="listen", exit_on_error=False)
+    @asks("listen", exclusive=False)
     async def _listen(self) -> None:
         line = EventLine(self.context.api)
         failures = 0
@@ -85,44 +57,39 @@ class EventsView(ResourceView):
                     failures = 0
                     self._gather(received)
             except NotOffered:
-                self.post_message(ListeningChanged(Listening.NOT_OFFERED))
+                self.call_later(self._listening_changed, Listening.NOT_OFFERED)
                 return
             except Invalid:
                 line.forget()
-                self.post_message(ListeningChanged(Listening.LOST))
+                self.call_later(self._listening_changed, Listening.LOST)
             except ClientError:
-                self.post_message(ListeningChanged(Listening.LOST))
+                self.call_later(self._listening_changed, Listening.LOST)
             await asyncio.sleep(_AGAIN_SECONDS[min(failures, len(_AGAIN_SECONDS) - 1)])
             failures += 1
 
     def _gather(self, received: ReceivedEvent | None) -> None:
         """Collect an event, to be posted together with others; None means that the stream is connected."""
         if received is None:
-            self.post_message(ListeningChanged(Listening.ON))
+            self.call_later(self._listening_changed, Listening.ON)
             return
         self._received.append(received)
         if len(self._received) == 1:
-            self.set_timer(_GATHER_SECONDS, self._post_received)
+            self.set_timer(_GATHER_SECONDS, self._take_received)
 
-    def _post_received(self) -> None:
+    @while_running
+    def _take_received(self) -> None:
         received, self._received = self._received, []
-        self.post_message(EventsReceived(received))
-
-    @handles(ListeningChanged)
-    def listening_changed(self, message: ListeningChanged) -> None:
-        message.stop()
-        self.webhooks.listening = message.listening
-        self.changed()
-
-    @handles(EventsReceived)
-    def take_received(self, message: EventsReceived) -> None:
-        message.stop()
         note = self.webhooks.note_signature
-        new = [each.event for each in message.received if note(str(each.event["id"]), each.valid)]
+        new = [each.event for each in received if note(str(each.event["id"]), each.valid)]
         # Redraw rows that were already read from the list: their signature marks have changed.
         self.table.redraw()
         self.window.push(new[::-1])
         self.record_list.show_rows()
+
+    @while_running
+    def _listening_changed(self, listening: Listening) -> None:
+        self.webhooks.listening = listening
+        self.changed()
 
     # ------------------------------------------------------------------ deliveries
 
@@ -138,30 +105,26 @@ class EventsView(ResourceView):
         """The seconds from one poll to the next, of which each also reads the deliveries."""
         return self.context.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
 
-    @work(group="deliveries", exclusive=True, exit_on_error=False)
+    @asks("deliveries")
     async def _read_deliveries(self) -> None:
         session = self.context.session
         if "webhook_endpoints" in session.missing_parts:
             return
         try:
             endpoints, found = await read_deliveries(self.context.api)
-        except ClientError as error:
-            self.post_message(DeliveriesLoaded([], [], literal(error)))
-        else:
-            self.post_message(DeliveriesLoaded(endpoints, found))
+        except ClientError:  # the status bar says what is wrong
+            return
+        self.call_later(self._take_deliveries, endpoints, found)
 
-    @handles(DeliveriesLoaded)
-    def take_deliveries(self, message: DeliveriesLoaded) -> None:
-        message.stop()
-        self._delivery_problem = message.problem
-        if not message.problem:
-            if message.endpoints and not self.webhooks.endpoints:  # the poll that read them was a quiet one
-                self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
-            self.webhooks.endpoints = {str(each.get("id")): each for each in message.endpoints}
-            self.webhooks.note_deliveries(message.deliveries)
-            self.window.arrange_again()
-            self.table.repaint()
-            self.table.redraw()
+    @while_running
+    def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
+        if endpoints and not self.webhooks.endpoints:  # the poll that read them was a quiet one
+            self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
+        self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}
+        self.webhooks.note_deliveries(deliveries)
+        self.window.arrange_again()
+        self.table.repaint()
+        self.table.redraw()
         self.changed()
 
     # ------------------------------------------------------------------ keys

@@ -14,15 +14,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, ProgressBar, Static
 from textual.worker import Worker, WorkerState
 
@@ -33,9 +32,12 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
 from ledger_tui.client.traffic import masked
 from ledger_tui.formats.text import literal
+from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.filtering import filter_line
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.view import View
 
 Format = Literal["csv", "jsonl"]
 
@@ -120,7 +122,7 @@ class FileIsThere(CannotWrite):
     """The file exists, and it must not be replaced."""
 
 
-async def export(api: Api, wanted: ExportRequest, report: Callable[[Progress], None]) -> Progress:
+async def export(api: Api, wanted: ExportRequest, report: Callable[[Progress], object]) -> Progress:
     """Write the list as it is now, calling `report` after each page. Raises ClientError.
 
     The rows go to a file beside the wanted one (mode 0600), which takes its name at the end, and replaces an
@@ -164,7 +166,7 @@ async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
 
 
 async def _write_pages(
-    api: Api, wanted: ExportRequest, draft: _Draft, report: Callable[[Progress], None]
+    api: Api, wanted: ExportRequest, draft: _Draft, report: Callable[[Progress], object]
 ) -> Progress:
     if wanted.rows is not None:
         await _in_thread(draft.add, await _with_currencies(api, wanted.names, wanted.rows))
@@ -279,26 +281,6 @@ class _Draft:
         self._path.unlink(missing_ok=True)
 
 
-@dataclass
-class ExportProgressed(Message):
-    """An export has written `rows` rows; `total` is how many there are, if the server says."""
-
-    rows: int
-    total: int | None
-
-
-@dataclass
-class ExportEnded(Message):
-    """An export has ended: `sentence` is the file, or says why it failed when `rows` is None.
-
-    `there`: it failed because the file exists.
-    """
-
-    rows: int | None
-    sentence: str
-    there: bool = field(default=False, kw_only=True)
-
-
 class ExportScreen(Dialog[str | None]):
     """Returns the sentence to notify with, or None when cancelled. `known_total` is the list's length."""
 
@@ -370,38 +352,64 @@ class ExportScreen(Dialog[str | None]):
         self._at_work = self._export(wanted)
         self.refresh_bindings()
 
-    @work(group="export", exit_on_error=False)
+    @asks("export", exclusive=False)
     async def _export(self, wanted: ExportRequest) -> None:
         try:
-            done = await export(self._api, wanted, lambda progress: self._post_progress(progress))
+            done = await export(self._api, wanted, partial(self.call_later, self._show_progress))
         except ClientError as error:
-            self.post_message(ExportEnded(None, literal(error), there=isinstance(error, FileIsThere)))
+            self.call_later(self._failed, literal(error), isinstance(error, FileIsThere))
         else:
-            self.post_message(ExportEnded(done.rows, literal(wanted.file)))
+            self.call_later(self.end, f"Exported {done.rows:,} to {literal(wanted.file)}")
 
-    def _post_progress(self, progress: Progress) -> None:
-        self.post_message(ExportProgressed(progress.rows, progress.total))
-
-    @handles(ExportProgressed)
-    def show_progress(self, message: ExportProgressed) -> None:
-        total = message.total or self._known_total
+    @while_running
+    def _show_progress(self, progress: Progress) -> None:
+        total = progress.total or self._known_total
         if total is not None:
-            total = max(total, message.rows)
-            self.query_one(ProgressBar).update(total=total, progress=message.rows)
+            total = max(total, progress.rows)
+            self.query_one(ProgressBar).update(total=total, progress=progress.rows)
         of = f" of {total:,}" if total is not None else ""
-        self._note(f"{message.rows:,}{of} written; esc cancels and leaves no file.")
+        self._note(f"{progress.rows:,}{of} written; esc cancels and leaves no file.")
 
-    @handles(ExportEnded)
-    def end(self, message: ExportEnded) -> None:
-        if message.rows is not None:
-            self.dismiss(f"Exported {message.rows:,} to {message.sentence}")
-            return
+    @while_running
+    def _failed(self, sentence: str, there: bool) -> None:
+        """Say why it failed; `there`: because the file exists."""
         self._at_work = None
-        self._there = message.there
+        self._there = there
         self.query_one(ProgressBar).display = False
-        hint = " ^o replaces it; or choose another name." if message.there else ""
-        self._note(f"✕ {message.sentence}{hint}", "bold $error")
+        hint = " ^o replaces it; or choose another name." if there else ""
+        self._note(f"✕ {sentence}{hint}", "bold $error")
         self.refresh_bindings()
 
     def _note(self, text: str, style: str = "$muted") -> None:
         self.query_one("#export-note", Static).update(Content.styled(text, style))
+
+
+def export_list(view: View) -> None:
+    """Write the list of a view, or its marked rows, to a file."""
+    listed = view.resource.list_path(view.record_list.filters) if isinstance(view, ResourceView) else None
+    if not isinstance(view, ResourceView) or listed is None:
+        view.notify("There is no list here to export.")
+        return
+    (path, params), resource, list_ = listed, view.resource, view.record_list
+    wanted = ExportRequest(
+        path,
+        resource.paging,
+        params,
+        resource.part,
+        Path(f"{resource.kind}.csv"),
+        "csv",
+        names=view.context.names,
+        keep=list_.selects,
+        rows=view.marked or None,
+    )
+    narrowed = " ".join(filter(None, (filter_line(list_.filters, resource.filters), list_.text)))
+    what = f"{resource.title}, {literal(narrowed)}" if narrowed else f"All {resource.title.lower()}"
+    total = len(view.window) if view.window.complete else view.window.total
+    if view.marked:
+        what, total = f"{resource.title}, the {len(view.marked):,} marked", len(view.marked)
+
+    def exported(sentence: str | None) -> None:
+        if sentence is not None:
+            view.notify(sentence, markup=False)
+
+    view.app.push_screen(ExportScreen(view.context.api, wanted, what, total), exported)

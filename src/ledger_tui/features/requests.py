@@ -5,6 +5,7 @@ from __future__ import annotations
 from ledger_tui.client.records import Record
 from ledger_tui.client.traffic import Exchange
 from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.base import Place
 from ledger_tui.resources.requests import as_exchange, fits, own_request, requests_resource
 from ledger_tui.ui.view import Context
 
@@ -12,7 +13,7 @@ from ledger_tui.ui.view import Context
 class RequestsView(ResourceView):
     """Copy-as-curl copies the logged request, not the one that read the log."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, _place: Place, context: Context) -> None:
         super().__init__(requests_resource(context.traffic.is_own), context)
 
     def stand_in_rows(self) -> list[Record]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
@@ -26,7 +25,7 @@ from ledger_tui.formats.times import written
 from ledger_tui.resources.base import Cell, Link, Place, text_of, time_of
 from ledger_tui.resources.events import EVENT_TYPES
 from ledger_tui.resources.filtering import check_date
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import HELPER_KEYS
 from ledger_tui.ui.tiles import Tile, TileContent, TiledView, TileRow, sentence
 from ledger_tui.ui.view import Context
@@ -327,14 +326,6 @@ def _span(seconds: int) -> str:
 
 
 @dataclass
-class HelpersLoaded(Message):
-    """The helpers were read, or `problem` says why not."""
-
-    state: HelperState | None
-    problem: str
-
-
-@dataclass
 class HelperRequested(Message):
     """The user wants a test helper to do something."""
 
@@ -455,26 +446,26 @@ class HelpersView(TiledView):
         pause = self.context.session.pause_after(_REQUESTS)
         return 4 * pause if self.problem == MISSING else pause
 
-    @work(group="helpers", exclusive=True, exit_on_error=False)
+    @asks("helpers")
     async def _read(self) -> None:
         try:
             state = await read_helpers(self.context.api, ROOT, PART)
         except NotOffered:
-            self.post_message(HelpersLoaded(None, MISSING))
+            self.call_later(self.take_state, None, MISSING)
         except ClientError as error:
-            self.post_message(HelpersLoaded(None, literal(error)))
+            self.call_later(self.take_state, None, literal(error))
         else:
-            self.post_message(HelpersLoaded(state, ""))
+            self.call_later(self.take_state, state)
 
-    @handles(HelpersLoaded)
-    def take_state(self, message: HelpersLoaded) -> None:
-        message.stop()
+    @while_running
+    def take_state(self, state: HelperState | None, problem: str = "") -> None:
+        """Show what was read, or why it was not."""
         self._reading = False
-        self.problem = message.problem
-        if message.state is not None or message.problem == MISSING:
-            self.state = message.state
-        if message.state is not None:
-            self.context.session.saw_clock(message.state.clock.get("offset_ms"))
+        self.problem = problem
+        if state is not None or problem == MISSING:
+            self.state = state
+        if state is not None:
+            self.context.session.saw_clock(state.clock.get("offset_ms"))
         self._draw()
         self.refresh_bindings()
 

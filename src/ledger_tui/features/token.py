@@ -7,10 +7,8 @@ import os
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -29,7 +27,7 @@ from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TOKEN_KEYS, VIEW_KEYS, KeyBar
 from ledger_tui.ui.view import Context, View, toned_line
 
@@ -58,22 +56,6 @@ class Panel(Widget):
 def fact(label: str, *value: Cell) -> list[Cell]:
     """Return a line with its label, aligned with the lines around it."""
     return [Cell(fit(label, _LABEL_WIDTH - 1) + " ", "dim"), *value]
-
-
-@dataclass
-class WhoamiLoaded(Message):
-    """The credential in use and its project's quotas were read; `problem` says why when they were not."""
-
-    whoami: Record | None
-    billing: Record | None
-    problem: str
-
-
-@dataclass
-class TokensRequested(Message):
-    """A request for tokens has ended; `problem` is empty when it succeeded."""
-
-    problem: str
 
 
 class TokensChanged(Message):
@@ -110,36 +92,35 @@ class TokenView(View, can_focus=True):
         self._read()
         return self.context.session.pause_after(2) * 5
 
-    @work(group="whoami", exclusive=True, exit_on_error=False)
+    @asks("whoami")
     async def _read(self) -> None:
         api = self.context.api
         try:
             whoami = (await api.read("/v1/whoami", part="whoami")).record
         except NotOffered:
             sentence = "This server does not say whose credential this is."
-            self.post_message(WhoamiLoaded(None, None, sentence))
-            # Read something all the same: every answer has the limits in its headers.
+            self.call_later(self._take_whoami, None, None, sentence)
             return
         except ClientError as error:
-            self.post_message(WhoamiLoaded(None, None, literal(error)))
+            self.call_later(self._take_whoami, None, None, literal(error))
             return
         try:
             billing = (await api.read("/v1/billing", part="billing")).record
         except (NotOffered, Forbidden):  # only an owner may read the usage
             billing = None
         except ClientError as error:
-            self.post_message(WhoamiLoaded(whoami, None, literal(error)))
+            self.call_later(self._take_whoami, whoami, None, literal(error))
             return
-        self.post_message(WhoamiLoaded(whoami, billing, ""))
+        self.call_later(self._take_whoami, whoami, billing, "")
 
-    @handles(WhoamiLoaded)
-    def take_whoami(self, message: WhoamiLoaded) -> None:
-        message.stop()
-        self.problem = message.problem
-        self.whoami, self.billing = message.whoami, message.billing
-        if message.whoami is not None:
-            self.context.session.saw_livemode(message.whoami.get("livemode"))
-            self.context.session.saw_scopes(message.whoami.get("scopes"))
+    @while_running
+    def _take_whoami(self, whoami: Record | None, billing: Record | None, problem: str) -> None:
+        """Show the credential in use and its project's quotas, or why they were not read."""
+        self.problem = problem
+        self.whoami, self.billing = whoami, billing
+        if whoami is not None:
+            self.context.session.saw_livemode(whoami.get("livemode"))
+            self.context.session.saw_scopes(whoami.get("scopes"))
         self.changed()
 
     # ------------------------------------------------------------------ tokens
@@ -187,22 +168,21 @@ class TokenView(View, can_focus=True):
         self.refresh_bindings()
         self._ask_server(what)
 
-    @work(group="tokens", exit_on_error=False)
+    @asks("tokens", exclusive=False)
     async def _ask_server(self, what: str) -> None:
         tokens = self.context.tokens
         try:
             await (tokens.exchange() if what == "exchange" else tokens.refresh())
         except ClientError as error:
-            self.post_message(TokensRequested(literal(refusal_of(error))))
+            self.call_later(self._tokens_requested, literal(refusal_of(error)))
         else:
-            self.post_message(TokensRequested(""))
+            self.call_later(self._tokens_requested, "")
 
-    @handles(TokensRequested)
-    def tokens_requested(self, message: TokensRequested) -> None:
-        message.stop()
+    @while_running
+    def _tokens_requested(self, problem: str) -> None:
         self.asking = False
-        if message.problem:
-            self.notify(message.problem, severity="error", markup=False)
+        if problem:
+            self.notify(problem, severity="error", markup=False)
         else:
             self.notify("Tokens are in use instead of the key")
         self.post_message(TokensChanged())
@@ -353,14 +333,6 @@ def _clock(seconds: float) -> str:
     return f"{whole // 60}:{whole % 60:02d}"
 
 
-@dataclass
-class SignInEnded(Message):
-    """The server issued tokens, or `sentence` says why not. `answer` contains secrets and is never shown."""
-
-    answer: Record | None
-    sentence: str
-
-
 class SignInScreen(Dialog[dict[str, Any] | None]):
     """Returns the token response, or None when cancelled."""
 
@@ -402,7 +374,7 @@ class SignInScreen(Dialog[dict[str, Any] | None]):
         self.workers.cancel_node(self)
         self.dismiss(None)
 
-    @work(group="sign-in", exclusive=True, exit_on_error=False)
+    @asks("sign-in")
     async def _sign_in(self) -> None:
         try:
             async with SignIn(self._oauth) as sign_in:
@@ -412,9 +384,9 @@ class SignInScreen(Dialog[dict[str, Any] | None]):
                     await asyncio.to_thread(webbrowser.open, sign_in.url)
                 answer = await sign_in.answer()
         except (ClientError, OSError) as error:
-            self.post_message(SignInEnded(None, literal(error)))
+            self.call_later(self._refused, literal(error))
         else:
-            self.post_message(SignInEnded(answer, ""))
+            self.call_later(self.end, answer)
 
     def _show_link(self) -> None:
         text = Content.assemble(
@@ -424,13 +396,10 @@ class SignInScreen(Dialog[dict[str, Any] | None]):
         self.query_one("#sign-in-link", Static).update(text)
         self._note("\nWaiting for you to sign in…")
 
-    @handles(SignInEnded)
-    def end(self, message: SignInEnded) -> None:
-        if message.answer is not None:
-            self.dismiss(message.answer)
-            return
+    @while_running
+    def _refused(self, sentence: str) -> None:
         self._waits = False
-        self._note(f"\n✕ {message.sentence}", "bold $error")
+        self._note(f"\n✕ {sentence}", "bold $error")
         self.refresh_bindings()
 
     def _note(self, text: str, style: str = "$muted") -> None:

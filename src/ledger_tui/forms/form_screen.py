@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -34,7 +34,7 @@ from ledger_tui.forms.submission import (
 )
 from ledger_tui.resources.base import Field
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
-from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.view import NamesLoaded
 
@@ -281,7 +281,7 @@ class FormScreen(Dialog[Created | None]):
             self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
         self.refresh_bindings()
 
-    @work(group="form", exclusive=True, exit_on_error=False)
+    @asks("form")
     async def _send(self, typed: Mapping[str, str]) -> None:
         prepared = await self.submission.prepare(typed)
         if isinstance(prepared, FormRefused):
@@ -434,7 +434,7 @@ class FormScreen(Dialog[Created | None]):
         if any(field.kind == "user" for field in self._form.fields):
             self._learn_users()
 
-    @work(group="names", exit_on_error=False)
+    @asks("names", exclusive=False)
     async def _learn_users(self) -> None:
         with suppress(ClientError):
             if await self.submission.learn_users():
@@ -456,7 +456,7 @@ class FormScreen(Dialog[Created | None]):
             users = [f"field-{field.name}" for field in self._form.fields if field.kind == "user"]
             self._learn_names(wanted, users=picker.id in users)
 
-    @work(group="names", exclusive=True, exit_on_error=False)
+    @asks("names")
     async def _learn_names(self, name: str, *, users: bool) -> None:
         with suppress(ClientError):
             if await self.submission.learn_named(name, users=users):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -19,16 +19,15 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
-from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Detail, Resource, Section
 from ledger_tui.settings.config import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TABLE_KEYS
-from ledger_tui.ui.view import Context, LinkFollowed, PartFailed, Row, toned, toned_line
+from ledger_tui.ui.view import Context, LinkFollowed, Row, toned, toned_line
 
 WIDE_COLUMNS = 120  # from here on both are shown unless the user chose otherwise
 WIDER_COLUMNS = 150  # from here on the detail is wide enough for ids in JSON
@@ -115,14 +114,6 @@ class RecordLoaded(Message):
 class RecordFailed(Message):
     record_id: str
     sentence: str
-
-
-@dataclass
-class MoreLoaded(Message):
-    """The rest of a detail, beyond its record, was read; `more` is a ClientError when that failed."""
-
-    record: Record
-    more: Any
 
 
 _MORE_KEPT = 50
@@ -223,7 +214,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         missing = self._resource.object_part in self._view_context.session.missing_parts
         return self._resource.has_object_path and not missing
 
-    @work(group="record", exclusive=True, exit_on_error=False)
+    @asks("record")
     async def read(self, record_id: str, *, required: bool = False) -> None:
         """Read one object and post `RecordLoaded` or `RecordFailed`.
 
@@ -274,29 +265,23 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         if opened or limit is None or limit >= _GENEROUS_LIMIT:
             self._load_more(record)
 
-    @work(group="more", exclusive=True, exit_on_error=False)
+    @asks("more")
     async def _load_more(self, record: Record) -> None:
         assert self._resource.more is not None
         try:
             more = await self._resource.more.load(self._view_context.api, record)
         except ClientError as error:
             more = error
-        self.post_message(MoreLoaded(record, more))
+        self.call_later(self._take_more, record, more)
 
-    @handles(MoreLoaded)
-    def take_more(self, message: MoreLoaded) -> None:
-        message.stop()
-        self._more[str(message.record.get("id"))] = (message.record, message.more)
+    @while_running
+    def _take_more(self, record: Record, more: Any) -> None:
+        """Show what was read beyond a record, or the ClientError."""
+        self._more[str(record.get("id"))] = (record, more)
         while len(self._more) > _MORE_KEPT:
             del self._more[next(iter(self._more))]
         if self._record is not None:
             self.show(self._record)
-
-    @handles(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
-        event.stop()
-        if event.state is WorkerState.ERROR:
-            self.post_message(PartFailed(event.worker.error))
 
     # ------------------------------------------------------------------ keys
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -14,7 +15,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
-from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
@@ -30,8 +30,7 @@ from ledger_tui.resources.filtering import (
     parse_filters,
     usage,
 )
-from ledger_tui.ui.handlers import handles, while_running
-from ledger_tui.ui.view import PartFailed
+from ledger_tui.ui.handlers import asks, while_running
 
 MOST_OFFERED = 8
 _NAMES_OFFERED = 6
@@ -174,10 +173,6 @@ def _named(before: str, named: AccountName | UserName, same: Sequence[object]) -
     return Offer(f'{before}"{written}" ' if " " in written else f"{before}{written} ", named.name, beside)
 
 
-class AccountsRead(Message):
-    """Accounts were read by a search for a name."""
-
-
 _PAUSE_SECONDS = 0.1  # typing faster than this, the rows are not searched after every key
 _OFFER_WIDTH = 48
 
@@ -198,15 +193,13 @@ class FilterBar(Vertical):
         Binding("ctrl+b", "bookmark", "bookmark", show=True, priority=True, id="filter.bookmark"),
     ]
 
+    @dataclass
     class Applied(Message):
-        def __init__(self, params: dict[str, str]) -> None:
-            super().__init__()
-            self.params = params
+        params: dict[str, str]
 
+    @dataclass
     class OpenId(Message):
-        def __init__(self, record_id: str) -> None:
-            super().__init__()
-            self.record_id = record_id
+        record_id: str
 
     class Closed(Message):
         pass
@@ -362,12 +355,12 @@ class FilterBar(Vertical):
         if begun is not None and len(begun.text) > 1 and not self._offers:
             self._read_names(begun.text, user=begun.filter.user)
 
-    @work(group="accounts", exclusive=True, exit_on_error=False)
+    @asks("accounts")
     async def _read_names(self, name: str, *, user: bool) -> None:
         context = self._list.context
         with suppress(ClientError):
             await (learn_users_until if user else learn_accounts_until)(context.api, context.names, name)
-        self.post_message(AccountsRead())
+        self.call_later(self.names_read)
 
     def action_bookmark(self) -> None:
         """Keep the typed filter as a bookmark, or remove it from them."""
@@ -416,16 +409,9 @@ class FilterBar(Vertical):
             if not len(window):
                 self._list.look()
 
-    @handles(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
-        event.stop()
-        if event.state is WorkerState.ERROR:
-            self.post_message(PartFailed(event.worker.error))
-
-    @handles(AccountsRead)
-    def names_read(self, message: AccountsRead) -> None:
+    @while_running
+    def names_read(self) -> None:
         """Apply the typed filter with the names known now, if that was wanted; else offer them."""
-        message.stop()
         if self.display and self.line == self._looking_up:  # otherwise the line has changed
             self._filter(self.line, looked_up=True)
         elif self.display:

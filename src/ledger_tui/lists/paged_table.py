@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -113,12 +113,11 @@ class TableHeader(Widget):
         named = fit(title, min(len(title), max(0, fitted.width - 2)))
         return fit(f"{named} {arrow}", fitted.width, fitted.column.align)
 
+    @dataclass
     class Clicked(Message):
         """The heading of a column was clicked."""
 
-        def __init__(self, column: Column) -> None:
-            super().__init__()
-            self.column = column
+        column: Column
 
     def on_click(self, event: events.Click) -> None:
         left = MARGIN
@@ -140,12 +139,11 @@ class PagedTable(ScrollView, can_focus=True):
     BINDINGS = LIST_TABLE_KEYS
     COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
 
+    @dataclass
     class Moved(Message):
         """`by_hand`: the user moved the cursor; otherwise only the visible rows have changed."""
 
-        def __init__(self, *, by_hand: bool = True) -> None:
-            super().__init__()
-            self.by_hand = by_hand
+        by_hand: bool = True
 
     class Opened(Message):
         pass
@@ -153,10 +151,9 @@ class PagedTable(ScrollView, can_focus=True):
     class Marked(Message):
         """The marks have changed."""
 
+    @dataclass
     class Fitted(Message):
-        def __init__(self, columns: list[Fitted]) -> None:
-            super().__init__()
-            self.columns = columns
+        columns: list[Fitted]
 
     def __init__(self, window: Window, columns: Sequence[Column], names: AccountNames) -> None:
         super().__init__()

@@ -10,12 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
-from textual import work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
-from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
@@ -26,14 +24,8 @@ from ledger_tui.lists.paged_table import PagedTable, TableHeader
 from ledger_tui.lists.window import Keep, Window
 from ledger_tui.resources.base import Resource
 from ledger_tui.settings.config import ListSettings
-from ledger_tui.ui.handlers import handles, while_running
-from ledger_tui.ui.view import Context, NamesLoaded, PartFailed, Stack
-
-
-@dataclass
-class PageLoaded(Message):
-    want: Want
-    page: Page
+from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
+from ledger_tui.ui.view import Context, NamesLoaded, Stack
 
 
 @dataclass
@@ -141,7 +133,7 @@ class RecordList(Stack):
         if want is not None:
             self._load(want)
 
-    @work(group="page", exclusive=True, exit_on_error=False)
+    @asks("page")
     async def _load(self, want: Want) -> None:
         resource = self.resource
         listed = resource.list_path(self.filters)
@@ -165,21 +157,20 @@ class RecordList(Stack):
         except ClientError as error:
             self.post_message(PageFailed(want, literal(error), forbidden=isinstance(error, Forbidden)))
         else:
-            self.post_message(PageLoaded(want, page))
+            self.call_later(self.take_page, want, page)
 
-    @handles(PageLoaded)
-    def take_page(self, message: PageLoaded) -> None:
-        message.stop()
-        moved_by = self.window.apply(message.want, message.page, self.table.top)
+    @while_running
+    def take_page(self, want: Want, page: Page) -> None:
+        moved_by = self.window.apply(want, page, self.table.top)
         if moved_by is None:
             return
         self.problem = ""
-        if message.page.rows:
-            self.context.session.saw_livemode(message.page.rows[0].get("livemode"))
-        if self.resource.kind == "accounts" and self.context.names.learn(message.page.rows):
+        if page.rows:
+            self.context.session.saw_livemode(page.rows[0].get("livemode"))
+        if self.resource.kind == "accounts" and self.context.names.learn(page.rows):
             self.post_message(NamesLoaded())
         if self.resource.kind == "users":
-            self.context.names.learn_users(message.page.rows)
+            self.context.names.learn_users(page.rows)
         self.show_rows(moved_by)
         self._go_to_created()
         self.fetch()
@@ -229,13 +220,10 @@ class RecordList(Stack):
         if self.list_is_missing:
             self.stand_in()
 
-    @handles(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
-        event.stop()
-        if event.state is WorkerState.ERROR:
-            if event.worker.group == "page" and self.window.in_flight is not None:
-                self.window.failed(self.window.in_flight)
-            self.post_message(PartFailed(event.worker.error))
+    @handles(WorkFailed)
+    def work_failed(self, message: WorkFailed) -> None:
+        if message.group == "page" and self.window.in_flight is not None:
+            self.window.failed(self.window.in_flight)
 
     @handles(PagedTable.Fitted)
     def columns_fitted(self, message: PagedTable.Fitted) -> None:
@@ -416,14 +404,14 @@ class RecordList(Stack):
             self._users_asked_for = True
             self._learn_users()
 
-    @work(group="users", exclusive=True, exit_on_error=False)
+    @asks("users")
     async def _learn_users(self) -> None:
         """Read the newest users, once, to show their names in place of their ids."""
         with suppress(ClientError):
             await learn_users_until(self.context.api, self.context.names, "")
             self.post_message(NamesLoaded())
 
-    @work(group="names", exclusive=True, exit_on_error=False)
+    @asks("names")
     async def _look_up(self, account_ids: list[str]) -> None:
         for account_id in account_ids:
             try:

@@ -15,6 +15,7 @@ from textual.widgets import Static
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.text import literal
+from ledger_tui.lists.arranging import ColumnsScreen
 from ledger_tui.lists.caption import Caption
 from ledger_tui.lists.detail_pane import DetailPane, Panes, RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
@@ -22,50 +23,19 @@ from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.lists.window import Window
 from ledger_tui.resources.base import Action, Resource, offers, why_not
+from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.history import recent_of
 from ledger_tui.ui.keys import RESOURCE_KEYS
 from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View
 
 
-class ColumnsRequested(Message):
-    """The user wants to sort a list or to choose its columns."""
-
-
 @dataclass
 class BulkRequested(Message):
     """The user wants an action on several objects, which it is possible on."""
 
-    resource: Resource
     action: Action
     records: Sequence[Record]
-
-
-class BatchRequested(Message):
-    """The user wants to post the transactions of a file."""
-
-
-@dataclass
-class ProgramRequested(Message):
-    """The user wants a record shown by another program; `variable` is PAGER or EDITOR."""
-
-    variable: str
-    record: Record
-
-
-class TimesChanged(Message):
-    """The user wants times written in the next style."""
-
-
-class CreateRequested(Message):
-    """The user asks for the form that creates an object of the view's resource."""
-
-
-@dataclass
-class EditRequested(Message):
-    """The user asks for the form that changes an object."""
-
-    record: Record
 
 
 _AGES_SECONDS = 10.0  # how often relative times are drawn again
@@ -438,10 +408,29 @@ class ResourceView(View):
     # ------------------------------------------------------------------ sorting, columns, times
 
     def action_arrange(self) -> None:
-        self.post_message(ColumnsRequested())
+        """Sort the list and choose its columns, with a preview of each change."""
+        kept, kind = self.context.kept, self.resource.kind
+        before = kept.of(kind)
+
+        def preview(settings: ListSettings) -> None:
+            kept.use(kind, settings)
+            self.record_list.settings_changed()
+
+        def closed(settings: ListSettings | None) -> None:
+            if settings is not None and settings != before and (problem := kept.save(kind)):
+                self.notify(problem, severity="warning", markup=False)
+
+        self.app.push_screen(ColumnsScreen(self.resource, before, preview), closed)
 
     def action_times(self) -> None:
-        self.post_message(TimesChanged())
+        """Write times in the next style, on all screens."""
+        problem = self.context.kept.next_times()
+        for view in self.screen.query(ResourceView):
+            view.times_changed()
+        if problem:
+            self.notify(problem, severity="warning", markup=False)
+        else:
+            self.notify(f"Times are written as {times.chosen.style.in_words}.")
 
     def times_changed(self) -> None:
         """Draw all times again."""
@@ -493,7 +482,7 @@ class ResourceView(View):
             )
         elif allowed and not self.opened:
             self.record_list.window.hold()
-            self.post_message(BulkRequested(self.resource, action, allowed))
+            self.post_message(BulkRequested(action, allowed))
         elif selected is not None:
             self.record_list.window.hold()
             self.post_message(ActionRequested(self.resource, action, selected))
@@ -527,14 +516,19 @@ class ResourceView(View):
                 self.record_list.window.hold()
             self.post_message(LinkFollowed(link))
 
-    def action_create(self) -> None:
-        self.post_message(CreateRequested())
+    # ------------------------------------------------------------------ dialogs, which the main screen opens
 
-    def action_edit(self) -> None:
-        record = self.selected
-        if record is not None:
-            self.record_list.window.hold()
-            self.post_message(EditRequested(record))
+    async def action_create(self) -> None:
+        await self.screen.run_action("create")
+
+    async def action_edit(self) -> None:
+        await self.screen.run_action("edit")
+
+    async def action_batch(self) -> None:
+        await self.screen.run_action("batch")
+
+    async def action_program(self, variable: str) -> None:
+        await self.screen.run_action(f"program({variable!r})")
 
     # ------------------------------------------------------------------ looking further
 
@@ -557,15 +551,6 @@ class ResourceView(View):
         else:
             list_.narrow("")
         self.refresh_bindings()
-
-    # ------------------------------------------------------------------ other programs and files
-
-    def action_program(self, variable: str) -> None:
-        if self.selected is not None:
-            self.post_message(ProgramRequested(variable, self.selected))
-
-    def action_batch(self) -> None:
-        self.post_message(BatchRequested())
 
     def offers_key(self, action: str) -> bool | None:
         """Return whether one of these keys is active; None to grey it."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from textual import events, on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import ActiveBinding, Binding
 from textual.containers import Vertical, VerticalScroll
@@ -13,11 +14,10 @@ from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
-from textual.worker import Worker
 
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import literal
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import while_running
 from ledger_tui.ui.keys import KeyBar
 
 
@@ -27,17 +27,17 @@ class Dialog(ModalScreen[ScreenResultType]):
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         event.refresh_styles = False  # its widgets got their styles when they were mounted
 
-    @handles(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
-        """Have the application show an unexpected error of a worker: the message does not bubble."""
-        self.app.post_message(event)
-
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self not in self.app.screen_stack:
             return AwaitComplete()
         while self.app.screen is not self:  # dialogs opened over it close with it
             self.app.pop_screen()
         return super().dismiss(result)
+
+    @while_running
+    def end(self, result: ScreenResultType | None = None) -> None:
+        """Close with a result that a worker has, whose `call_later` would await what `dismiss` returns."""
+        self.dismiss(result)
 
 
 class ConfirmScreen(Dialog[bool]):
@@ -87,6 +87,18 @@ class ConfirmScreen(Dialog[bool]):
 
     def action_no(self) -> None:
         self.dismiss(False)
+
+
+def confirm(
+    app: App[Any], question: str, typed: str | None, mode: Mode, then: Callable[[], object], what: str = "id"
+) -> None:
+    """Ask as `ConfirmScreen` does, and call `then` once it is confirmed."""
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            then()
+
+    app.push_screen(ConfirmScreen(question, typed, mode, what=what), answered)
 
 
 class ChooseScreen(Dialog[int | None]):

@@ -1,7 +1,7 @@
 """How messages and keys are handled: not once the dashboard is closing, and in order.
 
 While Textual removes the screens it still delivers pending messages, to widgets whose children are gone.
-`handles` is Textual's `on` without those.
+`handles` is Textual's `on` without those, and `asks` its `work`.
 
 Keys are handled in order: `KeyOrder` dispatches each one when the effects of the one before are complete.
 Textual sends a key to the focused widget, from which it bubbles up to the application, and only there its
@@ -13,15 +13,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from textual import events, on
+from textual import events, on, work
 from textual.app import App
+from textual.dom import DOMNode
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.worker import Worker
 
+P = ParamSpec("P")
+Node = TypeVar("Node", bound=DOMNode)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
@@ -40,6 +45,39 @@ def handles(message: type[Message]) -> Callable[[Handler], Handler]:
 
     def decorate(method: Handler) -> Handler:
         return on(message)(while_running(method))
+
+    return decorate
+
+
+@dataclass
+class WorkFailed(Message):
+    """A worker of this group ended with an unexpected error, a fault of the dashboard's own."""
+
+    error: Exception
+    group: str
+
+
+Asking = Callable[Concatenate[Node, P], Coroutine[Any, Any, None]]
+Starting = Callable[Concatenate[Node, P], Worker[None]]
+
+
+def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], Starting[Node, P]]:
+    """Make an async method a worker, which takes the place of the one of its group if it is `exclusive`.
+
+    It asks the server and touches no widget: it passes the answer to a method by `call_later`. An unexpected
+    error goes up from its widget as `WorkFailed`.
+    """
+
+    def decorate(method: Asking[Node, P]) -> Starting[Node, P]:
+        @wraps(method)
+        async def asking(self: Node, *arguments: P.args, **named: P.kwargs) -> None:
+            try:
+                await method(self, *arguments, **named)
+            except Exception as error:
+                self.post_message(WorkFailed(error, group))
+
+        started = work(group=group, exclusive=exclusive, exit_on_error=False)(asking)
+        return cast(Starting[Node, P], started)
 
     return decorate
 

@@ -83,13 +83,12 @@ class Tile(Widget):
 
     DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"
 
+    @dataclass
     class Clicked(Message):
         """A row of the tile was clicked; `at` is its number, -1 for the title."""
 
-        def __init__(self, tile: Tile, at: int) -> None:
-            super().__init__()
-            self.tile = tile
-            self.at = at
+        tile: Tile
+        at: int
 
     def __init__(self, title: str, draw: Draw, link: Link, *, id: str) -> None:
         super().__init__(id=id)

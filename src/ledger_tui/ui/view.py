@@ -13,7 +13,6 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher
-from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
@@ -25,7 +24,7 @@ from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Action, Cell, Link, Place, Resource
 from ledger_tui.settings.kept import Kept
 from ledger_tui.settings.own_commands import OwnCommand
-from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.handlers import WorkFailed, handles, while_running
 from ledger_tui.ui.history import History, Location, RecentObjects
 
 
@@ -40,13 +39,6 @@ class Stack(Vertical):
 
 class Switcher(ContentSwitcher):
     BLANK = True
-
-
-@dataclass
-class PartFailed(Message):
-    """A worker of a widget failed; `error` is an unexpected error in the dashboard's code."""
-
-    error: BaseException | None
 
 
 @dataclass
@@ -210,20 +202,11 @@ class View(Widget):
 
     # ------------------------------------------------------------------ results
 
-    @handles(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
+    @handles(WorkFailed)
+    def work_failed(self, message: WorkFailed) -> None:
         """Show an unexpected error of a worker; it must not leave the screen waiting for ever."""
-        event.stop()
-        if event.state is WorkerState.ERROR:
-            self._show_fault(event.worker.error)
-
-    @handles(PartFailed)
-    def part_failed(self, message: PartFailed) -> None:
         message.stop()
-        self._show_fault(message.error)
-
-    def _show_fault(self, error: BaseException | None) -> None:
-        self.failed(f"unexpected {literal(masked(repr(error)))}")
+        self.failed(f"unexpected {literal(masked(repr(message.error)))}")
 
     @abstractmethod
     def failed(self, problem: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual.dom import DOMNode
 from textual.drivers.headless_driver import HeadlessDriver
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.commanding import ReconnectRequested
 from ledger_tui.formats.times import TimeStyle
 from ledger_tui.settings.config import Config, ListSettings, Options, PaneChoice, config_file
+from ledger_tui.ui.handlers import asks
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 
@@ -21,14 +23,14 @@ pytestmark = pytest.mark.dashboard
 async def test_a_fault_in_a_worker_is_shown_and_the_dashboard_goes_on(
     server: ContractServer, dashboards: Dashboards, of: str
 ) -> None:
-    async def fail() -> None:
+    async def fail(_node: DOMNode) -> None:
         raise RuntimeError("a fault with the key sk_live_0123456789abcdefghijklmnopqrstuv")
 
     async with dashboards.open() as driver:
         if of == "dialog":
             await driver.press("n")
         owner = driver.app if of == "application" else driver.app.screen
-        owner.run_worker(fail(), exit_on_error=False)
+        asks("fault")(fail)(owner)
         await driver.sees("unexpected RuntimeError('a fault with the key sk_live_••••")
         assert "0123456789" not in driver.text()
         if of == "dialog":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_tui.app.navigation import RowFound
 from ledger_tui.features.trace.view import TraceView
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Link, Via
@@ -99,8 +98,8 @@ async def test_a_row_that_is_found_when_one_has_gone_elsewhere_moves_nothing(
         left = navigation.view
         assert isinstance(left, ResourceView)
         await driver.press("2")
-        navigation.show_row(RowFound("accounts", old))
+        navigation.show_row("accounts", old)
         assert (left.window.current or {})["name"] == "New"
         await driver.press("1")
-        navigation.show_row(RowFound("accounts", old))
+        navigation.show_row("accounts", old)
         await until(lambda: (left.window.current or {}).get("name") == "Old", "the row")

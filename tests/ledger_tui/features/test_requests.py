@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ledger_tui.features.requests import RequestsView
+from ledger_tui.resources.requests import REQUESTS
 from tests.ledger_tui.alone import Alone, unconnected
 
 
 async def test_without_a_selected_request_the_one_that_reads_the_list_is_copied() -> None:
-    app = Alone(view := RequestsView(context := unconnected()))
+    app = Alone(view := RequestsView(REQUESTS, context := unconnected()))
     context.session.url = "http://h"
     async with app.run_test():
         shown = view.shown_exchange()

@@ -13,7 +13,6 @@ from ledger_tui.features.test_helpers import (
     MISSING,
     BadHelper,
     HelperRequested,
-    HelpersLoaded,
     HelperState,
     HelpersView,
     described,
@@ -62,7 +61,7 @@ def test_of_more_snapshots_than_fit_the_tile_says_how_many_more_there_are(snapsh
 async def test_its_keys_do_nothing_where_nothing_is_chosen_and_one_asks_for_the_reset() -> None:
     app = Alone(view := HelpersView(TEST_HELPERS, unconnected()))
     async with app.run_test() as pilot:
-        view.take_state(HelpersLoaded(state(0), ""))
+        view.take_state(state(0))
         view.action_open()
         view.action_delete_helper()
         view.action_helper("reset")
@@ -74,19 +73,19 @@ async def test_its_keys_do_nothing_where_nothing_is_chosen_and_one_asks_for_the_
 async def test_what_was_read_stays_when_reading_it_again_fails() -> None:
     app = Alone(view := HelpersView(TEST_HELPERS, unconnected()))
     async with app.run_test():
-        view.take_state(HelpersLoaded(state(2), ""))
-        view.take_state(HelpersLoaded(None, "The server is busy."))
+        view.take_state(state(2))
+        view.take_state(None, "The server is busy.")
         assert view.snapshots == ["snapshot 0", "snapshot 1"]
         caption = view.query_one("#helpers-caption").render()
         assert "✕ The server is busy." in str(caption)
-        view.take_state(HelpersLoaded(None, MISSING))
+        view.take_state(None, MISSING)
         assert view.snapshots == []
 
 
 async def test_a_click_on_a_line_without_a_row_chooses_none() -> None:
     app = Alone(view := HelpersView(TEST_HELPERS, unconnected()))
     async with app.run_test() as pilot:
-        view.take_state(HelpersLoaded(state(2), ""))
+        view.take_state(state(2))
         await pilot.pause()
         _clock, snapshots, faults = view.tiles
         assert snapshots.choose_at(1) is False  # it was not chosen before

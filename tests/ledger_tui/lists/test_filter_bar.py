@@ -7,7 +7,7 @@ from textual.widgets import Input, OptionList
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.lists import filter_bar
-from ledger_tui.lists.filter_bar import AccountsRead, FilterBar, offers_for, without_last_word
+from ledger_tui.lists.filter_bar import FilterBar, offers_for, without_last_word
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.registry import BY_KIND
@@ -73,10 +73,10 @@ async def test_names_that_are_read_are_offered_but_not_when_the_line_is_closed()
         assert not bar._offers
         bar._list.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
         bar.display = False
-        bar.names_read(AccountsRead())
+        bar.names_read()
         assert not bar._offers
         bar.display = True
-        bar.names_read(AccountsRead())
+        bar.names_read()
         assert [each.shown for each in bar._offers] == ["Till"]
 
 
@@ -88,7 +88,7 @@ async def test_a_name_that_was_looked_up_is_applied_once_it_is_known() -> None:
         bar.apply(Input.Submitted(line(bar), line(bar).value))
         assert hint(bar) == "Looking the account up…"
         bar._list.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
-        bar.names_read(AccountsRead())
+        bar.names_read()
         await pilot.pause()
         assert bar._list.filters == {"account": "acc_1"}
 

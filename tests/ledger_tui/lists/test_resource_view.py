@@ -13,8 +13,8 @@ from ledger_tui.lists import record_list
 from ledger_tui.lists.detail_pane import RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.lists.paged_table import TableHeader
-from ledger_tui.lists.record_list import PageFailed, PageLoaded
-from ledger_tui.lists.resource_view import BulkRequested, EditRequested, ProgramRequested, ResourceView
+from ledger_tui.lists.record_list import PageFailed
+from ledger_tui.lists.resource_view import BulkRequested, ResourceView
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.ui.view import ActionRequested, LinkFollowed
 from tests.ledger_tui.alone import Alone, unconnected
@@ -38,7 +38,7 @@ def answer(view: ResourceView, rows: list[Record]) -> None:
     view.enter()
     want = view.window.in_flight
     assert want is not None
-    view.record_list.take_page(PageLoaded(want, Page(rows, None)))
+    view.record_list.take_page(want, Page(rows, None))
 
 
 def id_at_cursor(view: ResourceView) -> object:
@@ -52,13 +52,11 @@ async def test_on_an_empty_list_a_key_for_an_object_does_nothing() -> None:
         for action in view.resource.actions:
             view.action_act(action.name)
         view.action_act("no such action")
-        view.action_edit()
-        view.action_program("EDITOR")
         view.action_go("no such screen")
         view.action_locate()
         view.action_open()
         await pilot.pause()
-        kinds = (ActionRequested, BulkRequested, EditRequested, LinkFollowed, ProgramRequested)
+        kinds = (ActionRequested, BulkRequested, LinkFollowed)
         assert not app.those_said(*kinds)
         assert not view.opened
         view.open_pane(True)  # the empty detail may be shown, and is no object that was opened

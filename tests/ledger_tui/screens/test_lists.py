@@ -2,6 +2,7 @@
 
 import pytest
 
+from ledger_tui.client.records import Page
 from ledger_tui.lists.detail_pane import DetailPane
 from ledger_tui.lists.filter_bar import FilterBar
 from tests.ledger_tui.cheap_textual import strips_on_screen
@@ -158,11 +159,8 @@ async def test_an_answer_for_the_list_before_the_filter_is_dropped(
         assert stale is not None
         await driver.press("r")
         await until(lambda: window.loaded and window.in_flight is None)
-        from ledger_tui.client.records import Page
-        from ledger_tui.lists.record_list import PageLoaded
 
-        driver.view.post_message(PageLoaded(stale, Page([{"id": "acc_stale", "name": "stale"}], None)))
-        await driver.pilot.pause()
+        driver.view.record_list.take_page(stale, Page([{"id": "acc_stale", "name": "stale"}], None))
         assert window.index_of("acc_stale") is None
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from textual import events, work
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from ledger_tui.client import figures
@@ -25,19 +23,10 @@ from ledger_tui.features.overview.tiles import Answered, BalanceHistory, Request
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Link, Place
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.tiles import MARGIN, Tile, TileContent, TiledView, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, Row
-
-
-@dataclass
-class FigureLoaded(Message):
-    """A figure of the overview was read; when `figure` is a text, it says why there is none."""
-
-    name: str
-    figure: Any
-
 
 _PAGES = 10  # read at most for one figure, on a server with a high rate limit
 _PAGES_OF_STAGE = 3
@@ -141,14 +130,14 @@ class Overview(TiledView):
         self._read()
         return self.context.session.pause_after(self._requests)
 
-    @work(group="figures", exclusive=True, exit_on_error=False)
+    @asks("figures")
     async def _read(self) -> None:
         session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
         before = traffic.count
         for name in _FIGURES:
             if _PARTS.get(name) in session.missing_parts:
-                self.post_message(FigureLoaded(name, None))
+                self.call_later(self.take_figure, name, None)
                 continue
             try:
                 figure = await self._read_figure(name, _PAGES if generous else 1)
@@ -156,10 +145,10 @@ class Overview(TiledView):
                 figure = None
             except ClientError as error:
                 figure = literal(error)
-            self.post_message(FigureLoaded(name, figure))
+            self.call_later(self.take_figure, name, figure)
             if not generous:
                 await asyncio.sleep(_PACE_SECONDS)
-        self.post_message(FigureLoaded("done", max(1, traffic.count - before)))
+        self.call_later(self.take_figure, "done", max(1, traffic.count - before))
 
     async def _read_figure(self, name: str, pages: int) -> Any:
         api = self.context.api
@@ -179,11 +168,9 @@ class Overview(TiledView):
             case _:
                 return await figures.read_health(api)
 
-    @handles(FigureLoaded)
-    def take_figure(self, message: FigureLoaded) -> None:
+    @while_running
+    def take_figure(self, name: str, figure: Any) -> None:
         """Show a figure; a text in its place says why there is none, and None that the server lacks it."""
-        message.stop()
-        name, figure = message.name, message.figure
         if name == "done":
             self._reading = False
             self._requests = figure

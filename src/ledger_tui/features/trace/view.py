@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events, work
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
@@ -27,7 +26,7 @@ from ledger_tui.lists.detail_pane import WIDER_COLUMNS, drawn
 from ledger_tui.lists.paged_table import TONES
 from ledger_tui.resources.base import Cell, Detail, Place
 from ledger_tui.resources.registry import BY_KIND
-from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.history import Location
 from ledger_tui.ui.keys import TABLE_KEYS, TRACE_KEYS, VIEW_KEYS
 from ledger_tui.ui.status_bar import awaited
@@ -156,14 +155,6 @@ class TraceTree(ScrollView, can_focus=True):
         return self.rich_style + self.get_component_rich_style(name, partial=True)
 
 
-@dataclass
-class TraceLoaded(Message):
-    """A trace, or a part of it so far, was read; None when it could not be, for the reason in `problem`."""
-
-    trace: Trace | None
-    problem: str = ""
-
-
 WIDE_COLUMNS = 110
 # Who watches a delivery wants to see it arrive; a trace that is open for longer is read again with `r`.
 _WATCHED_SECONDS = 120.0
@@ -248,19 +239,19 @@ class TraceView(View):
                 max(1, self.trace.requests)
             )
 
-    @work(group="trace", exclusive=True, exit_on_error=False)
+    @asks("trace")
     async def _read(self, kind: str, record: Record) -> None:
         try:
             async for trace in read_trace(self.context.api, kind, record):
-                self.post_message(TraceLoaded(trace))
+                self.call_later(self.take_trace, trace)
         except ClientError as error:
-            self.post_message(TraceLoaded(None, literal(error)))
+            self.call_later(self.take_trace, None, literal(error))
 
-    @handles(TraceLoaded)
-    def take_trace(self, message: TraceLoaded) -> None:
-        message.stop()
-        self._problem = message.problem
-        found, shown = message.trace, self.trace
+    @while_running
+    def take_trace(self, found: Trace | None, problem: str = "") -> None:
+        """Show a trace, or the part of it that was read so far, or why it was not read."""
+        self._problem = problem
+        shown = self.trace
         if found is None:
             self._reading = False
         elif shown is not None and (found.kind, found.record_id) == (shown.kind, shown.record_id):

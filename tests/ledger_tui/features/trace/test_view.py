@@ -10,7 +10,7 @@ from ledger_tui.client.session import ConnectionState
 from ledger_tui.features.trace import view as trace_view
 from ledger_tui.features.trace.nodes import Node
 from ledger_tui.features.trace.reading import Step, Trace
-from ledger_tui.features.trace.view import TraceLoaded, TraceTree, TraceView
+from ledger_tui.features.trace.view import TraceTree, TraceView
 from ledger_tui.resources.base import Cell
 from ledger_tui.resources.registry import TRACE
 from ledger_tui.ui.history import Location
@@ -49,10 +49,10 @@ async def test_while_it_is_read_and_when_that_fails_the_caption_says_so() -> Non
         view.session_changed()
         assert "Till" in caption(view)
         assert caption(view).endswith("reading…")
-        view.take_trace(TraceLoaded(None, "The server is busy."))
+        view.take_trace(None, "The server is busy.")
         assert caption(view).endswith("✕ The server is busy.")
         assert view.may_poll()  # it will be read again
-        view.take_trace(TraceLoaded(Trace("accounts", ACCOUNT, requests=1, complete=True)))
+        view.take_trace(Trace("accounts", ACCOUNT, requests=1, complete=True))
         assert caption(view).endswith("1 request read")
 
 
@@ -61,13 +61,11 @@ async def test_what_is_traced_again_is_read_again_and_stays_until_then() -> None
     async with app.run_test():
         view.show_traced("accounts", ACCOUNT)
         whole = Trace("accounts", ACCOUNT, requests=2, complete=True)
-        view.take_trace(TraceLoaded(whole))
+        view.take_trace(whole)
         view.show_traced("accounts", {**ACCOUNT})
         assert view.trace is whole
         assert not view.may_poll()  # it is being read
-        view.take_trace(
-            TraceLoaded(Trace("accounts", {**ACCOUNT, "id": "acc_2"}))
-        )  # of what was traced before
+        view.take_trace(Trace("accounts", {**ACCOUNT, "id": "acc_2"}))  # of what was traced before
         assert view.trace is whole
         view.show_traced("accounts", {**ACCOUNT, "id": "acc_2"})
         assert view.location.record_id == "acc_2"
@@ -80,7 +78,7 @@ async def test_the_path_of_a_delivery_is_that_of_its_event() -> None:
     app = Alone(view := TraceView(TRACE, unconnected()))
     async with app.run_test():
         view.show_traced("events", event)
-        view.take_trace(TraceLoaded(Trace("events", event, (step,), complete=True)))
+        view.take_trace(Trace("events", event, (step,), complete=True))
         paths = {}
         for number, node in enumerate(view._tree.nodes):
             view._tree.action_move(number - view._tree.cursor)
