@@ -29,7 +29,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
-    mode_of,
+    facts_of,
     text_of,
     time_of,
     to_events,
@@ -221,9 +221,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
                     Fact(
                         "balance", Cell(f"{balance.text} {literal(record.get('currency', ''))}", balance.tone)
                     ),
-                    Fact("created", time_of(record, "created")),
-                    Fact("mode", mode_of(record)),
-                    Fact("id", text_of(record, "id", "dim")),
+                    *facts_of(record, "created", "mode", "id"),
                 ),
             ),
             Section("metadata", tuple(Fact(literal(key), Cell(literal(value))) for key, value in pairs)),
@@ -255,7 +253,6 @@ ACCOUNTS = Resource(
     detail=_detail,
     form=Form(
         title="New account",
-        verb="Create",
         done="Created",
         path="/v1/accounts",
         fields=(

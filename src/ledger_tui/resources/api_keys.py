@@ -21,7 +21,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
-    mode_of,
+    facts_of,
     text_of,
     time_of,
 )
@@ -58,10 +58,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
         Fact("value", _value(record)),
         Fact("role", text_of(record, "role")),
         Fact("scopes", scopes_of(record)),
-        Fact("created", time_of(record, "created")),
-        Fact("revoked", time_of(record, "revoked_at")),
-        Fact("mode", mode_of(record)),
-        Fact("id", text_of(record, "id", "dim")),
+        *facts_of(record, "created", "revoked_at", "mode", "id"),
     ]
     name = record.get("name")
     return Detail(Cell(literal(name) if name else "API key", "strong"), (Section("", tuple(facts)),))
@@ -95,7 +92,6 @@ API_KEYS = Resource(
     detail=_detail,
     form=Form(
         title="New API key",
-        verb="Create",
         done="Created",
         path="/v1/api_keys",
         fields=(

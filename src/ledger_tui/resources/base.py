@@ -152,7 +152,6 @@ class Form:
     """A form to create an object of this kind, or to edit one (PATCH: only changed fields are sent)."""
 
     title: str
-    verb: str
     done: str  # shown after it, e.g. "Posted"
     path: str
     fields: tuple[Field, ...]
@@ -309,6 +308,19 @@ def part_of_time(record: Record, name: str, start: int, stop: int | None = None)
     """Return a part of `2026-11-20 04:31:00`; the whole text where a time is written as how long ago."""
     text = time_of(record, name).text
     return text[start:stop] if len(text) == _WHOLE_TIME else text
+
+
+def facts_of(record: Record, *names: str) -> list[Fact]:
+    """Return a line for each of these fields: text, a time, the `mode`, or an id; its label is the name."""
+    return [Fact(name.removesuffix("_at"), _fact(record, name)) for name in names]
+
+
+def _fact(record: Record, name: str) -> Cell:
+    if name == "mode":
+        return mode_of(record)
+    if name == "created" or name.endswith("_at"):
+        return time_of(record, name)
+    return text_of(record, name, "dim" if name in ("id", "event", "endpoint", "request") else "plain")
 
 
 def clock_of(record: Record, name: str) -> Cell:

@@ -20,6 +20,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
+    facts_of,
     part_of_time,
     status_of,
     text_of,
@@ -95,10 +96,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
     facts: Sequence[Fact] = (
         Fact("status", status_of(record, LOOKS)),
         *attempt_facts(record),
-        Fact("created", time_of(record, "created")),
-        Fact("event", text_of(record, "event", "dim")),
-        Fact("endpoint", text_of(record, "endpoint", "dim")),
-        Fact("id", text_of(record, "id", "dim")),
+        *facts_of(record, "created", "event", "endpoint", "id"),
     )
     return Detail(
         Cell(literal(record.get("event_type", "")), "strong"),

@@ -21,7 +21,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
-    mode_of,
+    facts_of,
     status_of,
     text_of,
     time_of,
@@ -46,9 +46,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
     facts = [
         Fact("status", status_of(record, _LOOKS)),
         Fact("events", _events(record)),
-        Fact("created", time_of(record, "created")),
-        Fact("mode", mode_of(record)),
-        Fact("id", text_of(record, "id", "dim")),
+        *facts_of(record, "created", "mode", "id"),
     ]
     if (reason := record.get("disabled_reason")) is not None:
         facts.insert(1, Fact("why", Cell(_REASONS.get(str(reason), literal(reason)))))
@@ -85,7 +83,6 @@ ENDPOINTS = Resource(
     detail=_detail,
     form=Form(
         title="New webhook endpoint",
-        verb="Register",
         done="Registered",
         path="/v1/webhook_endpoints",
         fields=(

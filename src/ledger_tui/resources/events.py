@@ -23,9 +23,8 @@ from ledger_tui.resources.base import (
     Section,
     Tone,
     clock_of,
-    mode_of,
+    facts_of,
     text_of,
-    time_of,
     to_delivery,
 )
 from ledger_tui.resources.deliveries import LOOKS, attempt_facts, attempts_of, body_sections
@@ -242,10 +241,7 @@ def events_resource(log: WebhookLog) -> Resource:
             Fact("signature", _signature(record, log, long=True)),
             Fact("about", summary(about, names)),
             Fact("", text_of(about, "id", "dim")),
-            Fact("created", time_of(record, "created")),
-            Fact("request", text_of(record, "request", "dim")),
-            Fact("mode", mode_of(record)),
-            Fact("id", text_of(record, "id", "dim")),
+            *facts_of(record, "created", "request", "mode", "id"),
         )
         sections = [
             Section("", facts),

@@ -29,7 +29,7 @@ from ledger_tui.resources.base import (
     Section,
     Tone,
     currency_of,
-    mode_of,
+    facts_of,
     status_of,
     text_of,
     time_of,
@@ -181,16 +181,11 @@ def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
 def _detail(record: Record, names: AccountNames) -> Detail:
     currency = literal(currency_of(record, names) or "")
     known = names.get(record.get("account"))
-    times = _STATE_TIMES.values()
     facts = [
-        Fact("number", text_of(record, "number")),
-        Fact("customer", text_of(record, "customer")),
-        Fact("description", text_of(record, "description")),
+        *facts_of(record, "number", "customer", "description"),
         Fact("due", text_of(record, "due_date")),
         Fact("account", Cell(literal(known.name)) if known else text_of(record, "account", "dim")),
-        *(Fact(name.removesuffix("_at"), time_of(record, name)) for name in times if record.get(name)),
-        Fact("mode", mode_of(record)),
-        Fact("id", text_of(record, "id", "dim")),
+        *facts_of(record, *filter(record.get, _STATE_TIMES.values()), "mode", "id"),
     ]
     links = [Link("Its account", "accounts", record_id=str(record.get("account")))]
     if isinstance(paid_with := record.get("transaction"), str):
@@ -220,7 +215,6 @@ def _edit(record: Record, names: AccountNames) -> Form | None:
 
     return Form(
         title="Edit the draft",
-        verb="Save",
         done="Changed",
         path=f"/v1/invoices/{quote(str(record.get('id')), safe='')}",
         fields=tuple(fields),
@@ -279,7 +273,6 @@ INVOICES = Resource(
     ),
     form=Form(
         title="New invoice",
-        verb="Create",
         done="Drafted",
         path="/v1/invoices",
         fields=_FIELDS,

@@ -20,7 +20,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
-    mode_of,
+    facts_of,
     status_of,
     text_of,
     time_of,
@@ -69,9 +69,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     facts = (
         Fact("total", _total(record, names)),
         Fact("user", _user(record, names)),
-        Fact("created", time_of(record, "created")),
-        Fact("mode", mode_of(record)),
-        Fact("id", text_of(record, "id", "dim")),
+        *facts_of(record, "created", "mode", "id"),
     )
     items = _items(record)
     lines = tuple(fact for number, item in enumerate(items, 1) for fact in _item_facts(number, item))
@@ -106,7 +104,6 @@ ORDERS = Resource(
     ),
     form=Form(
         title="Place an order",
-        verb="Place",
         done="Placed",
         path="/api/orders",
         fields=(

@@ -29,7 +29,7 @@ from ledger_tui.resources.base import (
     Section,
     Tone,
     currency_of,
-    mode_of,
+    facts_of,
     text_of,
     time_of,
     to_events,
@@ -87,9 +87,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
         Fact("account", _account(record, names)),
         Fact("description", text_of(record, "description")),
         Fact("balance after", after),
-        Fact("created", time_of(record, "created")),
-        Fact("mode", mode_of(record)),
-        Fact("id", text_of(record, "id", "dim")),
+        *facts_of(record, "created", "mode", "id"),
         Fact("account id", text_of(record, "account", "dim")),
     ]
     if (destination := record.get("destination")) is not None:
@@ -179,7 +177,6 @@ TRANSACTIONS = Resource(
     ),
     form=Form(
         title="Post a transaction",
-        verb="Post",
         done="Posted",
         path="/v1/transactions",
         fields=(

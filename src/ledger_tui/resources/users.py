@@ -26,7 +26,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
-    mode_of,
+    facts_of,
     part_of_time,
     status_of,
     text_of,
@@ -45,12 +45,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
     name = text_of(record, "name")
     facts = [
         Fact("status", status_of(record, _LOOKS)),
-        Fact("email", text_of(record, "email")),
-        Fact("role", text_of(record, "role")),
-        Fact("created", time_of(record, "created")),
-        Fact("deactivated", time_of(record, "deactivated_at")),
-        Fact("mode", mode_of(record)),
-        Fact("id", text_of(record, "id", "dim")),
+        *facts_of(record, "email", "role", "created", "deactivated_at", "mode", "id"),
     ]
     return Detail(Cell(name.text, "strong"), (Section("", tuple(facts)),), to_events(record))
 
@@ -122,7 +117,6 @@ USERS = Resource(
     filters=(Filter("role", "role", "admin", lambda value: one_of(value, *_ROLES), suggests=lambda: _ROLES),),
     form=Form(
         title="New user",
-        verb="Create",
         done="Created",
         path="/api/users",
         fields=(
