@@ -1,16 +1,12 @@
-"""The dashboard's Textual application, which connects its parts and owns what lives as long as it does.
-
-The command palette offers each screen and action available here, recent objects, and any id that is typed.
-"""
+"""The dashboard's Textual application, which connects its parts and owns what lives as long as it does."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,22 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import App
 from textual.binding import Binding
 from textual.color import Color
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
-from textual.content import Content
 from textual.notifications import SeverityLevel
-from textual.screen import Screen
-from textual.worker import Worker, WorkerFailed, WorkerState
+from textual.worker import Worker, WorkerState
 
 from ledger_tui.app.commanding import ReconnectRequested, SaveProfileRequested
 from ledger_tui.app.connecting import Connecting, ServerEnded, ServerFailed, SessionChanged, SignInRequested
 from ledger_tui.app.dashboard import Begun, Dashboard
 from ledger_tui.app.keymap import command_bindings, keymap, spelled
-from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.api import Api
-from ledger_tui.client.names import AccountName, AccountNames
+from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import ConnectionState, Session
 from ledger_tui.client.traffic import Traffic, masked
 from ledger_tui.features.test_helpers import PART
@@ -41,7 +33,7 @@ from ledger_tui.formats import times
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranging import check_lists
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.registry import BY_KIND, OVERVIEW, PLACES, resource_of_id
+from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import Left, Options
 from ledger_tui.settings.kept import Kept
@@ -54,87 +46,6 @@ if TYPE_CHECKING:
     from ledger_tui.features.tour import Tour
 
 
-_NAMED_SCORE = 0.9  # of a match by name, below that of a typed id
-_LEAST_LOOKED_FOR = 3  # characters of a name that is not known, until the server is asked for it
-_TYPING_SECONDS = 0.3
-_NOT_OFFERED = ("move", "open", "newest", "oldest")  # useful only as keys
-
-
-class Palette(CommandPalette):
-    """Textual's palette, whose search may go on while the dashboard closes and its widgets are gone."""
-
-    async def _watch__show_busy(self) -> None:
-        if len(self.query("LoadingIndicator, CommandList")) == 2:
-            await super()._watch__show_busy()
-
-
-class DashboardCommands(Provider):
-    """Commands built from the bindings, so that whatever has a key can also be found by its name."""
-
-    def _entries(self, but: Collection[str] = ()) -> Iterator[tuple[str, Callable[[], object]]]:
-        """Yield the actions and the recent objects; `but` has the ids of objects to leave out."""
-        yield from self._actions()
-        yield from self._recent(but)
-
-    def _actions(self) -> Iterator[tuple[str, Callable[[], object]]]:
-        seen: set[str] = set()
-        for node, binding, enabled, _tip in self.screen.active_bindings.values():
-            if not enabled or not binding.id or binding.action in seen or binding.id.startswith(_NOT_OFFERED):
-                continue
-            seen.add(binding.action)
-            name = binding.description[0].upper() + binding.description[1:]
-            yield (
-                f"{name}  ({self.app.get_key_display(binding)})",
-                partial(self.app.run_action, binding.action, node),
-            )
-
-    def _recent(self, but: Collection[str]) -> Iterator[tuple[str, Callable[[], object]]]:
-        screen = self.screen
-        if isinstance(screen, Dashboard):
-            for recent in screen.navigation.recent:
-                if recent.record_id in but:
-                    continue
-                kind = BY_KIND[recent.kind].singular.capitalize()
-                name = f"{kind} {literal(recent.label)}".rstrip()
-                yield f"{name}  {literal(recent.record_id)}", partial(screen.navigation.open_recent, recent)
-
-    async def discover(self) -> Hits:
-        for name, run in self._entries():
-            yield DiscoveryHit(Content(name), run, text=name)
-
-    async def search(self, query: str) -> Hits:
-        screen, wanted = self.screen, query.strip()
-        navigation = screen.navigation if isinstance(screen, Dashboard) else None
-        resource = resource_of_id(wanted)
-        if navigation is not None and resource is not None and resource.has_object_path:
-            name = f"Open {resource.singular} {literal(wanted)}"
-            yield Hit(1.0, Content(name), partial(navigation.open_object, wanted), text=name)
-        if navigation is not None and wanted:
-            for hit in self._named(navigation, wanted):
-                yield hit
-        by_name = (
-            {named.id for named in navigation.named(wanted)} if navigation is not None and wanted else set()
-        )
-        matcher = self.matcher(query)
-        for name, run in self._entries(but=by_name):
-            score = matcher.match(name)
-            if score > 0:
-                yield Hit(score, matcher.highlight(name), run, text=name)
-        if navigation is not None and len(wanted) >= _LEAST_LOOKED_FOR and not navigation.named(wanted):
-            # The palette cancels this when another key is pressed.
-            await asyncio.sleep(_TYPING_SECONDS)
-            await navigation.look_up(wanted)
-            for hit in self._named(navigation, wanted):
-                yield hit
-
-    def _named(self, navigation: Navigation, wanted: str) -> Iterator[Hit]:
-        """Yield the known accounts and users with this text in their name."""
-        for named in navigation.named(wanted):
-            kind = "Account" if isinstance(named, AccountName) else "User"
-            name = f"{kind} {literal(named.name)}  {literal(named.id)}"
-            yield Hit(_NAMED_SCORE, Content(name), partial(navigation.open_object, named.id), text=name)
-
-
 _OF_A_KEY = frozenset({"act", "jump", "repair"})  # the workers that a key starts and whose answer it awaits
 
 
@@ -143,7 +54,6 @@ class LedgerApp(App[int]):
 
     TITLE = "Ledger"
     CSS_PATH = "../ui/styles/app.tcss"
-    COMMANDS = {DashboardCommands}
     BINDINGS = APP_KEYS
     ENABLE_COMMAND_PALETTE = True
 
@@ -247,12 +157,9 @@ class LedgerApp(App[int]):
         return screen
 
     def action_command_palette(self) -> None:
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Return no commands: the palette is built from the bindings instead of Textual's own list."""
-        return ()
+        """Open the command line, which is the palette too, unless a dialog is open."""
+        if self.screen is self.dashboard:
+            self.dashboard.action_command_line()
 
     def get_key_display(self, binding: Binding) -> str:
         """Return the key as it is written in the help, the key bar and the palette."""
@@ -430,11 +337,6 @@ class LedgerApp(App[int]):
         self._begun = True
         if self._exit_when_begun is not None:
             self._exit_when_begun()
-
-    def _handle_exception(self, error: Exception) -> None:
-        # Quitting removes the command palette's widgets while its worker runs, which then fails.
-        if self.is_running or not isinstance(error, WorkerFailed):
-            super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         # As Textual's own method, but without its report, which prints the variables of every frame.

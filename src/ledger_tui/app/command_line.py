@@ -1,10 +1,14 @@
-"""The command line at the bottom of the screen, with what completes it above; and the question for a key."""
+"""The command line at the bottom of the screen, which is the palette too; and the question for a key.
+
+Above what is typed stands what it may mean: commands that it begins, actions that are possible here, objects.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,7 +18,8 @@ from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from ledger_tui.client.names import AccountNames
+from ledger_tui.app.navigation import Navigation
+from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.transport import is_key
 from ledger_tui.features.test_helpers import (
     HELPER_WORDS,
@@ -28,8 +33,10 @@ from ledger_tui.resources.base import Filter, Resource
 from ledger_tui.resources.filtering import BadFilter, parse_filters, split_words, usage
 from ledger_tui.resources.registry import BY_KIND, PLACES, TEST_HELPERS, is_id, resource_of_id
 from ledger_tui.ui.dialogs import Dialog
+from ledger_tui.ui.handlers import asks, while_running
+from ledger_tui.ui.keys import KeyBar
 
-Kind = Literal["screen", "object", "profile", "key", "save", "theme", "helper", "help", "quit"]
+Kind = Literal["screen", "object", "profile", "key", "save", "theme", "helper", "help", "quit", "run"]
 
 
 class BadCommand(ValueError):
@@ -44,6 +51,21 @@ class Command:
     argument: str = ""
     filters: Mapping[str, str] = field(default_factory=dict)
     helper: HelperRequest | None = None
+    run: Callable[[], object] | None = None
+
+
+class Offer(NamedTuple):
+    """What a line may mean: a longer line, or with `run` something to do at once; `also` has words for it."""
+
+    text: str
+    about: str = ""
+    run: Callable[[], object] | None = None
+    also: str = ""
+
+    def has(self, words: Sequence[str]) -> bool:
+        """Return whether each of the words is in its texts."""
+        texts = f"{self.text} {self.about} {self.also}".casefold()
+        return all(word in texts for word in words)
 
 
 @dataclass(frozen=True)
@@ -58,6 +80,38 @@ class Choices:
     names: AccountNames
     snapshots: Sequence[str] | None = ()
 
+
+# Other words for a screen, a command or an action, the last by its name in the key map.
+_ALSO: Mapping[str, str] = {
+    "accounts": "balances money",
+    "transactions": "postings transfer payments reverse refund",
+    "invoices": "bills pay void finalize cancel overdue",
+    "users": "people customers members deactivate",
+    "orders": "ship pay",
+    "token": "credential limits quota plan sign in",
+    "events": "webhooks deliveries endpoints receivers resend",
+    "requests": "log errors failures",
+    "api_keys": "secrets revoke roll",
+    "overview": "status health",
+    "profile": "server connect switch",
+    "key": "credential",
+    "theme": "colours dark light contrast",
+    "help": "shortcuts",
+    "quit": "exit leave",
+    "clock": "time travel advance",
+    "create": "add transfer",
+    "batch": "import csv upload",
+    "export": "csv jsonl save download",
+    "trace": "why timeline history",
+    "times": "time zone",
+    "follow": "newest live",
+    "arrange": "order",
+    "act.reverse": "refund undo cancel",
+    "act.void": "cancel",
+    "act.deactivate": "delete remove",
+    "copy_curl": "shell request",
+}
+NOTHING = "Nothing found. Try a screen (invoices), an action (pay), part of an account's name, or an id."
 
 _SHORT = {"txn": "transactions", "webhooks": "events", "keys": "api_keys", "home": "overview", "q": "quit"}
 
@@ -122,6 +176,22 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
     before, _, last = rest.rpartition(" ")
     head = f"{first} {before} ".replace("  ", " ")
     return [(head + text, about) for text, about in _arguments(word, last, choices)]
+
+
+def others(line: str, actions: Sequence[Offer]) -> list[Offer]:
+    """Return what else a line may mean: the actions with all of its words, and commands by another word."""
+    words = line.casefold().split()
+    known = [
+        Offer(word, _about(word), also=_ALSO.get(word, "")) for word in _commands() if word not in _SHORT
+    ]
+    begun = line.strip().casefold()
+    commands = [each for each in known if begun and not each.text.startswith(begun)]
+    return [each for each in (*actions, *commands) if each.has(words)]
+
+
+def action_offer(name: str, description: str, key: str, run: Callable[[], object]) -> Offer:
+    """Return the offer of an action; `name` is that of the key map."""
+    return Offer(description[:1].upper() + description[1:], key, run, _ALSO.get(name, ""))
 
 
 def _arguments(word: str, typed: str, choices: Choices) -> Iterator[tuple[str, str]]:
@@ -247,25 +317,34 @@ def _takes(filter_: Filter, word: str) -> bool:
     return filter_.check("?") is not None and filter_.check(word) is None
 
 
-_SHOWN = 8
-_WIDTH = 34
+_SHOWN = 60
+_WIDTH = 44
+_LEAST_LOOKED_FOR = 3  # characters of a name that is not known, until the server is asked for it
+_TYPING_SECONDS = 0.3
 
 
 class CommandScreen(Dialog[Command | None]):
-    """Returns the command that was typed. tab completes, `↑` and `↓` choose among the completions."""
+    """Returns what was typed or chosen. tab completes, `↑` and `↓` choose among the offers.
+
+    `actions` are possible where it was opened, and `navigation` knows objects by their names.
+    """
 
     BINDINGS = [
-        Binding("escape", "none", "close", show=True),
         Binding("tab", "complete", "complete", show=True, priority=True),
-        Binding("down", "choose(1)", show=False, priority=True),
+        Binding("down", "choose(1)", "next", show=True, priority=True),
         Binding("up", "choose(-1)", show=False, priority=True),
+        Binding("escape", "none", "close", show=True),
     ]
 
-    def __init__(self, choices: Choices, begun: str = "") -> None:
+    def __init__(
+        self, choices: Choices, actions: Sequence[Offer], navigation: Navigation, begun: str = ""
+    ) -> None:
         super().__init__()
         self._choices = choices
+        self._actions = actions
+        self._navigation = navigation
         self._begun = begun  # a line to go on with
-        self._found: list[tuple[str, str]] = []
+        self._found: list[Offer] = []
 
     def compose(self) -> ComposeResult:
         with Vertical(id="command-line"):
@@ -275,8 +354,9 @@ class CommandScreen(Dialog[Command | None]):
                 self._begun,
                 compact=True,
                 select_on_focus=False,
-                placeholder="inv paid, txn acc_…, profile NAME, q",
+                placeholder="inv paid, txn acc_…, an action, a name, an id",
             )
+            yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False
@@ -286,23 +366,67 @@ class CommandScreen(Dialog[Command | None]):
     @on(Input.Changed)
     def typed(self, event: Input.Changed) -> None:
         self._show(event.value)
+        wanted = event.value.strip()
+        if len(wanted) >= _LEAST_LOOKED_FOR and not self._found:
+            self.set_timer(_TYPING_SECONDS, lambda: self._look_for(wanted))
 
     def _show(self, line: str) -> None:
-        self._found = completions(line, self._choices)[:_SHOWN]
+        begun = [Offer(*each) for each in completions(line, self._choices)]
+        if line.strip():
+            found = (*begun, *self._objects(line.strip()), *others(line, self._actions))
+            # An object may be known by its name and opened lately.
+            self._found = [*{(each.text, each.about): each for each in reversed(found)}.values()][::-1]
+        else:
+            self._found = [*self._actions, *begun]
+        del self._found[_SHOWN:]
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(
-            Option(Content.assemble(fit(literal(text), _WIDTH), (f"  {literal(about)}", "$muted")))
-            for text, about in self._found
+            Option(Content.assemble(fit(literal(each.text), _WIDTH), (f"  {literal(each.about)}", "$muted")))
+            for each in self._found
         )
         options.display = bool(self._found)
-        options.highlighted = None
-        self._say("")
+        # What is done at once is marked, so that nobody runs it unseen.
+        means = line.strip() and self._found and self._found[0].run is not None and not self._is_command(line)
+        options.highlighted = 0 if means else None
+        self._say("" if self._found or self._is_command(line) else NOTHING, "$muted")
 
-    def _say(self, problem: str) -> None:
+    def _is_command(self, line: str) -> bool:
+        try:
+            parse_command(line, self._choices)
+        except BadCommand:
+            return False
+        return True
+
+    def _objects(self, text: str) -> Iterator[Offer]:
+        """Yield the object with this id, and the known accounts and users with this text in their name."""
+        navigation, resource = self._navigation, resource_of_id(text)
+        if resource is not None and resource.has_object_path:
+            yield Offer(f"Open {resource.singular}", text, partial(navigation.open_object, text))
+        for named in navigation.named(text):
+            kind = "Account" if isinstance(named, AccountName) else "User"
+            yield Offer(f"{kind} {named.name}", named.id, partial(navigation.open_object, named.id))
+
+    @while_running
+    def _look_for(self, text: str) -> None:
+        """Ask the server for a name, unless more was typed."""
+        if self.is_current and self.query_one(Input).value.strip() == text:
+            self._read_names(text)
+
+    @asks("names")
+    async def _read_names(self, text: str) -> None:
+        await self._navigation.look_up(text)
+        self.call_later(self._names_read, text)
+
+    @while_running
+    def _names_read(self, text: str) -> None:
+        if self.query_one(Input).value.strip() == text:
+            self._show(text)
+
+    def _say(self, text: str, style: str = "bold $error") -> None:
         line = self.query_one("#command-problem", Static)
-        line.display = bool(problem)
-        line.update(Content.styled(f"✕ {literal(problem)}" if problem else "", "bold $error"))
+        line.display = bool(text)
+        line.update(Content.styled(literal(text), style))
 
     def action_choose(self, step: int) -> None:
         options = self.query_one(OptionList)
@@ -313,27 +437,35 @@ class CommandScreen(Dialog[Command | None]):
     def action_complete(self) -> None:
         """Take the chosen completion, or the first."""
         if self._found:
-            self._take(self._found[self.query_one(OptionList).highlighted or 0][0])
+            self._take(self._found[self.query_one(OptionList).highlighted or 0])
 
-    def _take(self, text: str) -> None:
+    def _take(self, offer: Offer) -> None:
+        if offer.run is not None:
+            return
         line = self.query_one(Input)
-        line.value = text if text.endswith(":") else f"{text} "
+        line.value = offer.text if offer.text.endswith(":") else f"{offer.text} "
         line.cursor_position = len(line.value)
 
     @on(OptionList.OptionSelected)
     def clicked(self, event: OptionList.OptionSelected) -> None:
-        self._take(self._found[event.option_index][0])
+        offer = self._found[event.option_index]
+        if offer.run is not None:
+            self.dismiss(Command("run", run=offer.run))
+        self._take(offer)
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
     def run_line(self, event: Input.Submitted) -> None:
         event.stop()
         chosen = self.query_one(OptionList).highlighted
-        line = event.value if chosen is None else self._found[chosen][0]
+        offer = self._found[chosen] if chosen is not None else Offer(event.value)
+        if offer.run is not None:
+            self.dismiss(Command("run", run=offer.run))
+            return
         try:
-            command = parse_command(line, self._choices)
+            command = parse_command(offer.text, self._choices)
         except BadCommand as error:
-            self._say(str(error))
+            self._say(f"✕ {error}")
         else:
             self.dismiss(command)
 

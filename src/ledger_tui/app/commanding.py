@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
@@ -15,13 +17,14 @@ from ledger_tui.client.session import Mode
 from ledger_tui.features.test_helpers import PART, HelperRequested
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import BadConfig, config_file
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ChooseScreen, confirm
 from ledger_tui.ui.view import Context
 
 if TYPE_CHECKING:
-    from ledger_tui.app.command_line import Command
+    from ledger_tui.app.command_line import Command, Offer
 
 
 @dataclass
@@ -69,6 +72,10 @@ class OwnCommands:
 
     async def _run(self, command: OwnCommand, variables: Mapping[str, str]) -> None:
         self._screen.notify(await run(command, variables, self._context.key_variables), markup=False)
+
+
+# Of use only as keys, or the command line itself; a screen's own name is a command.
+_NOT_OFFERED = ("move", "open", "newest", "oldest", "show.", "command_line")
 
 
 class ThemeChoice:
@@ -133,17 +140,40 @@ class CommandLine:
         """Ask for a command; `line` is the beginning of it."""
         from ledger_tui.app.command_line import Choices, CommandScreen
 
-        context = self._context
+        context, actions = self._context, [*self._actions(), *self._recent()]
         helpers = None if PART in context.session.missing_parts else self._navigation.snapshot_names
         choices = Choices(context.profiles, [*context.themes], context.names, helpers)
         # They would cover what is typed. Textual removes them only from the screen on top: still this one.
         self._screen.app.clear_notifications()
-        self._screen.app.push_screen(CommandScreen(choices, line), self._run)
+        self._screen.app.push_screen(CommandScreen(choices, actions, self._navigation, line), self._run)
+
+    def _actions(self) -> Iterator[Offer]:
+        """Yield what has a key here, except screens, which are commands."""
+        from ledger_tui.app.command_line import action_offer
+
+        app, seen = self._screen.app, set()
+        for node, binding, enabled, _tip in self._screen.active_bindings.values():
+            name = binding.id or ""
+            if enabled and name and binding.action not in seen and not name.startswith(_NOT_OFFERED):
+                seen.add(binding.action)
+                run = partial(app.run_action, binding.action, node)
+                yield action_offer(name, binding.description, app.get_key_display(binding), run)
+
+    def _recent(self) -> Iterator[Offer]:
+        """Yield the objects that were opened lately."""
+        from ledger_tui.app.command_line import Offer
+
+        for recent in self._context.recent:
+            name = f"{BY_KIND[recent.kind].singular.capitalize()} {recent.label}".rstrip()
+            yield Offer(name, recent.record_id, partial(self._navigation.open_recent, recent))
 
     async def _run(self, command: Command | None) -> None:
         if command is None:
             return
         match command.kind:
+            case "run":
+                if command.run is not None and isawaitable(done := command.run()):
+                    await done
             case "screen":
                 await self._navigation.go(command.argument)
                 view = self._navigation.view

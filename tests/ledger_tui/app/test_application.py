@@ -49,7 +49,7 @@ async def test_a_key_that_has_nothing_to_repair_or_to_sign_in_to_does_nothing_an
         assert not [each for each in app.workers if each.group in ("repair", "sign_in") and each.is_running]
         assert len(app.screen_stack) == 1
         app.action_command_palette()
-        await driver.sees("Search")
+        await driver.sees("tab complete")
         app.action_command_palette()
         assert len(app.screen_stack) == 2
 

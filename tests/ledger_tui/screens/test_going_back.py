@@ -154,7 +154,7 @@ async def test_a_jump_to_what_is_not_there_leaves_one_where_one_was(
         await driver.sees("sale 5")
         await driver.press("enter", "ctrl+p")
         await driver.type("acc_00000000000000000000000099")
-        await driver.sees("Open account acc_00000000000000000000000099")
+        await driver.sees("Open account")
         await driver.press("enter")
         await driver.sees("There is no such account.", "description   sale 5")
         assert driver.view.place.kind == "transactions"
@@ -190,7 +190,7 @@ async def test_what_was_jumped_to_stays_open_when_its_list_comes(
     async with dashboards.open(size) as driver:
         await driver.press("ctrl+p")
         await driver.type(str(first["id"]))
-        await driver.sees(f"Open user {first['id']}")
+        await driver.sees("Open user")
         await driver.press("enter")
         await until(lambda: driver.app.dashboard.view.place.kind == "users")
         await until(lambda: driver.view.window.loaded)

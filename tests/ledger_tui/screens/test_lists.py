@@ -305,14 +305,30 @@ async def test_a_mouse_click_puts_the_cursor_on_a_row(server: ContractServer, da
         assert driver.view.window.cursor == 2
 
 
-async def test_the_palette_finds_screens_and_actions(server: ContractServer, dashboards: Dashboards) -> None:
+@pytest.mark.parametrize("key", ["ctrl+p", "colon"])
+async def test_the_palette_is_the_command_line_and_finds_screens_and_actions_by_other_words_too(
+    server: ContractServer, dashboards: Dashboards, key: str
+) -> None:
     fill(server, 6)
     async with dashboards.open() as driver:
-        await driver.press("ctrl+p")
+        await driver.press(key)
+        await driver.sees("Filter", "tab complete")  # what has a key here, before anything is typed
         await driver.type("transact")
-        await driver.sees("Transactions  (2)")
         await driver.press("enter")
         await driver.sees("sale 5")
+        for typed, offered in (
+            ("revoke", "api_keys"),
+            ("refund", "Reverse"),
+            ("xyz", "Nothing found. Try"),
+        ):
+            await driver.press(key)
+            await driver.type(typed)
+            await driver.sees(offered)
+            await driver.press("escape")
+        await driver.press(key)
+        await driver.type("refund")
+        await driver.press("enter")
+        await driver.sees("Reverse transaction txn_")
 
 
 async def test_the_balance_after_a_transaction_has_its_currency(

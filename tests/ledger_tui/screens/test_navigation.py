@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.app.application import LedgerApp, Palette
+from ledger_tui.app.application import LedgerApp
 from ledger_tui.features.raw import JsonLines, RawScreen
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.config import Config, Options, read_config
@@ -94,23 +94,16 @@ async def test_the_palette_finds_what_was_looked_at_and_any_id(
         await driver.sees("Tokyo shop")
         await driver.press("enter", "escape", "2", "ctrl+p")
         await driver.type("tokyo")
-        await driver.sees(f"Account Tokyo shop  {server.accounts[1]['id']}")
+        await driver.sees("Account Tokyo shop", str(server.accounts[1]["id"]))
         await driver.rests()
         assert driver.text().count("Account Tokyo shop") == 1  # known by name and opened lately
         await driver.press("enter")
         await driver.sees("→ Its transactions", "Tokyo shop")
         await driver.press("ctrl+p")
         await driver.type(str(server.accounts[0]["id"]))
-        await driver.sees(f"Open account {server.accounts[0]['id']}")
+        await driver.sees("Open account")
         await driver.press("enter")
         await driver.sees("→ Its transactions", "Beans, Berlin")
-        # While the dashboard closes, the palette's widgets go before its search ends.
-        await driver.press("ctrl+p")
-        palette = driver.app.screen
-        assert isinstance(palette, Palette)
-        await palette.remove_children("*")
-        palette._show_busy = not palette._show_busy
-        await driver.pilot.pause(0)
 
 
 async def test_an_object_is_shown_in_its_list_on_a_server_that_only_goes_down(
