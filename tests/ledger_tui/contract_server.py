@@ -236,6 +236,7 @@ class ContractServer:
         def matches(record: dict[str, Any]) -> bool:
             return args.get("account", record["account"]) == record["account"] and (
                 args.get("type", record["type"]) == record["type"]
+                and args.get("created_after", "") < record.get("created", "~")
             )
 
         return self._page(self.transactions, READ_PARAMS | {"account", "type", "created_after"}, matches)

@@ -21,6 +21,7 @@ from textual.widgets.option_list import Option
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.transport import is_key
+from ledger_tui.features.past.moments import BadMoment, parse_moment
 from ledger_tui.features.test_helpers import (
     HELPER_WORDS,
     BadHelper,
@@ -36,7 +37,7 @@ from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import KeyBar
 
-Kind = Literal["screen", "object", "profile", "key", "save", "theme", "helper", "help", "quit", "run"]
+Kind = Literal["screen", "object", "profile", "key", "save", "theme", "helper", "at", "help", "quit", "run"]
 
 
 class BadCommand(ValueError):
@@ -51,6 +52,7 @@ class Command:
     argument: str = ""
     filters: Mapping[str, str] = field(default_factory=dict)
     helper: HelperRequest | None = None
+    ms: int | None = None  # the moment of `at`; None for now
     run: Callable[[], object] | None = None
 
 
@@ -79,6 +81,7 @@ class Choices:
     themes: Sequence[str]
     names: AccountNames
     snapshots: Sequence[str] | None = ()
+    now_ms: int = 0
 
 
 # Other words for a screen, a command or an action, the last by its name in the key map.
@@ -121,6 +124,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
     "key": ("key", "use another API key for this server"),
     "save": ("save", "save this connection as a profile"),
     "theme": ("theme", "change the colours"),
+    "at": ("at", "show the ledger at another time: 2026-11-23 14:05, -2h, now"),
     "help": ("help", "the keys"),
     "quit": ("quit", "quit"),
 }
@@ -150,6 +154,8 @@ def parse_command(line: str, choices: Choices) -> Command:
     if word in HELPER_WORDS:
         return _helper(word, rest)
     kind = _ABOUT[word][0]
+    if kind == "at":
+        return _moment(rest, choices.now_ms)
     known = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
     begun = [name for name in known or () if rest and name.startswith(rest)]
     if len(begun) == 1 and rest not in (known or ()):
@@ -160,6 +166,13 @@ def parse_command(line: str, choices: Choices) -> Command:
     if kind == "save" and not rest:
         raise BadCommand("Name the profile: :save NAME")
     return Command(kind, rest)
+
+
+def _moment(text: str, now_ms: int) -> Command:
+    try:
+        return Command("at", ms=parse_moment(text, now_ms))
+    except BadMoment as error:
+        raise BadCommand(str(error)) from None
 
 
 def completions(line: str, choices: Choices) -> list[tuple[str, str]]:

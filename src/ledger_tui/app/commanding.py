@@ -14,6 +14,7 @@ from textual.screen import Screen
 
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.session import Mode
+from ledger_tui.features.past.machine import MomentAsked
 from ledger_tui.features.test_helpers import PART, HelperRequested
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
@@ -142,7 +143,8 @@ class CommandLine:
 
         context, actions = self._context, [*self._actions(), *self._recent()]
         helpers = None if PART in context.session.missing_parts else self._navigation.snapshot_names
-        choices = Choices(context.profiles, [*context.themes], context.names, helpers)
+        now_ms = round(context.session.present_time * 1000)
+        choices = Choices(context.profiles, [*context.themes], context.names, helpers, now_ms)
         # They would cover what is typed. Textual removes them only from the screen on top: still this one.
         self._screen.app.clear_notifications()
         self._screen.app.push_screen(CommandScreen(choices, actions, self._navigation, line), self._run)
@@ -194,6 +196,8 @@ class CommandLine:
             case "helper":
                 if command.helper is not None:
                     self._screen.post_message(HelperRequested(command.helper))
+            case "at":
+                self._screen.post_message(MomentAsked(command.ms))
             case "help":
                 self._show_help()
             case "quit":

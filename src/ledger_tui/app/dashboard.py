@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingsMap
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
+from textual.widgets import Input
 
 from ledger_tui.app.actions import ObjectActions, TestHelping
 from ledger_tui.app.commanding import CommandLine, OwnCommands, ThemeChoice
@@ -17,6 +18,7 @@ from ledger_tui.app.navigation import Navigation, ScreenTabs, load_the_rest
 from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
+from ledger_tui.features.past.machine import MomentAsked, TimeMachine
 from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRequested
 from ledger_tui.features.token import TokensChanged
 from ledger_tui.formats.text import literal
@@ -27,9 +29,9 @@ from ledger_tui.resources.registry import PLACES, TEST_HELPERS, TRACED, ids_with
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.keys import GLOBAL_KEYS, KeyBar
+from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar
 from ledger_tui.ui.status_bar import StatusBar
-from ledger_tui.ui.view import ActionRequested, Context, NamesLoaded, View
+from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, NamesLoaded, View
 
 
 class Begun(Message):
@@ -53,7 +55,7 @@ class Dashboard(Screen[None]):
     """The main screen, below all dialogs: it holds the views, what they share, and opens the dialogs."""
 
     # The last binding is for screens where `n` creates nothing; no list of keys contains it.
-    BINDINGS = [*GLOBAL_KEYS, Binding("n", "nothing_to_create", show=False)]
+    BINDINGS = [*GLOBAL_KEYS, *PAST_KEYS, Binding("n", "nothing_to_create", show=False)]
     BLANK = True
 
     def __init__(
@@ -73,6 +75,7 @@ class Dashboard(Screen[None]):
         self._session = context.session
         self._status = StatusBar(context.session)
         self.navigation = Navigation(first, self._tabs, self._status, context)
+        self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
         self._names = context.names
         self._actions = ObjectActions(self, self.navigation, context)
         self._themes = ThemeChoice(self, context.themes)
@@ -86,6 +89,7 @@ class Dashboard(Screen[None]):
     def compose(self) -> ComposeResult:
         yield self._status
         yield self._tabs
+        yield self._past
         yield self.navigation
         yield KeyBar()
 
@@ -112,10 +116,31 @@ class Dashboard(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if (action, parameters) == ("show", (TEST_HELPERS.kind,)):
             return PART not in self._session.missing_parts
+        if action == "past":  # its keys are letters of a line that is typed
+            return self._session.moment_ms is not None and not isinstance(self.focused, Input)
         return super().check_action(action, parameters)
 
     async def action_show(self, kind: str) -> None:
         await self.navigation.go(kind)
+
+    def action_step(self, direction: int) -> None:
+        self._past.step(direction)
+
+    def action_past(self, what: str) -> None:
+        """Do what a key of the time machine asks for."""
+        match what:
+            case "now":
+                self._past.go(None)
+            case "play":
+                self._past.play()
+            case "compare":
+                self.navigation.post_message(LinkFollowed(self._past.comparison()))
+            case _:
+                self._past.mark(what)
+
+    @handles(MomentAsked)
+    def go_to_moment(self, message: MomentAsked) -> None:
+        self._past.go(message.ms)
 
     async def action_travel(self, step: int) -> None:
         await self.navigation.travel(step)
@@ -155,6 +180,7 @@ class Dashboard(Screen[None]):
     def session_changed(self) -> None:
         """Redraw the status bar, and the frame, which differs in live mode."""
         self.set_class(self._session.mode is Mode.LIVE, "-live")
+        self.set_class(self._session.moment_ms is not None, "-past")
         self._status.refresh()
         self.view.session_changed()
 

@@ -58,6 +58,7 @@ TOGETHER: list[list[Binding]] = [
         if each.action != "app.repair"
     ],
     *map(_of_a_resource, RESOURCES),
+    _made([*_EVERYWHERE, *actions.PAST_KEYS, *actions.TABLE_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TILE_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TILE_KEYS[:4], *actions.HELPER_KEYS]),
 ]

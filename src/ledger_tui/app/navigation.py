@@ -79,6 +79,7 @@ _VIEWS = {
     "test_helpers": ("test_helpers", "HelpersView"),
     "events": ("events", "EventsView"),
     "requests": ("requests", "RequestsView"),
+    "difference": ("past.difference", "DifferenceView"),
 }
 
 

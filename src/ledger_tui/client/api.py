@@ -12,16 +12,19 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ledger_tui.client import past
 from ledger_tui.client.errors import (
     CannotSend,
     ClientError,
     NoLedger,
     NotFound,
     NotOffered,
+    NotThen,
+    Problem,
     RateLimited,
     ReadOnly,
     Unreachable,
@@ -71,6 +74,7 @@ class Api:
         self._client: Client | None = None
         # What was answered last to a GET, with its ETag: an unchanged answer is not sent again.
         self._tagged: dict[tuple[object, ...], tuple[str, bytes]] = {}
+        self.later: past.Later | None = None  # of the moment shown, on a server with the contract alone
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
 
@@ -131,7 +135,10 @@ class Api:
         `part` names a part beyond the contract: its absence is NotOffered, not NotFound. During the wait of a
         rate limit the request is sent after it.
         """
-        if self.session.read_only and method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS:
+        writes = method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS
+        if writes and self.session.moment_ms is not None:
+            raise ReadOnly("This is the past: nothing was sent.")
+        if writes and self.session.read_only:
             raise ReadOnly("This dashboard is read-only: nothing was sent.")
         await self._opened.wait()
         await self._wait_for_leave()
@@ -163,11 +170,19 @@ class Api:
     ) -> ApiResponse:
         """GET until the server gives a definite answer, through rate limits and lost connections.
 
-        Raises Unreadable for an answer that is not read to its end, which would be the same again.
+        It is as it was at the moment that is shown. Raises Unreadable for an answer that is not read to its
+        end, which would be the same again.
         """
+        moment = past.shown_moment(self.session)
+        looks_back = past.PART not in self.session.missing_parts
+        if moment is not None:
+            if not looks_back and past.is_only_now(path):
+                raise NotThen(Problem(404, "", past.NOT_THEN, None))
+            params = past.asked_then(path, params, moment, looks_back=looks_back)
         while True:
             try:
-                return await self.call("GET", path, params=params, part=part)
+                answer = await self.call("GET", path, params=params, part=part)
+                return answer if moment is None else replace(answer, body=past.as_then(answer.body, moment))
             except RateLimited:
                 continue  # call() waits before the next try
             except Unreadable:

@@ -15,6 +15,7 @@
         ├── RateLimited        429: `retry_after` seconds
         ├── ServerError        5xx
         └── NotOffered         this server does not have this part beyond the contract
+            └── NotThen        it shows only how this is now, and an earlier moment is shown
 
 The text of each is one sentence, to be shown on the screen (after `literal`).
 """
@@ -106,6 +107,10 @@ class ServerError(Refusal):
 
 class NotOffered(Refusal):
     pass
+
+
+class NotThen(NotOffered):
+    """This server shows only the present state of this; nothing was sent."""
 
 
 class RateLimited(Refusal):

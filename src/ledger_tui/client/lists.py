@@ -6,16 +6,27 @@ Also reads the accounts that rows name only by id.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import quote
 
+from ledger_tui.client import past
 from ledger_tui.client.api import Api, ApiResponse
 from ledger_tui.client.errors import NO_LEDGER, ClientError, NotFound
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Page, Record, Want
 
 _PAGES_SEARCHED = 10
-Paging = Literal["starting_after", "cursor", "page", "statement"]
+_PAGES_AFTER = 20
+_PAGES_BETWEEN = 50
+Paging = Literal["starting_after", "cursor", "page", "statement", "difference"]
+_DIFFERENCE = "/v1/diff"
+
+
+class TooMany(ClientError):
+    """More transactions than are worth reading."""
 
 
 class NotAList(ClientError):
@@ -25,7 +36,8 @@ class NotAList(ClientError):
 async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
     """Read an account's name and currency; returns whether the account exists. Raises ClientError."""
     try:
-        answer = await api.read(f"/v1/accounts/{quote(account_id, safe='')}")
+        with past.the_present():  # its name and currency never change
+            answer = await api.read(f"/v1/accounts/{quote(account_id, safe='')}")
     except NotFound:
         names.mark_absent(account_id)
         return False
@@ -62,6 +74,17 @@ async def fetch_page(
     api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> Page:
     """Return the page that a window wants. Waits as `Api.read` does; raises ClientError for a refusal."""
+    if paging == "difference":
+        return await _difference(api, filters, want)
+    moment = past.shown_moment(api.session)
+    if moment is not None and past.PART in api.session.missing_parts:
+        return await _page_then(api, path, paging, filters, want, moment)
+    return await _page_as_asked(api, path, paging, filters, want, part)
+
+
+async def _page_as_asked(
+    api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, part: str | None = None
+) -> Page:
     params = dict(filters)
     if paging == "page":
         # The size must be the same for all pages of a numbered list, or they would overlap or leave gaps.
@@ -81,6 +104,87 @@ async def fetch_page(
     return page
 
 
+async def _page_then(
+    api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, moment: int
+) -> Page:
+    """Return the page as it was, on a server with the contract alone."""
+    if path not in ("/v1/accounts", "/v1/transactions"):
+        return await _page_as_asked(api, path, paging, filters, want)
+    if api.later is None or api.later.moment_ms != moment:
+        with past.the_present():
+            api.later = past.later(moment, await postings_after(api, moment))
+    if path == "/v1/accounts":
+        return past.accounts_then(await _page_as_asked(api, path, paging, filters, want), api.later)
+    if want.cursor is None:
+        want = replace(want, cursor=api.later.oldest)
+    return await _page_as_asked(api, path, paging, filters, want)
+
+
+async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
+    """Return what changed between two moments; the keys come last, as the server does not list them there."""
+    start, end = filters["from"], filters["to"]
+    if past.PART in api.session.missing_parts:
+        return await _difference_of_balances(api, start, end)
+    page = await _page_as_asked(api, _DIFFERENCE, "cursor", filters, want, past.PART)
+    rows = [past.difference_row(row, start, end) for row in page.rows]
+    summary = {**(page.summary or {})}
+    if page.older is None:
+        with past.the_present(), suppress(ClientError):
+            all_keys = Want(0, "page", 0, None)
+            keys = await _page_as_asked(api, "/v1/api_keys", "cursor", {}, all_keys, "api_keys")
+            changed = past.changed_keys(keys.rows, start, end)
+            rows += [past.difference_row(row, start, end) for row in changed]
+            summary["keys"] = len(changed)
+    return replace(page, rows=past.with_shares(rows), summary=summary)
+
+
+async def _difference_of_balances(api: Api, start: str, end: str) -> Page:
+    """Return the accounts whose balances changed, on a server with the contract alone."""
+    with past.the_present():
+        posted = await postings_after(api, past.moment_ms(start) or 0)
+        accounts: list[Record] = []
+        want = Want(0, "page", 0, None)
+        for _page in range(_PAGES_SEARCHED):
+            page = await _page_as_asked(api, "/v1/accounts", "starting_after", {}, want)
+            accounts += page.rows
+            if page.older is None:
+                break
+            want = Want(0, "page", 0, page.older)
+    changed = past.changed_balances(accounts, posted, start, end)
+    rows = [past.difference_row(row, start, end) for row in changed]
+    postings = sum(row["postings"] for row in rows)
+    return Page(past.with_shares(rows), None, summary={"postings": postings, "accounts": len(rows)})
+
+
+async def postings_between(api: Api, account: str, start: str, end: str) -> list[Record]:
+    """Return the transactions of an account after one moment until another, newest first. Raises TooMany."""
+    filters = {"account": account}
+    if past.PART not in api.session.missing_parts:
+        filters["at"] = end
+    with past.the_present():
+        found = await postings_after(api, past.moment_ms(start) or 0, filters, _PAGES_BETWEEN)
+    return [each for each in found if str(each.get("created")) <= end]
+
+
+async def postings_after(
+    api: Api, moment: int, filters: Mapping[str, str] = MappingProxyType({}), pages: int = _PAGES_AFTER
+) -> list[Record]:
+    """Return the transactions after a moment, newest first, in at most `pages` requests.
+
+    Raises TooMany when there are more.
+    """
+    asked = {**filters, "created_after": past.moment_text(moment)}
+    rows: list[Record] = []
+    want = Want(0, "page", 0, None)
+    for _page in range(pages):
+        page = await _page_as_asked(api, "/v1/transactions", "starting_after", asked, want)
+        rows += page.rows
+        if page.older is None:
+            return rows
+        want = Want(0, "page", 0, page.older)
+    raise TooMany(f"There are more than {len(rows):,} transactions since then: too many to read.")
+
+
 def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> Page:
     body = answer.body
     if paging == "statement":
@@ -98,7 +202,9 @@ def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> Page:
     cursor = body.get("next_cursor")
     if body.get("has_more") is True and not isinstance(cursor, str) and rows:
         cursor = rows[-1].get("id")
-    return Page(rows, cursor if isinstance(cursor, str) and body.get("has_more") is not False else None)
+    older = cursor if isinstance(cursor, str) and body.get("has_more") is not False else None
+    summary = body.get("summary")
+    return Page(rows, older, summary=summary if isinstance(summary, dict) else None)
 
 
 def _require_progress(page: Page, want: Want) -> None:

@@ -19,6 +19,7 @@ class Page:
     rows: Sequence[Record]
     older: str | None
     total: int | None = None
+    summary: Record | None = None  # what the server counts of the whole list, where it does
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Want:
     """A page to fetch. `slot` is the place it fills; `generation` distinguishes answers to older requests."""
 
     generation: int
-    kind: Literal["page", "news", "newer"]
+    kind: Literal["page", "news", "newer", "anew"]
     slot: int
     cursor: str | None
     limit: int = PAGE_SIZE

@@ -67,6 +67,9 @@ class Session:
         self.credentials = 0  # how many credentials were used: what one was refused the next may be allowed
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
+        self.moment_ms: int | None = (
+            None  # the moment that is shown, at the end of this millisecond; None for now
+        )
         self.copy_of = ""  # the server that this ledger is a read-only copy of
         self._key_mode = Mode.UNKNOWN
         self._seen_mode = Mode.UNKNOWN
@@ -136,6 +139,8 @@ class Session:
     @property
     def forbids_changes(self) -> str:
         """Return why nothing can be changed from here; "" if it can."""
+        if self.moment_ms is not None:
+            return "this is the past, where nothing is written; esc is now"
         if self.read_only:
             return "read-only: this dashboard changes nothing"
         if self.copy_of:
@@ -251,15 +256,24 @@ class Session:
         """Whether less than a tenth of the rate limit is left."""
         return self.limit is not None and self.remaining is not None and self.remaining * 10 < self.limit
 
-    def pause_after(self, requests: int) -> float:
+    def pause_after(self, requests: int, *, least: float | None = None) -> float:
         """Return the seconds to wait after a read that took this many requests."""
+        least = _FASTEST_POLL_SECONDS if least is None else least
         if not self.limit:
-            return _FASTEST_POLL_SECONDS
-        return max(_FASTEST_POLL_SECONDS, requests * 60 / (self.limit * _POLL_SHARE))
+            return least
+        return max(least, requests * 60 / (self.limit * _POLL_SHARE))
 
     @property
     def server_time(self) -> float:
-        """Return Unix time by the ledger's clock, which its figures use; always one that a date can have."""
+        """Return Unix time by the ledger's clock, which its figures use; always one that a date can have.
+
+        While an earlier moment is shown it is that moment.
+        """
+        return self.present_time if self.moment_ms is None else self.moment_ms / 1000
+
+    @property
+    def present_time(self) -> float:
+        """Return Unix time by the ledger's clock, whatever moment is shown."""
         return min(max(0.0, time.time() + self._server_ahead + self._ledger_ahead), _LAST_TIME)
 
     def saw_clock(self, offset_ms: object) -> None:
@@ -287,7 +301,10 @@ class Session:
         from email.utils import parsedate_to_datetime  # not before the first paint
 
         with suppress(ValueError, OverflowError):
-            self._server_ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
+            ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
+            # The header has whole seconds, cut off, so of what is seen the most is nearest.
+            if not ahead <= self._server_ahead < ahead + 1:
+                self._server_ahead = ahead
 
 
 def _whole_number(text: Any, otherwise: int | None) -> int | None:

@@ -81,6 +81,8 @@ class EventsView(ResourceView):
         received, self._received = self._received, []
         note = self.webhooks.note_signature
         new = [each.event for each in received if note(str(each.event["id"]), each.valid)]
+        if self.context.session.moment_ms is not None:
+            return  # they are read with the list, once it shows the present
         # Redraw rows that were already read from the list: their signature marks have changed.
         self.table.redraw()
         self.window.push(new[::-1])

@@ -116,7 +116,8 @@ class Caption(Widget):
         if window.waiting:
             more = "+" if window.waiting_is_least else ""
             return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")
-        still = self._list.resource.still or self._list.list_is_missing
+        past = self._list.context.session.moment_ms is not None
+        still = self._list.resource.still or self._list.list_is_missing or past
         if window.following and len(window) and not still and self._list.context.session.answers:
             return Content.assemble(("● ", "$plus"), ("following   ", "$muted"))
         return Content("")

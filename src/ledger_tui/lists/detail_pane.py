@@ -159,6 +159,10 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield Static(id="facts")
         yield _Links(id="links", markup=False, compact=True)
 
+    def moment_changed(self) -> None:
+        """Read again what is beyond the records, as another moment is shown; it stays until then."""
+        self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
+
     def show(self, record: Record | None, note: str = "") -> None:
         """Show a record, from its beginning when it is another one; without a record, show the note."""
         self._record = record

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered
+from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered, NotThen
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
 from ledger_tui.client.records import Page, Record, Want
 from ledger_tui.formats.text import literal
@@ -66,6 +66,7 @@ class RecordList(Stack):
         self._polls = 0
         self._next_page_at = 0.0  # when the cursor at the end may read another page
         self._tries_end_again = False
+        self.summary: Record = {}  # what the server counts of the whole list, where it does
         self.problem = ""  # a sentence that says what is wrong
         self.remembered: list[Record] = []  # objects read one by one, shown when the server has no list
         self._changed = changed
@@ -143,6 +144,8 @@ class RecordList(Stack):
         path, params = listed
         try:
             page = await fetch_page(self.context.api, path, resource.paging, params, want, resource.part)
+        except NotThen as error:
+            self.post_message(PageFailed(want, literal(error)))
         except NotOffered as error:
             # With an object's id in the path, 404 may be about the object.
             gone = literal(error) if path != resource.path else ""
@@ -165,6 +168,7 @@ class RecordList(Stack):
         if moved_by is None:
             return
         self.problem = ""
+        self.summary = page.summary or self.summary
         if page.rows:
             self.context.session.saw_livemode(page.rows[0].get("livemode"))
         if self.resource.kind == "accounts" and self.context.names.learn(page.rows):
@@ -355,6 +359,13 @@ class RecordList(Stack):
         self.table.start_over()
         self._changed()
         self.fetch()
+
+    def read_anew(self) -> None:
+        """Read the list from its beginning, as another moment is shown; its rows stay until then."""
+        self.context.session.missing_parts.discard(self.resource.part or "")
+        self.looking = False
+        self.problem = ""
+        self._load(self.window.want_anew())
 
     def open_at(self, record: Record) -> None:
         """Show the rows around an object, wherever it is in the list."""

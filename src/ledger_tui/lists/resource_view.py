@@ -148,7 +148,15 @@ class ResourceView(View):
         super().tick()
 
     def may_poll(self) -> bool:
-        return self.window.in_flight is None
+        # Nothing changes in the past: a list that is loaded is not read again.
+        read = self.context.session.moment_ms is not None and self.window.loaded
+        return self.window.in_flight is None and not (read and not self.record_list.problem)
+
+    def moment_changed(self) -> None:
+        self.record_list.read_anew()
+        self.detail.moment_changed()
+        if self.pinned is not None and self.detail.can_read_objects:
+            self.detail.read(str(self.pinned.get("id")))
 
     def poll(self) -> float:
         self.record_list.poll()

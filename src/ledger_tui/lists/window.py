@@ -283,6 +283,11 @@ class Window:
             return None
         return self._send(Want(self.generation, "news", 0, None, self.page_size))
 
+    def want_anew(self) -> Want:
+        """Return the first page, to begin with it again; what is shown stays until it is there."""
+        self.generation += 1
+        return self._send(Want(self.generation, "anew", 0, None, self.page_size))
+
     def want_again(self, top: int, height: int) -> Want | None:
         """Return the page in the middle of the screen, to fetch it again; its rows may have changed."""
         if self.in_flight is not None or not len(self):
@@ -320,6 +325,10 @@ class Window:
             self._take_news(page)
         elif want.kind == "newer":
             self._prepend(page)
+        elif want.kind == "anew":
+            self.newer = None
+            self._aside.clear()
+            self._begin_with(page)
         elif want.slot == len(self.slots):
             self._append(want, page)
         else:

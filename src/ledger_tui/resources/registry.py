@@ -8,6 +8,7 @@ from ledger_tui.resources.accounts import ACCOUNTS, STATEMENT
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Place, Resource
 from ledger_tui.resources.deliveries import DELIVERIES
+from ledger_tui.resources.difference import DIFFERENCE
 from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.events import EVENTS
 from ledger_tui.resources.invoices import INVOICES
@@ -52,6 +53,7 @@ RESOURCES: tuple[Resource, ...] = (
     STATEMENT,
     ENDPOINTS,
     DELIVERIES,
+    DIFFERENCE,
 )
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
 PLACE_OF_KIND: dict[str, Place] = {place.kind: place for place in (*PLACES, *RESOURCES, TRACE, TEST_HELPERS)}

@@ -174,6 +174,7 @@ TRANSACTIONS = Resource(
             "type", "type", "credit|debit", lambda value: one_of(value, *_TYPES), suggests=lambda: [*_TYPES]
         ),
         Filter("after", "created_after", "2026-11-20T07:18", check_date),
+        Filter("before", "at", "2026-11-20T07:18", check_date),
     ),
     form=Form(
         title="Post a transaction",

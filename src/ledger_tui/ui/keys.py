@@ -49,11 +49,22 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("right_square_bracket", "travel(1)", "go forward"),
     _key("J", "raw", "raw JSON"),
     _key("i", "ids", "jump to an id in the record"),
+    _key("comma", "step(-1)", "an event back in time"),
+    _key("full_stop", "step(1)", "an event forth in time"),
     _key("T", "trace", "trace: request, changes, events, deliveries"),
     _key("ctrl+e", "export", "export the list"),
     _key("ctrl+t", "themes", "themes"),
     _key("S", "app.sign_in", "sign in", show=True),
     _key("R", "app.repair", "repair a demo's receiver, or restart the server", show=True),
+]
+
+# Of the time machine, while the past is shown and nothing is written: they come before a screen's own keys.
+PAST_KEYS: list[BindingType] = [
+    _key("space", "past('play')", "play what happened", show=True, priority=True),
+    _key("a", "past('a')", "the first moment to compare", priority=True),
+    _key("b", "past('b')", "the second moment", priority=True),
+    _key("d", "past('compare')", "what changed between them", show=True, priority=True),
+    _key("escape", "past('now')", "back to now", show=True),
 ]
 
 _BACK = _key("escape", "back", "back", show=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from math import ceil
 
 from textual.content import Content
@@ -35,6 +36,12 @@ class StatusBar(Widget):
         session, width = self._session, self.size.width
         mode = Content.assemble(" ", _MODES[session.mode], "  ")
         only = Content.styled("  read-only" if session.forbids_changes else "", "bold")
+        if session.moment_ms is not None:
+            then = datetime.fromtimestamp(session.moment_ms / 1000, UTC)
+            only = Content.assemble(
+                "  ", (f" PAST {then:%Y-%m-%d %H:%M:%S} ", "bold $background on $warning")
+            )
+            only = Content.assemble(only, (" nothing is written", "bold $warning") if width >= 100 else "")
         if session.copy_of:
             source = Content(literal(session.copy_of.partition("://")[2])).truncate(width // 3, ellipsis=True)
             only = Content.assemble(only, " copy of ", source)

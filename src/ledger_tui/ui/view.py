@@ -111,6 +111,7 @@ class View(Widget):
         self.place = place
         self.context = context
         self.next_poll_at = 0.0
+        self._moment = context.session.moment_ms  # the one that is drawn; None for now
         self._rest: Timer | None = None
 
     def on_mount(self) -> None:
@@ -162,7 +163,19 @@ class View(Widget):
     def enter(self) -> None:
         """Read and take the focus, as this view is shown from now on."""
         self.next_poll_at = 0.0
+        self.see_moment()
         self.focus_content()
+
+    def see_moment(self) -> None:
+        """Read what is shown as it was at the moment that is looked at, if it was not."""
+        if self._moment != self.context.session.moment_ms:
+            self._moment = self.context.session.moment_ms
+            self.moment_changed()
+
+    def moment_changed(self) -> None:
+        """Read again, as another moment is looked at."""
+        self.forget()
+        self.tick()
 
     def forget(self) -> None:
         """Drop what was read of a ledger that is another one now."""

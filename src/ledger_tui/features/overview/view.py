@@ -59,6 +59,8 @@ class Overview(TiledView):
         self.problem = ""
         self._requests = 1
         self._reading = False
+        self._read_at = 0.0
+        self._settled = False  # whether all figures are those of the moment that is shown
 
         def tile(name: str, title: str, draw: Callable[[Any, int, int], TileContent], kind: str) -> Tile:
             def draw_figure(width: int, height: int) -> TileContent:
@@ -89,6 +91,14 @@ class Overview(TiledView):
     def forget(self) -> None:
         super().forget()
         self._begin()
+
+    def moment_changed(self) -> None:
+        """Read the figures again; those that are drawn stay until then."""
+        figures = self.figures
+        self._begin()
+        self.figures, self._reading, self._settled = figures, False, False
+        self.next_poll_at = self._read_at + self.context.session.pause_after(self._requests, least=0.0)
+        self.tick()
 
     def _awaited(self) -> str:
         """Return what stands in place of a figure; the caption shows how far a demo is loaded."""
@@ -123,7 +133,8 @@ class Overview(TiledView):
     # ------------------------------------------------------------------ reading
 
     def may_poll(self) -> bool:
-        return not self._reading
+        past = self.context.session.moment_ms is not None
+        return not self._reading and not (past and self._settled)
 
     def poll(self) -> float:
         self._reading = True
@@ -134,13 +145,14 @@ class Overview(TiledView):
     async def _read(self) -> None:
         session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
+        pages = _PAGES if generous and session.moment_ms is None else 1  # the past is read at each step
         before = traffic.count
         for name in _FIGURES:
             if _PARTS.get(name) in session.missing_parts:
                 self.call_later(self.take_figure, name, None)
                 continue
             try:
-                figure = await self._read_figure(name, _PAGES if generous else 1)
+                figure = await self._read_figure(name, pages)
             except NotOffered:
                 figure = None
             except ClientError as error:
@@ -175,6 +187,7 @@ class Overview(TiledView):
             self._reading = False
             self._requests = figure
             session = self.context.session
+            self._settled, self._read_at = True, session.clock()
             self.next_poll_at = session.clock() + session.pause_after(figure)
         elif figure is None:
             self._take_lack(name)

@@ -211,6 +211,10 @@ class TraceView(View):
         super().forget()
         self.trace = None
 
+    def moment_changed(self) -> None:
+        self._reading = False  # of another moment
+        self.action_refresh()
+
     def poll_soon(self) -> None:
         self._watched_until = self.context.session.clock() + _WATCHED_SECONDS
         self.action_refresh()

@@ -1,0 +1,265 @@
+"""The ledger at an earlier moment: how requests ask for it, and what an answer may show of it.
+
+A moment is the end of a millisecond (docs/decisions.md#looking-back). A server that looks back is asked with
+`at`. Of one that has only the contract, the balances then follow from the transactions posted since.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ledger_tui.client.records import Page, Record
+
+if TYPE_CHECKING:
+    from ledger_tui.client.session import Session
+
+PART = "looking back"  # the part beyond the contract
+NOT_THEN = "This server shows only accounts and transactions as they were."
+
+_TAKES_AT = re.compile(
+    r"/v1/(?:(?:accounts|invoices)(?:/[^/]+)?|transactions|events|requests)|/api/(?:users|orders)(?:/[^/]+)?"
+)
+_STATEMENT = re.compile(r"/v1/accounts/[^/]+/statement")
+# What changes with time and cannot be asked for as it was.
+_ONLY_NOW = re.compile(r"/v1/accounts/[^/]+|/v1/invoices(?:/[^/]+)?|/api/(?:users|orders)(?:/[^/]+)?")
+
+_of_now: ContextVar[bool] = ContextVar("_of_now", default=False)
+
+
+@contextmanager
+def the_present() -> Iterator[None]:
+    """Have the requests within read the present, whatever moment is shown."""
+    token = _of_now.set(True)
+    try:
+        yield
+    finally:
+        _of_now.reset(token)
+
+
+def moment_text(ms: int) -> str:
+    """Return a moment as the interface writes times."""
+    at = datetime.fromtimestamp(ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment_ms(text: object) -> int | None:
+    """Return the milliseconds of a time of the interface; None for what is none."""
+    try:
+        return round(datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def shown_moment(session: Session) -> int | None:
+    """Return the moment that a request made here is to show, in milliseconds; None for the present."""
+    return None if _of_now.get() else session.moment_ms
+
+
+def asked_then(path: str, params: Mapping[str, str] | None, ms: int, *, looks_back: bool) -> dict[str, str]:
+    """Return the query that reads this path as it was."""
+    query, at = dict(params or {}), moment_text(ms)
+    if looks_back and _TAKES_AT.fullmatch(path):
+        query.setdefault("at", at)
+    elif _STATEMENT.fullmatch(path):
+        query["to"] = min(query.get("to", at), at)
+    return query
+
+
+def is_only_now(path: str) -> bool:
+    """Return whether a server without looking back shows what is at this path only as it is now."""
+    return _ONLY_NOW.fullmatch(path) is not None
+
+
+def as_then(body: Any, ms: int) -> Any:
+    """Return an answer without what came after the moment."""
+    if not isinstance(body, dict):
+        return body
+    if not isinstance(rows := body.get("data"), list):
+        return _record_then(body, moment_text(ms))
+    at = moment_text(ms)
+    kept = [_record_then(row, at) for row in rows if isinstance(row, dict) and not _is_later(row, at)]
+    return {**body, "data": kept}
+
+
+def _is_later(row: Record, at: str) -> bool:
+    created = row.get("created")
+    return isinstance(created, str) and created > at
+
+
+def _record_then(record: Record, at: str) -> Record:
+    """Return a delivery with the attempts made until then, and a key that was revoked later as active."""
+    if str(record.get("revoked_at") or "") > at:
+        record = {**record, "revoked_at": None}
+    attempts = record.get("attempts")
+    if not isinstance(attempts, list):
+        return record
+    made = [each for each in attempts if isinstance(each, dict) and str(each.get("attempted_at")) <= at]
+    if len(made) == len(attempts):
+        return record
+    following = next(each for each in attempts if each not in made)
+    due = following.get("attempted_at") if isinstance(following, dict) else None
+    return {**record, "attempts": made, "status": "pending", "next_attempt_at": due}
+
+
+# ---------------------------------------------------------------------- a server with the contract alone
+
+
+@dataclass(frozen=True)
+class Later:
+    """What was posted after a moment: by how much each balance has changed, and the oldest posting."""
+
+    moment_ms: int
+    by_account: Mapping[str, int]
+    oldest: str | None
+
+
+def later(ms: int, transactions: Iterable[Record]) -> Later:
+    """Return what the transactions after a moment, newest first, have changed."""
+    changed: Counter[str] = Counter()
+    oldest = None
+    for each in transactions:
+        oldest = str(each.get("id"))
+        changed[str(each.get("account"))] += signed(each)
+    return Later(ms, changed, oldest)
+
+
+def signed(transaction: Record) -> int:
+    """Return by how much a transaction changes the balance of its account."""
+    amount = transaction.get("amount")
+    if not isinstance(amount, int):
+        return 0
+    return amount if transaction.get("type") == "credit" else -amount
+
+
+def accounts_then(page: Page, since: Later) -> Page:
+    """Return accounts with the balances they had before what was posted later."""
+    at = moment_text(since.moment_ms)
+    rows = []
+    for row in page.rows:
+        balance = row.get("balance")
+        if isinstance(balance, int) and not _is_later(row, at):
+            rows.append({**row, "balance": balance - since.by_account.get(str(row.get("id")), 0)})
+    return replace(page, rows=rows)
+
+
+# ---------------------------------------------------------------------- what happened, in its order
+
+
+@dataclass(frozen=True)
+class Happening:
+    """Something that happened: an event, or on a server without events a posting."""
+
+    ms: int
+    id: str
+    about: str
+
+
+def happenings(rows: Sequence[Record]) -> list[Happening]:
+    """Return what happened, oldest first, from events or transactions that are newest first."""
+    found = []
+    for row in reversed(rows):
+        ms = moment_ms(row.get("created"))
+        if ms is not None:
+            found.append(Happening(ms, str(row.get("id")), _about(row)))
+    return found
+
+
+def _about(row: Record) -> str:
+    """Return an event in a few words: its type and what people call its object."""
+    data = row.get("data")
+    subject = data.get("object") if isinstance(data, dict) else None
+    if not isinstance(subject, dict):
+        subject = row
+    kind = row.get("type") if subject is not row else f"transaction {row.get('type')}"
+    names = (subject.get(name) for name in ("number", "name", "description", "customer", "email"))
+    name = next((each for each in names if isinstance(each, str) and each), subject.get("id", ""))
+    return f"{kind} {name}"
+
+
+# ---------------------------------------------------------------------- what changed between two moments
+
+_NAMES = ("number", "name", "customer", "email")
+
+
+def difference_row(change: Record, start: str, end: str) -> Record:
+    """Return a change as a row: of an account its balances, of any other object its states."""
+    was, is_ = (each if isinstance(each := change.get(name), dict) else None for name in ("before", "after"))
+    shown = is_ or was or {}
+    row = {
+        "id": change.get("id"),
+        "object": "change",
+        "kind": change.get("kind"),
+        "name": next((shown[name] for name in _NAMES if shown.get(name)), None),
+        "currency": shown.get("currency"),
+        "from": start,
+        "to": end,
+        "was": was,
+        "is": is_,
+    }
+    if change.get("kind") != "account":
+        return row | {"before": (was or {}).get("status"), "after": (is_ or {}).get("status")}
+    before, after = (0 if each is None else each.get("balance") for each in (was, is_))
+    row |= {"before": before, "after": after, "postings": change.get("postings")}
+    if isinstance(before, int) and isinstance(after, int):
+        row["difference"] = after - before
+    return row
+
+
+def with_shares(rows: list[Record]) -> list[Record]:
+    """Return the rows with the `share` of each difference in the largest of its currency, from -1 to 1."""
+    largest: dict[str, int] = {}
+    for row in rows:
+        currency = row.get("currency")
+        largest[str(currency)] = max(largest.get(str(currency), 0), abs(row.get("difference", 0)))
+    return [
+        {**row, "share": row["difference"] / largest[str(row.get("currency"))]}
+        if row.get("difference")
+        else row
+        for row in rows
+    ]
+
+
+def changed_keys(keys: Iterable[Record], start: str, end: str) -> list[Record]:
+    """Return a change for each API key that was made or revoked between two moments."""
+
+    def then(key: Record, at: str) -> Record | None:
+        revoked = key.get("revoked_at")
+        status = "revoked" if isinstance(revoked, str) and revoked <= at else "active"
+        return None if _is_later(key, at) else {**key, "status": status}
+
+    changes = (
+        {"id": k.get("id"), "kind": "key", "before": then(k, start), "after": then(k, end)} for k in keys
+    )
+    return [change for change in changes if change["before"] != change["after"]]
+
+
+def changed_balances(
+    accounts: Iterable[Record], posted: Sequence[Record], start: str, end: str
+) -> list[Record]:
+    """Return a change for each account, from what was posted after the first moment, newest first."""
+    since = later(0, posted).by_account
+    since_end = later(0, [each for each in posted if _is_later(each, end)]).by_account
+    counts = Counter(str(each.get("account")) for each in posted if not _is_later(each, end))
+    changes = []
+    for account in accounts:
+        account_id, balance = str(account.get("id")), account.get("balance")
+        made = _is_later(account, start)
+        if not isinstance(balance, int) or _is_later(account, end) or not (counts[account_id] or made):
+            continue
+        changes.append(
+            {
+                "id": account_id,
+                "kind": "account",
+                "before": None if made else {**account, "balance": balance - since.get(account_id, 0)},
+                "after": {**account, "balance": balance - since_end.get(account_id, 0)},
+                "postings": counts[account_id],
+            }
+        )
+    return changes

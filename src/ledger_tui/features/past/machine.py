@@ -1,0 +1,304 @@
+"""The time machine: which moment all screens show, and the line under the tabs that says so.
+
+It is hidden in the present. It changes `Session.moment_ms`, which every request follows, and has the view on
+screen read again. While a key is held down the line moves at each step, and the view is read less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from textual import events, work
+from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
+
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.past import moment_text, the_present
+from ledger_tui.features.past import moments
+from ledger_tui.features.past.reading import (
+    Read,
+    read_around,
+    read_failures,
+    read_first,
+    read_newer,
+    read_older,
+)
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import Link
+from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.status_bar import StatusBar
+from ledger_tui.ui.view import Context, toned_line
+
+_HELD_SECONDS = 0.2  # between two steps while a key is held down
+_STRIDES = ((60, 25), (20, 5))  # after so many steps of a held key each is worth so many
+_SEE_SECONDS = 0.1  # between two reads of the view
+_PLAY_SECONDS = 0.6
+
+
+@dataclass
+class MomentAsked(Message):
+    """The user asks for a moment, in milliseconds; None for now."""
+
+    ms: int | None
+
+
+@dataclass
+class AroundRead(Message):
+    """What happened around a moment was read; `side` says where, and then `steps` are gone from `ms`."""
+
+    read: Read
+    side: str
+    ms: int | None
+    steps: int
+
+
+@dataclass
+class LineRead(Message):
+    """When the ledger's first and its newest event happened, and when something failed."""
+
+    first_ms: int | None
+    latest_ms: int
+    failures: list[int]
+
+
+@dataclass
+class NotRead(Message):
+    sentence: str
+
+
+class TimeMachine(Widget):
+    """The line, and the moment. `see` has the view on screen show another moment."""
+
+    def __init__(self, see: Callable[[], None], status: StatusBar, context: Context) -> None:
+        super().__init__()
+        self._see_moment = see
+        self._status = status
+        self._view_context = context
+        self._session = context.session
+        self._around = moments.Around()
+        self._first_ms: int | None = None
+        self._latest_ms = 0  # when the newest event that is known happened
+        self._failures: list[int] = []
+        self.marks: dict[str, int] = {}  # the moments `a` and `b`
+        self._playing: Timer | None = None
+        self._seeing: Timer | None = None
+        self._seen_at = self._stepped_at = 0.0
+        self._held = 0
+        self._reading = False
+
+    @property
+    def ms(self) -> int | None:
+        """The moment that is shown; None for now."""
+        return self._session.moment_ms
+
+    @property
+    def playing(self) -> bool:
+        return self._playing is not None
+
+    @property
+    def now_ms(self) -> int:
+        return max(self._latest_ms, round(self._session.present_time * 1000))
+
+    # ------------------------------------------------------------------ going
+
+    def step(self, direction: int) -> None:
+        """Go an event back (-1) or forth (1); several at once while the key is held down."""
+        now = self._session.clock()
+        same = now - self._stepped_at <= _HELD_SECONDS and self._held * direction >= 0
+        self._held = self._held + direction if same else direction
+        self._stepped_at = now
+        stride = next((stride for least, stride in _STRIDES if abs(self._held) > least), 1)
+        self._stop()
+        self._go_steps(direction * stride)
+
+    def _go_steps(self, steps: int) -> None:
+        if self._reading:
+            return
+        if self.ms is None and steps > 0:
+            self.notify("This is now; , goes back.")
+        elif self.ms is None:
+            self._read("around", None, steps)
+        elif side := self._around.needs(self.ms, steps):
+            self._read(side, self.ms, steps)
+        else:
+            self._show(self._around.step(self.ms, steps))
+
+    def go(self, ms: int | None) -> None:
+        """Show this moment; None for now."""
+        self._stop()
+        if ms is None:
+            self._show(None)
+        else:
+            self._read("around", ms, 0)
+
+    def play(self) -> None:
+        """Play what happened, one event after the other, or pause."""
+        if self._playing is not None:
+            self._stop()
+        else:
+            pause = max(_PLAY_SECONDS, self._session.pause_after(1, least=0.0))
+            self._playing = self.set_interval(pause, self._play_on)
+        self.refresh()
+
+    @while_running
+    def _play_on(self) -> None:
+        self._go_steps(1)
+
+    def _stop(self) -> None:
+        if self._playing is not None:
+            self._playing.stop()
+            self._playing = None
+
+    def _show(self, ms: int | None) -> None:
+        before, self._session.moment_ms = self.ms, ms
+        if ms is None:
+            self._stop()
+            self.marks.clear()
+        if (before is None) != (ms is None):
+            self.display = ms is not None
+            self._session.on_change()
+            self.screen.refresh_bindings()
+        self.refresh()
+        self._status.refresh()
+        if self._seeing is None:
+            wait = _SEE_SECONDS - (self._session.clock() - self._seen_at)
+            self._seeing = self.set_timer(max(0.001, wait), self._see)
+
+    @while_running
+    def _see(self) -> None:
+        self._seeing = None
+        self._seen_at = self._session.clock()
+        self._see_moment()
+
+    # ------------------------------------------------------------------ reading
+
+    @work(group="past", exclusive=True, exit_on_error=False)
+    async def _read_around(self, side: str, ms: int | None, steps: int) -> None:
+        api, known = self._view_context.api, self._around.known
+        with the_present():
+            try:
+                if side == "around":
+                    read = await read_around(api, ms)
+                elif side == "older":
+                    read = await read_older(api, known[0])
+                else:
+                    read = await read_newer(api, known[-1])
+            except ClientError as error:
+                self.post_message(NotRead(literal(error)))
+            else:
+                self.post_message(AroundRead(read, side, ms, steps))
+
+    def _read(self, side: str, ms: int | None, steps: int) -> None:
+        if side == "newer" and not self._around.known:
+            side = "around"
+        self._reading = True
+        self._read_around(side, ms, steps)
+        if self.ms is None:
+            self._read_line()
+
+    @work(group="past-line", exclusive=True, exit_on_error=False)
+    async def _read_line(self) -> None:
+        api, first = self._view_context.api, self._first_ms
+        with the_present():
+            try:
+                newest = (await read_around(api, None)).known
+                latest = newest[-1].ms if newest else 0
+                first = await read_first(api, max(latest, self.now_ms)) if first is None else first
+                self.post_message(LineRead(first, latest, []))
+                self.post_message(LineRead(first, latest, await read_failures(api)))
+            except ClientError as error:
+                self.post_message(NotRead(literal(error)))
+
+    @handles(AroundRead)
+    def take_around(self, message: AroundRead) -> None:
+        message.stop()
+        self._reading = False
+        read, side = message.read, message.side
+        if side == "around":
+            self._around.begin(read.known, begins=read.begins, ends=read.ends)
+        elif side == "older":
+            self._around.add_older(read.known, begins=read.begins)
+        else:
+            self._around.add_newer(read.known, ends=read.ends)
+        if message.steps == 0:
+            self._show(message.ms)
+        elif message.ms is None and not read.known:
+            self.notify("There is nothing to step through: no event, or no transaction that has a time.")
+        elif (
+            message.ms is not None
+            and (further := self._around.needs(message.ms, message.steps))
+            and read.known
+        ):
+            self._read(further, message.ms, message.steps)
+        else:
+            self._show(self._around.step(message.ms, message.steps))
+
+    @handles(LineRead)
+    def take_line(self, message: LineRead) -> None:
+        message.stop()
+        self._first_ms, self._latest_ms = message.first_ms, message.latest_ms
+        self._failures = message.failures or self._failures
+        self.refresh()
+
+    @handles(NotRead)
+    def take_failure(self, message: NotRead) -> None:
+        message.stop()
+        self._reading = False
+        self._stop()
+        self.notify(message.sentence, severity="warning", markup=False)
+
+    # ------------------------------------------------------------------ two moments
+
+    def mark(self, name: str) -> None:
+        """Set the moment `a` or `b`."""
+        if self.ms is not None:
+            self.marks[name] = self.ms
+            self.refresh()
+
+    def comparison(self) -> Link:
+        """Return the link to what changed between the two moments: by default from this one until now."""
+        here = self.now_ms if self.ms is None else self.ms
+        marked = [*self.marks.values()] or [here]
+        if len(marked) == 1:
+            marked.append(self.now_ms if here == marked[0] else here)
+        start, end = map(moment_text, sorted(marked))
+        return Link("What changed", "difference", filters={"from": start, "to": end})
+
+    # ------------------------------------------------------------------ drawing
+
+    @property
+    def _begin_ms(self) -> int:
+        known = self._around.known
+        begin = self._first_ms if self._first_ms is not None else known[0].ms if known else self.now_ms
+        return min(begin, self.ms or begin)
+
+    def render(self) -> Content:
+        ms, width = self.ms, max(20, self.content_size.width)
+        if ms is None:
+            return Content("")
+        names = [literal(each.about) for each in self._around.at(ms)]
+        what = f"{names[-1]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "nothing yet"
+        keys = (
+            "▶ playing, space pauses" if self.playing else ", . step   space plays   a b d compare   esc now"
+        )
+        left = Content.assemble(("◀ ", "bold $warning"), (moments.long(ms), "bold"), "  ")
+        room = width - left.cell_length
+        right = Content.styled(f"  {keys}" if room > len(keys) + 30 else "", "$muted")
+        about = Content(what).truncate(max(1, room - right.cell_length), ellipsis=True)
+        gap = " " * max(0, room - about.cell_length - right.cell_length)
+        begin = f"{moments.short(self._begin_ms, self.now_ms)} "
+        columns = max(1, width - len(begin) - 4)
+        bar = moments.line(ms, self._begin_ms, self.now_ms, self._failures, self.marks, columns)
+        return Content.assemble(
+            left, about, gap, right, "\n", (begin, "$muted"), toned_line(bar), (" now", "$muted")
+        )
+
+    def on_click(self, event: events.Click) -> None:
+        if self.ms is None or event.y < 1:
+            return
+        begin = len(moments.short(self._begin_ms, self.now_ms)) + 1 + self.styles.padding.left
+        columns = max(1, self.content_size.width - begin + self.styles.padding.left - 4)
+        self.go(moments.moment_at(event.x - begin, self._begin_ms, self.now_ms, columns))

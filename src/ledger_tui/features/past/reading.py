@@ -1,0 +1,128 @@
+"""Reads what the time machine needs to know: what happened around a moment, when all began, what failed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ledger_tui.client import past
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError, Invalid, NotOffered
+from ledger_tui.client.figures import read_deliveries
+from ledger_tui.client.lists import fetch_page, postings_after
+from ledger_tui.client.past import Happening, happenings, moment_ms, moment_text
+from ledger_tui.client.records import Record, Want
+
+_LONG_AGO = "2020-01-01T00:00:00.000Z"
+_HOUR_MS = 3_600_000
+_PRECISION = 200  # the first event is found to this part of all the time there is
+_SEARCHES_MAX = 40
+_SERVER_ERRORS = 500
+
+
+@dataclass(frozen=True)
+class Read:
+    """A run of happenings, oldest first, and whether nothing is before or after them."""
+
+    known: list[Happening]
+    begins: bool
+    ends: bool
+
+
+async def looks_back(api: Api) -> bool:
+    """Return whether the server shows earlier moments; asks it once."""
+    if past.PART in api.session.missing_parts:
+        return False
+    params = {"from": _LONG_AGO, "to": _LONG_AGO, "limit": "1"}
+    try:
+        await api.read("/v1/diff", params, part=past.PART)
+    except (NotOffered, Invalid):
+        api.session.mark_missing(past.PART)
+        return False
+    return True
+
+
+async def read_around(api: Api, ms: int | None) -> Read:
+    """Return what happened until this moment, or until now.
+
+    Of a server with the contract alone it is also what happened since.
+    """
+    if await looks_back(api):
+        at = {} if ms is None else {"at": moment_text(ms)}
+        return replace(await _events(api, at, Want(0, "page", 0, None)), ends=ms is None)
+    later = [] if ms is None else await postings_after(api, ms)
+    want = Want(0, "page", 0, str(later[-1]["id"]) if later else None)
+    page = await fetch_page(api, "/v1/transactions", "starting_after", {}, want)
+    return Read(happenings([*later, *page.rows]), page.older is None, True)
+
+
+async def read_older(api: Api, first: Happening) -> Read:
+    """Return the happenings just before one."""
+    want = Want(0, "page", 0, first.id)
+    if await looks_back(api):
+        return await _events(api, {}, want)
+    page = await fetch_page(api, "/v1/transactions", "starting_after", {}, want)
+    return Read(happenings(page.rows), page.older is None, False)
+
+
+async def read_newer(api: Api, last: Happening) -> Read:
+    """Return the happenings just after one; none where the server cannot page upwards."""
+    try:
+        read = await _events(api, {}, Want(0, "newer", 0, last.id))
+    except ClientError:
+        return Read([], False, True)
+    return Read(read.known, False, read.begins)  # in this direction the last page is the newest
+
+
+async def _events(api: Api, filters: dict[str, str], want: Want) -> Read:
+    page = await fetch_page(api, "/v1/events", "cursor", filters, want, "events")
+    return Read(happenings(page.rows), page.older is None, False)
+
+
+async def read_first(api: Api, now_ms: int) -> int | None:
+    """Return about when the ledger's first event happened; None where that cannot be found.
+
+    No list begins at its oldest object, so the time is halved until the first event is near.
+    """
+    if not await looks_back(api):
+        accounts = await fetch_page(api, "/v1/accounts", "starting_after", {}, Want(0, "page", 0, None))
+        times = [ms for each in accounts.rows if (ms := moment_ms(each.get("created"))) is not None]
+        return min(times, default=None)
+    found, nothing, reach = now_ms, None, _HOUR_MS
+    for _ in range(_SEARCHES_MAX):
+        asked = max(0, now_ms - reach) if nothing is None else (found + nothing) // 2
+        want = Want(0, "page", 0, None, limit=1)
+        page = await fetch_page(api, "/v1/events", "cursor", {"at": moment_text(asked)}, want, "events")
+        if page.rows:
+            found = moment_ms(page.rows[0].get("created")) or asked
+            if page.older is None:
+                return found
+            reach = (now_ms - found) * 2
+        else:
+            nothing = asked
+        if nothing is not None and found - nothing <= (now_ms - found) / _PRECISION:
+            break
+    return found
+
+
+async def read_failures(api: Api) -> list[int]:
+    """Return when something failed lately: attempts of deliveries, and requests that ended in an error."""
+    failed: list[object] = []
+    with suppress(ClientError):
+        _endpoints, deliveries = await read_deliveries(api)
+        for delivery in deliveries:
+            failed += [each.get("attempted_at") for each in _attempts(delivery) if each.get("error")]
+    with suppress(ClientError):
+        page = await fetch_page(api, "/v1/requests", "cursor", {}, Want(0, "page", 0, None), "requests")
+        failed += [each.get("created") for each in page.rows if _is_error(each)]
+    return sorted(ms for each in failed if (ms := moment_ms(each)) is not None)
+
+
+def _attempts(delivery: Record) -> list[Record]:
+    attempts = delivery.get("attempts")
+    return [each for each in attempts if isinstance(each, dict)] if isinstance(attempts, list) else []
+
+
+def _is_error(request: Record) -> bool:
+    status = request.get("status")
+    return isinstance(status, int) and status >= _SERVER_ERRORS

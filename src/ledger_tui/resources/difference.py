@@ -1,0 +1,211 @@
+"""The screen of what changed between two moments, each change explained to the unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import postings_between
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.past import signed
+from ledger_tui.client.records import Record
+from ledger_tui.formats import plot
+from ledger_tui.formats.money import format_amount
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import (
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Filter,
+    Link,
+    More,
+    Resource,
+    Section,
+    Tone,
+    text_of,
+    time_of,
+)
+from ledger_tui.resources.filtering import check_date
+
+_BAR = 8
+_PAYMENT = re.compile(r"Invoice \S+: ")
+_PLACES = {
+    "account": "accounts",
+    "invoice": "invoices",
+    "user": "users",
+    "order": "orders",
+    "key": "api_keys",
+}
+_SHOWN_BY = frozenset({"id", "object", "livemode", "created", "status", "balance"})
+
+
+def kind_of(transaction: Record) -> str:
+    """Return what kind of posting this is, in the words of the explanation."""
+    credit = transaction.get("type") == "credit"
+    if transaction.get("reverses") is not None:
+        return "reversals"
+    if transaction.get("transfer") is not None:
+        return "transfers in" if credit else "transfers out"
+    if not credit:
+        return "payments out"
+    return "invoices paid" if _PAYMENT.match(str(transaction.get("description"))) else "takings"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The sums of what was posted, by kind: its name, the number of postings, and what they add up to."""
+
+    sums: tuple[tuple[str, int, int], ...]
+
+    @property
+    def total(self) -> int:
+        return sum(amount for _kind, _count, amount in self.sums)
+
+
+def explained(transactions: Iterable[Record]) -> Explained:
+    """Return the sums by kind, the largest first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for each in transactions:
+        count, amount = sums.get(kind_of(each), (0, 0))
+        sums[kind_of(each)] = count + 1, amount + signed(each)
+    ordered = sorted(sums.items(), key=lambda item: -abs(item[1][1]))
+    return Explained(tuple((kind, count, amount) for kind, (count, amount) in ordered))
+
+
+async def _explain(api: Api, row: Record) -> Explained | None:
+    """Return what explains the difference of an account; None for any other change."""
+    if row.get("kind") != "account":
+        return None
+    return explained(
+        await postings_between(api, str(row.get("id")), str(row.get("from")), str(row.get("to")))
+    )
+
+
+def _amount(row: Record, amount: object, *, sign: bool = False) -> Cell:
+    if not isinstance(amount, int):
+        return Cell("–", "dim")
+    currency = row.get("currency")
+    text = format_amount(amount, currency if isinstance(currency, str) else None, sign=sign)
+    tone: Tone = "minus" if amount < 0 else "plus" if sign and amount else "plain"
+    return Cell(text, tone)
+
+
+def _then(row: Record, name: str) -> Cell:
+    """Return the balance of an account, or the state of any other object."""
+    return _amount(row, row.get(name)) if row.get("kind") == "account" else text_of(row, name)
+
+
+def _difference(row: Record) -> Cell:
+    if row.get("kind") == "account":
+        amount = _amount(row, row.get("difference"), sign=True)
+        return Cell(f"{amount.text} {literal(row.get('currency') or '')}", amount.tone)
+    was, is_ = row.get("before"), row.get("after")
+    return Cell("new" if row.get("was") is None else "changed" if was == is_ else "", "dim")
+
+
+def _postings(row: Record) -> Cell:
+    count = row.get("postings")
+    return Cell(f"{count:,}" if isinstance(count, int) else "", "dim")
+
+
+def _bar(row: Record) -> Cell:
+    share = row.get("share")
+    if not isinstance(share, float | int):
+        return Cell("")
+    filled, _empty = plot.meter(abs(share), _BAR)
+    return Cell(filled or "▏", "minus" if share < 0 else "plus")
+
+
+def _explanation(row: Record, found: Any, _names: AccountNames) -> tuple[Section, ...]:
+    if isinstance(found, ClientError):
+        return (Section("where it comes from", (Fact("", Cell(literal(found), "minus")),)),)
+    if not isinstance(found, Explained):
+        return ()
+    facts = [
+        Fact(
+            kind,
+            Cell(f"{_amount(row, amount, sign=True).text}  {count:,}×", "minus" if amount < 0 else "plus"),
+        )
+        for kind, count, amount in found.sums
+    ]
+    total, difference = _amount(row, found.total, sign=True).text, row.get("difference")
+    if found.total == difference:
+        facts.append(Fact("sum", Cell(f"{total}  ✓ the difference", "strong")))
+    else:
+        facts.append(Fact("sum", Cell(f"{total}  ✕ not the difference", "bad")))
+    return (Section("where it comes from", tuple(facts)),)
+
+
+def _detail(row: Record, _names: AccountNames) -> Detail:
+    kind = str(row.get("kind"))
+    between = (Fact("from", time_of(row, "from")), Fact("to", time_of(row, "to")))
+    facts = (
+        *between,
+        Fact("before", _then(row, "before")),
+        Fact("after", _then(row, "after")),
+        *((Fact("difference", _difference(row)),) if kind == "account" else ()),
+        *((Fact("postings", text_of(row, "postings")),) if kind == "account" else ()),
+        Fact("id", text_of(row, "id", "dim")),
+    )
+    links = []
+    if kind == "account":
+        filters = {
+            "account": str(row.get("id")),
+            "created_after": str(row.get("from")),
+            "at": str(row.get("to")),
+        }
+        links.append(Link("Its postings between the two", "transactions", filters=filters))
+    if kind != "key":
+        links.append(Link(f"The {literal(kind)}", _PLACES.get(kind, ""), record_id=str(row.get("id"))))
+    name = literal(row.get("name") or row.get("id", ""))
+    return Detail(
+        Cell(f"{literal(kind)} {name}", "strong"), (Section("", facts), *_changed_fields(row)), tuple(links)
+    )
+
+
+def _changed_fields(row: Record) -> tuple[Section, ...]:
+    was, is_ = row.get("was"), row.get("is")
+    if not isinstance(was, dict) or not isinstance(is_, dict):
+        return ()
+    facts = tuple(
+        Fact(literal(name), Cell(f"{literal(was.get(name))} → {literal(value)}"))
+        for name, value in is_.items()
+        if name not in _SHOWN_BY and value != was.get(name)
+    )
+    return (Section("what else changed", facts),) if facts else ()
+
+
+DIFFERENCE = Resource(
+    kind="difference",
+    key="",
+    title="What changed",
+    short="",
+    singular="change",
+    path="/v1/diff",
+    id_prefix="",
+    paging="difference",
+    columns=(
+        Column("kind", 7, lambda r, _n: text_of(r, "kind", "dim")),
+        Column("name", 10, lambda r, _n: text_of(r, "name"), grow=1),
+        Column("before", 10, lambda r, _n: _then(r, "before"), align="right"),
+        Column("after", 10, lambda r, _n: _then(r, "after"), align="right"),
+        Column("difference", 14, lambda r, _n: _difference(r), align="right", by="difference"),
+        Column("share", _BAR, lambda r, _n: _bar(r), rank=1, by="share"),
+        Column("postings", 8, lambda r, _n: _postings(r), align="right", rank=2, by="postings"),
+    ),
+    detail=_detail,
+    filters=(
+        Filter("from", "from", "2026-11-20T07:18", check_date),
+        Filter("to", "to", "2026-11-20T07:18", check_date),
+    ),
+    more=More(_explain, _explanation),
+    has_object_path=False,
+    part="diff",
+    under="accounts",
+    empty="Nothing changed between these moments.",
+)

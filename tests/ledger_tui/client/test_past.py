@@ -1,0 +1,152 @@
+"""What an answer shows of an earlier moment, and the difference of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger_tui.client.past import (
+    accounts_then,
+    as_then,
+    asked_then,
+    changed_balances,
+    changed_keys,
+    difference_row,
+    happenings,
+    later,
+    moment_ms,
+    moment_text,
+    with_shares,
+)
+from ledger_tui.client.records import Page
+
+AT = "2026-11-20T10:00:00.000Z"
+BEFORE, AFTER = "2026-11-20T09:00:00.000Z", "2026-11-20T11:00:00.000Z"
+AT_MS = moment_ms(AT) or 0
+
+
+def test_a_moment_is_written_as_the_interface_does_and_read_again() -> None:
+    assert moment_text(AT_MS) == AT
+    assert moment_ms("soon") is None
+
+
+def test_what_looks_back_is_asked_with_the_moment() -> None:
+    for path in (
+        "/v1/accounts",
+        "/v1/accounts/acc_1",
+        "/v1/invoices",
+        "/v1/transactions",
+        "/v1/events",
+        "/v1/requests",
+        "/api/users",
+        "/api/orders/ord_1",
+    ):
+        assert asked_then(path, {"limit": "5"}, AT_MS, looks_back=True) == {"limit": "5", "at": AT}
+        assert asked_then(path, {}, AT_MS, looks_back=False) == {}
+    for path in ("/v1/transactions/txn_1", "/v1/diff", "/v1/whoami", "/v1/api_keys", "/api/health"):
+        assert asked_then(path, {}, AT_MS, looks_back=True) == {}
+    assert asked_then("/v1/transactions", {"at": BEFORE}, AT_MS, looks_back=True) == {"at": BEFORE}
+
+
+def test_a_statement_ends_at_the_moment() -> None:
+    path = "/v1/accounts/acc_1/statement"
+    assert asked_then(path, {"from": BEFORE}, AT_MS, looks_back=True) == {"from": BEFORE, "to": AT}
+    assert asked_then(path, {"to": BEFORE}, AT_MS, looks_back=True) == {"to": BEFORE}
+
+
+def test_what_was_made_later_is_not_in_a_list() -> None:
+    body = {"data": [{"id": "b", "created": AFTER}, {"id": "a", "created": BEFORE}], "has_more": False}
+    assert as_then(body, AT_MS) == {"data": [{"id": "a", "created": BEFORE}], "has_more": False}
+
+
+def test_a_delivery_has_the_attempts_made_until_then() -> None:
+    attempts = [{"number": 1, "attempted_at": BEFORE}, {"number": 2, "attempted_at": AFTER}]
+    delivery = {"created": BEFORE, "status": "succeeded", "next_attempt_at": None, "attempts": attempts}
+    then = as_then({"data": [delivery]}, AT_MS)["data"][0]
+    assert then["attempts"] == attempts[:1]
+    assert (then["status"], then["next_attempt_at"]) == ("pending", AFTER)
+    assert as_then({"data": [delivery]}, moment_ms(AFTER) or 0)["data"] == [delivery]
+
+
+def test_a_key_that_was_revoked_later_is_active() -> None:
+    assert as_then({"id": "key", "revoked_at": AFTER}, AT_MS)["revoked_at"] is None
+    assert as_then({"id": "key", "revoked_at": BEFORE}, AT_MS)["revoked_at"] == BEFORE
+
+
+def posting(account: str, amount: int, kind: str, created: str, id_: str) -> dict[str, Any]:
+    return {"id": id_, "account": account, "amount": amount, "type": kind, "created": created}
+
+
+POSTED = [
+    posting("acc_1", 50, "credit", "2026-11-20T12:00:00.000Z", "txn_3"),
+    posting("acc_1", 30, "debit", AFTER, "txn_2"),
+    posting("acc_2", 7, "credit", AFTER, "txn_1"),
+]
+ACCOUNTS = [
+    {"id": "acc_3", "balance": 0, "currency": "EUR", "created": AFTER},
+    {"id": "acc_2", "balance": 7, "currency": "EUR", "created": BEFORE},
+    {"id": "acc_1", "balance": 120, "currency": "EUR", "created": BEFORE},
+]
+
+
+def test_earlier_balances_follow_from_what_was_posted_since() -> None:
+    since = later(AT_MS, POSTED)
+    assert since.oldest == "txn_1"
+    then = accounts_then(Page(ACCOUNTS, None), since).rows
+    assert [(row["id"], row["balance"]) for row in then] == [("acc_2", 0), ("acc_1", 100)]
+
+
+def test_the_difference_of_balances_follows_from_what_was_posted_between() -> None:
+    rows = {
+        row["id"]: row
+        for row in (difference_row(each, AT, AFTER) for each in changed_balances(ACCOUNTS, POSTED, AT, AFTER))
+    }
+    assert rows.keys() == {"acc_1", "acc_2", "acc_3"}
+    assert [rows["acc_1"][name] for name in ("before", "after", "difference", "postings")] == [
+        100,
+        70,
+        -30,
+        1,
+    ]
+    assert [rows["acc_2"][name] for name in ("before", "after", "difference", "postings")] == [0, 7, 7, 1]
+    assert rows["acc_3"]["was"] is None
+
+
+def test_each_difference_has_its_share_of_the_largest_of_its_currency() -> None:
+    rows = [
+        {"currency": "EUR", "difference": -200},
+        {"currency": "EUR", "difference": 50},
+        {"currency": "JPY", "difference": 3},
+        {"currency": "JPY", "difference": 0},
+        {"currency": None},
+    ]
+    assert [row.get("share") for row in with_shares(rows)] == [-1, 0.25, 1, None, None]
+
+
+def test_keys_that_were_made_or_revoked_between_are_changes() -> None:
+    keys = [
+        {"id": "key_1", "created": BEFORE, "revoked_at": None},
+        {"id": "key_2", "created": BEFORE, "revoked_at": AFTER},
+        {"id": "key_3", "created": AFTER, "revoked_at": None},
+        {"id": "key_4", "created": "2026-11-20T12:00:00.000Z", "revoked_at": None},
+        {"id": "key_5", "created": BEFORE, "revoked_at": BEFORE},
+    ]
+    rows = [difference_row(each, AT, AFTER) for each in changed_keys(keys, AT, AFTER)]
+    assert [(row["id"], row["before"], row["after"]) for row in rows] == [
+        ("key_2", "active", "revoked"),
+        ("key_3", None, "active"),
+    ]
+
+
+def test_what_happened_is_named_by_type_and_object() -> None:
+    event = {
+        "id": "evt_1",
+        "type": "invoice.paid",
+        "created": AT,
+        "data": {"object": {"id": "inv_1", "number": "INV-000001"}},
+    }
+    transaction = {"id": "txn_1", "type": "credit", "created": BEFORE, "description": "Beans"}
+    found = happenings([event, transaction, {"id": "x"}])
+    assert [(each.id, each.about) for each in found] == [
+        ("txn_1", "transaction credit Beans"),
+        ("evt_1", "invoice.paid INV-000001"),
+    ]

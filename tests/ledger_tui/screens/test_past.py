@@ -1,0 +1,182 @@
+"""The time machine: every screen shows the moment, nothing is written, and two moments are compared."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ledger_tui.client.errors import ReadOnly
+from ledger_tui.client.past import moment_ms
+from ledger_tui.features.past.machine import TimeMachine
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+async def write(driver: Driver, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Send a change, in a millisecond of its own."""
+    await asyncio.sleep(0.003)
+    answer = await driver.app.api.write(method, path, body, None)
+    return answer.record
+
+
+@pytest.fixture
+async def story(driver: Driver) -> dict[str, Any]:
+    """Return what was done: a takings, an invoice that is paid, and a payment out."""
+    account = (await driver.app.api.read("/v1/accounts")).record["data"][0]["id"]
+    post = {"account": account, "amount": 500, "type": "credit", "description": "Beans"}
+    first = await write(driver, "POST", "/v1/transactions", post)
+    invoice = await write(
+        driver, "POST", "/v1/invoices", {"account": account, "customer": "Ada", "amount": 4200}
+    )
+    path = f"/v1/invoices/{invoice['id']}"
+    await write(driver, "POST", f"{path}/finalize")
+    await write(driver, "POST", f"{path}/pay")
+    last = await write(driver, "POST", "/v1/transactions", {**post, "type": "debit", "amount": 100})
+    driver.view.poll_soon()
+    await driver.sees("46.00")
+    return {"account": account, "first": first, "last": last}
+
+
+def machine(driver: Driver) -> TimeMachine:
+    return driver.app.dashboard.query_one(TimeMachine)
+
+
+async def step(driver: Driver, key: str) -> None:
+    """Step, and wait until the moment is another one."""
+    before = machine(driver).ms
+    await driver.press(key)
+    await until(lambda: machine(driver).ms != before, "another moment")
+    await driver.rests()
+
+
+async def test_a_step_back_shows_the_balance_before_the_last_event(
+    driver: Driver, story: dict[str, Any]
+) -> None:
+    await step(driver, "comma")
+    await driver.sees("PAST 20", "47.00", "space play", "invoice.paid")
+    await step(driver, "comma")
+    await driver.sees("5.00", "invoice.opened INV-000001")
+    await step(driver, "full_stop")
+    await driver.sees("47.00")
+    await step(driver, "full_stop")  # what is shown is the present, until more happens
+    await step(driver, "full_stop")
+    assert machine(driver).ms is None
+    await driver.sees("46.00", "● following")
+    await driver.sees_no_more("PAST")
+
+
+async def test_invoices_are_in_their_state_then(driver: Driver, story: dict[str, Any]) -> None:
+    await driver.goes_to("3")
+    await driver.sees("paid")
+    await step(driver, "comma")
+    await step(driver, "comma")
+    await driver.sees("◐ open")
+    await step(driver, "comma")
+    await driver.sees("draft")
+    await driver.press("2")
+    await driver.sees("+5.00")
+    await driver.sees_no_more("42.00")
+    await driver.press("escape")
+    await driver.sees("+42.00", "−1.00")
+
+
+async def test_nothing_is_written_in_the_past(driver: Driver, story: dict[str, Any]) -> None:
+    await step(driver, "comma")
+    await driver.press("n")
+    assert len(driver.app.screen_stack) == 1
+    await driver.sees("nothing is written; esc is now")
+    with pytest.raises(ReadOnly):
+        await driver.app.api.write("POST", "/v1/accounts", {"name": "x", "currency": "EUR"}, None)
+    await driver.press("escape", "n")
+    await until(lambda: len(driver.app.screen_stack) == 2, "the form")
+
+
+async def test_a_typed_moment_a_click_and_playing_go_through_time(
+    driver: Driver, story: dict[str, Any]
+) -> None:
+    await driver.press("colon")
+    await driver.type(f"at {story['first']['created']}")
+    await driver.press("enter")
+    await until(lambda: machine(driver).ms == moment_ms(story["first"]["created"]))
+    await driver.sees("5.00", "transaction.created Beans")
+    line = machine(driver)
+    await until(lambda: line._first_ms is not None, "the ledger's beginning")
+    await driver.pilot.click(TimeMachine, offset=(line.size.width - 6, 1))
+    await until(lambda: machine(driver).ms != moment_ms(story["first"]["created"]))
+    await driver.press("colon")
+    await driver.type("at -2x")
+    await driver.press("enter")
+    await driver.sees("✕ Write a time as")
+    await driver.press("escape", "colon")
+    await driver.type(f"at {story['first']['created']}")
+    await driver.press("enter")
+    await until(lambda: machine(driver).ms == moment_ms(story["first"]["created"]))
+    await driver.press("space")
+    assert machine(driver).playing
+    await driver.sees("▶ playing")
+    await until(lambda: machine(driver).ms is None, "the end of what happened")
+    await driver.sees("46.00")
+    await driver.press("space")  # in the present it marks the row
+    await driver.sees("● 1 marked")
+
+
+async def test_two_moments_are_compared_and_the_difference_is_explained(
+    driver: Driver, story: dict[str, Any]
+) -> None:
+    await driver.press("colon")
+    await driver.type(f"at {story['first']['created']}")
+    await driver.press("enter")
+    await driver.sees("PAST", "5.00")
+    await driver.press("a")
+    await driver.press("d")
+    await driver.sees("What changed", "1 account", "1 invoice", "2 postings", "+41.00 EUR")
+    await driver.press("home", "enter")
+    await driver.sees("invoices paid +42.00  1×", "payments out  −1.00  1×", "+41.00  ✓ the difference")
+    await driver.press("enter")
+    await driver.sees("Transactions", "before:")
+    await driver.sees_no_more("+5.00")
+    await driver.press("escape", "escape")
+    await driver.sees("What changed")
+
+
+async def test_the_trace_of_an_invoice_is_as_far_as_it_had_got(driver: Driver, story: dict[str, Any]) -> None:
+    await driver.goes_to("3")
+    await driver.press("T")
+    await driver.sees("invoice.paid")
+    await step(driver, "comma")
+    await driver.sees("invoice.paid")
+    await step(driver, "comma")
+    await driver.sees_no_more("invoice.paid INV")
+    await driver.sees("draft → open")
+
+
+async def test_the_overview_shows_the_figures_of_the_moment(driver: Driver, story: dict[str, Any]) -> None:
+    await driver.press("0")
+    await driver.sees("46.00")
+    await step(driver, "comma")
+    await step(driver, "comma")
+    await driver.sees("5.00")
+
+
+async def test_a_server_with_the_contract_alone_shows_balances_and_says_what_it_lacks(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    account = server.add_account("Beans")
+    for hour, amount in ((6, 100), (7, 200), (8, 400)):
+        server.post(account, amount)["created"] = f"2026-11-20T0{hour}:00:00.000Z"
+    async with dashboards.open((110, 30)) as driver:
+        await driver.sees("7.00")
+        await step(driver, "comma")
+        await driver.sees("3.00", "PAST")
+        await driver.goes_to("2")
+        await driver.sees("+2.00")
+        await driver.sees_no_more("+4.00")
+        await driver.press("4")
+        await driver.sees("shows only accounts and transactions as they were")
+        await driver.press("d")
+        await driver.sees("+4.00 EUR", "1 posting")
+        await driver.press("escape", "escape")
+        await until(lambda: machine(driver).ms is None, "the present")
