@@ -35,7 +35,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues client clients docs pictures lock
+.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues clients docs pictures lock
 .PHONY: clean runtime dev
 
 run: runtime
@@ -117,10 +117,6 @@ bench-rivals: .venv-bench/.made
 docs: dev
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --quiet
 	@echo "The documentation is in site/. To read and search it: $(bin)/python -m http.server --directory site"
-
-# The synchronous client is the asynchronous one without `async`.
-client: dev
-	$(bin)/python tools/sync_client.py
 
 catalogues: dev
 	$(bin)/python -m tools.error_page

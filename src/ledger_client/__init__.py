@@ -1,7 +1,7 @@
 """A client for the ledger's interface: `Ledger` and `AsyncLedger`, on httpx alone.
 
-Both programs of this repository read the answers of servers with it too.
-Importing the package imports neither httpx nor the clients until one is named.
+Both programs of this repository are clients with it too. Importing the package imports neither httpx nor the
+clients until one is named.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ledger_client import errors as errors
+    from ledger_client import records as records
     from ledger_client import webhooks as webhooks
-    from ledger_client.aio import AsyncLedger as AsyncLedger
     from ledger_client.errors import LedgerError as LedgerError
-    from ledger_client.sync import Ledger as Ledger
+    from ledger_client.ledger import AsyncLedger as AsyncLedger
+    from ledger_client.ledger import Ledger as Ledger
+    from ledger_client.records import TokenPair as TokenPair
 
-_PLACES = {"AsyncLedger": "aio", "Ledger": "sync", "LedgerError": "errors"}
+__version__ = "1.0.0"
+_PLACES = {"AsyncLedger": "ledger", "Ledger": "ledger", "LedgerError": "errors", "TokenPair": "records"}
 
 
 def __getattr__(name: str) -> Any:

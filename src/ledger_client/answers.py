@@ -6,10 +6,15 @@ Nothing is decompressed: httpx decodes the whole of what a few kilobytes say, an
 from __future__ import annotations
 
 import asyncio
-import time
+import functools
+import socket
+import ssl
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
+
+from ledger_client.errors import LedgerError, NotConnected, NotSent, Unreadable
 
 LIST_BYTES_MAX = 128_000_000  # a page of 100 orders can have 100 MB, as a request has up to 1 MB
 SMALL_BYTES_MAX = 1_000_000  # of an error, or of an answer that has one small object
@@ -27,6 +32,8 @@ class Client(httpx.AsyncClient):
     """
 
     def __init__(self, *, bytes_max: int, seconds_max: float, **settings: Any) -> None:
+        if settings.get("verify", True) is True:
+            settings["verify"] = _trusted(settings.get("trust_env", True))
         super().__init__(**settings)
         self._bytes_max = bytes_max
         self._seconds_max = seconds_max
@@ -48,65 +55,19 @@ class Client(httpx.AsyncClient):
             raise Unread(f"the answer took more than {self._seconds_max:.0f} seconds") from None
 
     async def _read(self, answer: httpx.Response) -> httpx.Response:
-        body = _Body(answer, self._bytes_max)
+        require_plain(answer)
+        bytes_max = self._bytes_max if answer.is_success else min(self._bytes_max, SMALL_BYTES_MAX)
+        body = bytearray()
         assert isinstance(answer.stream, httpx.AsyncByteStream)
         async for part in answer.stream:
-            body.add(part)
+            body += part
+            if len(body) > bytes_max:
+                raise Unread(f"the answer has more than {bytes_max // 1_000_000} MB")
         await answer.aclose()
-        return body.whole()
-
-
-class SyncClient(httpx.Client):
-    """The same without `async`."""
-
-    def __init__(self, *, bytes_max: int, seconds_max: float, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._bytes_max = bytes_max
-        self._seconds_max = seconds_max
-
-    def send(self, request: httpx.Request, *, stream: bool = False, **how: Any) -> httpx.Response:
-        """Send the request and return the answer, read to its end. Raises Unread and httpx.HTTPError."""
-        request.headers["Accept-Encoding"] = "identity"
-        until = time.monotonic() + self._seconds_max
-        answer = super().send(request, stream=True, **how)
-        try:
-            if stream and answer.is_success:
-                return answer
-            body = _Body(answer, self._bytes_max)
-            assert isinstance(answer.stream, httpx.SyncByteStream)
-            for part in answer.stream:
-                body.add(part)
-                if time.monotonic() > until:
-                    raise Unread(f"the answer took more than {self._seconds_max:.0f} seconds")
-            answer.close()
-            return body.whole()
-        except BaseException:
-            answer.close()
-            raise
-
-
-class _Body:
-    """The body of an answer, as far as it is here."""
-
-    def __init__(self, answer: httpx.Response, bytes_max: int) -> None:
-        require_plain(answer)
-        self._answer = answer
-        self._bytes_max = bytes_max if answer.is_success else min(bytes_max, SMALL_BYTES_MAX)
-        self._body = bytearray()
-
-    def add(self, part: bytes) -> None:
-        """Add what has come. Raises Unread beyond the limit."""
-        self._body += part
-        if len(self._body) > self._bytes_max:
-            raise Unread(f"the answer has more than {self._bytes_max // 1_000_000} MB")
-
-    def whole(self) -> httpx.Response:
-        """Return the answer with its body read."""
-        answer = self._answer
         read = httpx.Response(
             answer.status_code,
             headers=answer.headers,
-            content=bytes(self._body),
+            content=bytes(body),
             request=answer.request,
             extensions=answer.extensions,
         )
@@ -114,7 +75,42 @@ class _Body:
         return read
 
 
+@functools.cache
+def _trusted(trust_env: bool) -> ssl.SSLContext:
+    """Return the authorities to trust, which take 30 ms to read."""
+    return httpx.create_ssl_context(trust_env=trust_env)
+
+
 def require_plain(answer: httpx.Response) -> None:
     """Raise Unread for an answer that is compressed."""
     if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         raise Unread("the answer is compressed, which was not asked for")
+
+
+def no_answer(error: Exception) -> LedgerError:
+    """Return the exception for a request without an answer; its text says why in a few words."""
+    if isinstance(error, Unread):
+        return Unreadable(str(error))
+    if not isinstance(error, httpx.HTTPError | httpx.StreamError):  # InvalidURL, UnicodeError and idna's
+        return NotSent(f"The request cannot be sent: {error}")
+    if isinstance(error, httpx.TimeoutException):
+        return NotConnected("no answer in time")
+    causes = [*_causes(error)]
+    for kind, words in (
+        (ConnectionRefusedError, "connection refused"),
+        (socket.gaierror, "no such host"),
+        (ssl.SSLError, "no trusted TLS connection"),
+    ):
+        if any(isinstance(cause, kind) for cause in causes):
+            return NotConnected(words)
+    return NotConnected("cannot connect" if isinstance(error, httpx.ConnectError) else "connection lost")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and its causes; connecting tries several addresses and raises a group."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for inner in error.exceptions:
+                yield from _causes(inner)
+        error = error.__cause__ or error.__context__

@@ -1,143 +1,188 @@
-"""A request, its answer and what comes next, without a connection: what both clients do alike."""
+"""A request, its answer and what comes next, without a connection."""
 
 from __future__ import annotations
 
 import math
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
-import httpx
-
-from ledger_client.errors import Conflict, LedgerError, NotConnected, error_of
-from ledger_client.event_stream import ServerSentEvent
+from ledger_client.errors import (
+    AlreadyDone,
+    ApiError,
+    LedgerError,
+    NotConnected,
+    RateLimited,
+    Unreadable,
+    error_of,
+)
 from ledger_client.parsing import parsed
-from ledger_client.records import Event, Record, read
-from ledger_client.webhooks import NotSigned, verify
+from ledger_client.records import Record, read
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-ATTEMPTS = 5
+ATTEMPTS = 6
 WAIT_MAX_S = 60.0
-SECONDS_MAX = 60.0  # for one answer
+NOT_A_LEDGER = "Is this a ledger server?"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A success: its status, its headers, whose names are in any case, and its body."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """Return the body as text."""
+        return self.content.decode("utf-8", "replace")
+
+    @property
+    def json(self) -> Any:
+        """Return the value of the body. Raises Unreadable when it is no JSON."""
+        try:
+            return parsed(self.content)
+        except ValueError as error:
+            raise Unreadable(f"The answer is not JSON: {error}. {NOT_A_LEDGER}", status=self.status) from None
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """Return the body as a JSON object. Raises Unreadable when it is none."""
+        found = self.json
+        if not isinstance(found, dict):
+            raise Unreadable(f"The answer is not an object. {NOT_A_LEDGER}", status=self.status)
+        return found
 
 
 @dataclass
-class Call:
-    """One request, which may take several attempts.
+class Call(Generic[T]):
+    """One request, which may take several attempts, and what makes a result of the answer.
 
     A POST has an idempotency key, so that repeating it has one effect. What has no key and is no GET or
     PATCH is repeated only when it was refused for its rate.
     """
 
+    result_of: Callable[[Answer], T]
     method: str
     path: str
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | bytes | None = None
     query: Mapping[str, Any] = field(default_factory=dict)
     key: str | None = None
-    keyed: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_anonymous: bool = False  # sent without the credential and without a key, as it asks for tokens
     attempts: int = 0
-    unanswered: bool = False  # an attempt had no answer, so it may have had its effect
+    is_unanswered: bool = False  # an attempt had no answer, so it may have had its effect
 
     def __post_init__(self) -> None:
-        if self.method == "POST" and self.keyed and self.key is None:
+        if self.method == "POST" and not self.is_anonymous and self.key is None:
             self.key = str(uuid.uuid4())
+        if self.key is not None:
+            self.headers = {**self.headers, "Idempotency-Key": self.key}
         self.query = {name: _text(value) for name, value in self.query.items() if value is not None}
+        if isinstance(self.body, Mapping):
+            self.body = {name: value for name, value in self.body.items() if value is not UNSET}
 
-    def request(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """Return the request of the next attempt."""
+    def wait_after(self, error: LedgerError, attempts: int) -> float | None:
+        """Return the seconds until the next of so many attempts, None when this error is the last."""
         self.attempts += 1
-        body = None if self.body is None else {k: v for k, v in self.body.items() if v is not UNSET}
-        headers = {} if self.key is None else {"Idempotency-Key": self.key}
-        return client.build_request(self.method, self.path, json=body, params=self.query, headers=headers)
-
-    def wait_after(self, outcome: httpx.Response | httpx.HTTPError) -> float | None:
-        """Return the seconds until the next attempt, None when this outcome is the last."""
-        if self.attempts >= ATTEMPTS:
-            return None
+        is_lost = isinstance(error, NotConnected) and not isinstance(error, Unreadable)
+        has_failed = isinstance(error, ApiError) and error.status != 501
+        self.is_unanswered |= is_lost or has_failed
         may_repeat = self.key is not None or self.method in ("GET", "PATCH")
-        if not may_repeat and (isinstance(outcome, httpx.HTTPError) or outcome.status_code != 429):
+        is_refused = isinstance(error, RateLimited) and error.retry_after <= WAIT_MAX_S
+        if self.attempts >= attempts or not (is_refused or (may_repeat and (is_lost or has_failed))):
             return None
-        if isinstance(outcome, httpx.HTTPError):
-            if not isinstance(outcome, httpx.TransportError):
-                return None
-            self.unanswered = True
-        elif outcome.status_code == 503:
-            self.unanswered = True
-        elif outcome.status_code != 429:
-            return None
-        asked = "" if isinstance(outcome, httpx.HTTPError) else outcome.headers.get("Retry-After", "")
-        seconds = float(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 0.0
-        if seconds > WAIT_MAX_S:
-            return None
-        return max(seconds, random.uniform(0.5, 1) * min(WAIT_MAX_S, 0.25 * math.pow(2, self.attempts)))
+        wait = random.uniform(0.5, 1) * min(WAIT_MAX_S, 0.5 * math.pow(2, self.attempts))
+        return max(error.retry_after, wait) if isinstance(error, RateLimited) else wait
 
-    def result(self, answer: httpx.Response) -> Any:
-        """Return the JSON of a success. Raises LedgerError."""
+    def result(self, status: int, headers: Mapping[str, str], content: bytes) -> T:
+        """Return the result of an answer. Raises LedgerError."""
+        if 200 <= status < 300:
+            return self.result_of(Answer(status, headers, content))
         try:
-            body = parsed(answer.content) if answer.content else None
-        except ValueError as error:
-            if answer.is_success:
-                raise NotConnected(f"The answer is not JSON: {error}", status=answer.status_code) from None
+            body = parsed(content)
+        except ValueError:
             body = None
-        if answer.is_success:
-            return body
-        raise error_of(answer.status_code, answer.headers, body)
+        raise error_of(status, headers, body)
 
-    def made_before(self, error: LedgerError) -> str | None:
-        """Return the id that an earlier attempt of this call made, None for any other refusal."""
-        if isinstance(error, Conflict) and self.unanswered and error.same_request:
-            return error.original
-        return None
+    def made_before(self, error: LedgerError) -> list[str]:
+        """Return the ids that an earlier attempt of this call made; none for any other refusal."""
+        is_own = isinstance(error, AlreadyDone) and self.is_unanswered and error.same_request
+        return [*error.originals] if is_own and isinstance(error, AlreadyDone) else []
 
 
-class Session:
-    """One connection to the live stream: its first message has the secret that signs the others."""
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list as the server has sent it: `after` is the next cursor, None at the end."""
 
-    def __init__(self) -> None:
-        self._secret = ""
+    rows: list[dict[str, Any]]
+    after: str | None
+    total: int | None = None
 
-    def event_of(self, sent: ServerSentEvent) -> Event | None:
-        """Return the event of a message, None for the first one. Raises NotConnected for any other."""
-        try:
-            shown = parsed(sent.data)
-            if sent.event == "session":
-                self._secret = shown["secret"]
-                return None
-            body = shown["body"].encode()
-            verify(body, {"Ledger-Signature": shown["signature"]}, self._secret)
-            return read(Event, parsed(body))
-        except (ValueError, TypeError, KeyError, AttributeError, NotSigned) as error:
-            raise NotConnected(f"The stream has a message that is no signed event: {error}") from None
+
+def page_of(shown: Any, paging: str, cursor: str | None = None, size: int = 100) -> Page:
+    """Return the page in an answer; `paging` is the parameter that takes its `cursor`.
+
+    A list whose form the contract leaves open may also be a bare one. Raises Unreadable for what is no list.
+    """
+    envelope = shown if isinstance(shown, dict) else {"data": shown}
+    rows = envelope.get("data")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable(f"The answer is no page of a list. {NOT_A_LEDGER}")
+    if paging == "page":
+        number, pages, total = int(cursor or "1"), envelope.get("total_pages"), envelope.get("total")
+        more = number < pages if isinstance(pages, int) else len(rows) >= size and shown is envelope
+        after = str(number + 1) if more and rows else None
+        return Page(rows, after, total if isinstance(total, int) else None)
+    after = envelope.get("next_cursor")
+    if after is None and envelope.get("has_more") is True and rows:
+        after = rows[-1].get("id")
+    if envelope.get("has_more") is False or after is None:
+        return Page(rows, None)
+    if not isinstance(after, str) or not after.isascii() or after == cursor:
+        raise Unreadable(f"The list has more, but no cursor to go on from. {NOT_A_LEDGER}")
+    return Page(rows, after)
 
 
 def record(kind: type[R], shown: Any) -> R:
-    """Return the record of an answer. Raises NotConnected where the server answers something else."""
+    """Return the record of an object. Raises Unreadable where the server answers something else."""
     try:
         return read(kind, shown)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise NotConnected(f"The answer is no {kind.__name__}: {str(error)[:200]}") from None
+        raise Unreadable(f"The answer is no {kind.__name__}: {str(error)[:200]}") from None
 
 
-def page_of(shown: Any, cursor: str) -> tuple[list[Any], Any]:
-    """Return the objects of a page and the cursor of the next one, None after the last.
+def as_it_is(answer: Answer) -> Answer:
+    """Return the answer."""
+    return answer
 
-    Raises NotConnected where the server answers something else.
-    """
-    try:
-        if cursor == "page":
-            following = shown["page"] + 1 if shown["page"] < shown["total_pages"] else None
-        else:
-            following = shown["next_cursor"]
-        str(following).encode()  # half a character cannot be sent
-        if isinstance(shown["data"], list) and isinstance(following, str | int | None):
-            return shown["data"], following
-    except (TypeError, KeyError, UnicodeError):
-        pass
-    raise NotConnected("The answer is no page of a list.")
+
+def text_of(answer: Answer) -> str:
+    """Return the text of the answer."""
+    return answer.text
+
+
+def one(kind: type[R]) -> Callable[[Answer], R]:
+    """Return what makes a record of an answer."""
+    return lambda answer: record(kind, answer.json)
+
+
+def many(kind: type[R]) -> Callable[[Answer], list[R]]:
+    """Return what makes records of an answer with all of them."""
+    return lambda answer: [record(kind, row) for row in page_of(answer.json, "cursor").rows]
+
+
+def path_to(path: str, *parts: str) -> str:
+    """Return a path with further parts, which may have any characters."""
+    return "/".join((path, *map(partial(quote, safe=""), parts)))
 
 
 class _Unset:
@@ -159,8 +204,3 @@ def _text(value: Any) -> Any:
             raise ValueError("a time needs an offset: use an aware datetime")
         return value.isoformat()
     return value
-
-
-def no_answer(error: httpx.HTTPError) -> NotConnected:
-    """Return the exception for a request without an answer."""
-    return NotConnected(str(error) or type(error).__name__)

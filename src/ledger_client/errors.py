@@ -1,17 +1,34 @@
-"""What a server refuses, as exceptions: one class for each type of error, whichever surface answered."""
+"""What a server refuses, or does not answer, as exceptions; one class for each type of error.
+
+LedgerError
+├── NotSent                no request can be made: the address, the key or a proxy is not valid
+├── NotConnected           no answer: refused, reset, timed out
+│   └── Unreadable         an answer that is too large, too slow, compressed or not what was asked for
+├── InvalidRequest         400, 405, 413 …: `param` names the field
+├── AuthenticationError    401
+├── PermissionDenied       403
+├── NotFound               404
+├── Conflict               409
+│   └── AlreadyDone        the idempotency key was used before: `original` is what it made
+├── RateLimited            429: `retry_after` seconds
+└── ApiError               5xx
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+_OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
 
 
 class LedgerError(Exception):
     """A request that the server refused, or did not answer.
 
     `status` is None when there is no answer. `type`, `code` and `param` are those of the ledger surface; on
-    the directory and OAuth surfaces `code` is what the answer calls `error`. `original` is the id that the
-    first use of an idempotency key made, `same_request` whether that was the same request.
+    the directory and OAuth surfaces `code` is what the answer calls `error`. It is "" where what answers is
+    not a ledger.
     """
 
     def __init__(
@@ -23,8 +40,6 @@ class LedgerError(Exception):
         code: str = "",
         param: str | None = None,
         request_id: str | None = None,
-        original: str | None = None,
-        same_request: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -33,12 +48,18 @@ class LedgerError(Exception):
         self.code = code
         self.param = param
         self.request_id = request_id
-        self.original = original
-        self.same_request = same_request
+
+
+class NotSent(LedgerError):
+    """Nothing was sent, and trying again does not help."""
 
 
 class NotConnected(LedgerError):
-    """There was no answer, or it could not be read. What the request was to do may have happened."""
+    """There was no answer. What the request was to do may have happened."""
+
+
+class Unreadable(NotConnected):
+    """There was an answer that cannot be read; asking again at once does not help."""
 
 
 class InvalidRequest(LedgerError):
@@ -58,11 +79,29 @@ class NotFound(LedgerError):
 
 
 class Conflict(LedgerError):
-    """The state of the object, or the idempotency key, does not allow it."""
+    """The state of the object does not allow it."""
+
+
+class AlreadyDone(Conflict):
+    """The idempotency key was used before.
+
+    `originals` are the ids that the first use made, as far as they are known; `same_request` is whether that
+    was the same request.
+    """
+
+    originals: Sequence[str] = ()
+    same_request = False
+
+    @property
+    def original(self) -> str | None:
+        """Return the id that the first use made, the first one of a batch; None if it is not known."""
+        return self.originals[0] if self.originals else None
 
 
 class RateLimited(LedgerError):
-    """Too many requests; the client has waited and tried again as often as it may."""
+    """Too many requests; `retry_after` is in how many seconds to send the next one, at least 1."""
+
+    retry_after = 1.0
 
 
 class ApiError(LedgerError):
@@ -88,24 +127,42 @@ _BY_STATUS = {
 
 
 def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
-    """Return the exception for an answer that is no success, of any surface."""
+    """Return the exception for an answer that is no success, of any surface. Its status gives the class."""
     type = _BY_STATUS.get(status, "invalid_request" if status < 500 else "api_error")
     shown = body if isinstance(body, dict) else {}
-    inner = shown.get("error")
-    if isinstance(inner, dict):
-        shown, code = inner, inner.get("code")
-        type = type if status == 429 else inner.get("type", type)
-    else:
-        code = inner
-    message = shown.get("message") or shown.get("error_description") or f"The server answered {status}."
-    param = shown.get("param")
-    return TYPES.get(type if isinstance(type, str) else "", ApiError)(
-        str(message),
+    code = shown.get("error")
+    if isinstance(code, dict):
+        shown, code = code, code.get("code") or code.get("type")
+    message = shown.get("message") or shown.get("error_description")
+    param, kind = shown.get("param"), TYPES[type]
+    if kind is Conflict and code in ("duplicate_idempotency_key", None):
+        kind = AlreadyDone
+    error = kind(
+        message if isinstance(message, str) else f"The server answered {status}.",
         status=status,
-        type=str(type),
+        type=str(shown.get("type") or type),
         code=code if isinstance(code, str) else "",
         param=param if isinstance(param, str) else None,
         request_id=headers.get("Request-Id"),
-        original=headers.get("Idempotency-Original"),
-        same_request=shown.get("same_request") is True,
     )
+    if isinstance(error, AlreadyDone):
+        error.originals = _originals(headers, shown, error.message)
+        error.same_request = shown.get("same_request") is True
+    elif isinstance(error, RateLimited):
+        error.retry_after = max(1.0, seconds(headers.get("Retry-After")))
+    return error
+
+
+def _originals(headers: Mapping[str, str], shown: Mapping[str, Any], message: str) -> Sequence[str]:
+    listed = shown.get("originals")
+    if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
+        return listed
+    if (one := headers.get("Idempotency-Original")) is not None:
+        return [one]
+    return _OBJECT_ID.findall(message)[:1]
+
+
+def seconds(text: str | None) -> float:
+    """Return the whole number of seconds in a header, 0 when there is none."""
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 16
+    return float(text) if is_number and text is not None else 0.0

@@ -1,4 +1,4 @@
-"""Server-sent events (WHATWG HTML, 9.2), of which each is read up to a size."""
+"""The live stream: server-sent events (WHATWG HTML, 9.2), each read up to a size, and what is in them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import httpx
 
+from ledger_client import webhooks
 from ledger_client.answers import Unread, require_plain
+from ledger_client.parsing import parsed
 
 EVENT_BYTES_MAX = 16_000_000  # an event has a record of up to 1 MB, as JSON within JSON
 
 
-class NotEvents(httpx.TransportError):
+class NotEvents(Unread):
     """The answer is not an event stream."""
 
 
@@ -32,14 +34,6 @@ async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
     async for part in answer.stream:
         for event in parser.feed(part):
             yield event
-
-
-def sync_events(answer: httpx.Response) -> Iterator[ServerSentEvent]:
-    """Yield the same from the answer of a synchronous client."""
-    parser = _Parser(answer)
-    assert isinstance(answer.stream, httpx.SyncByteStream)
-    for part in answer.stream:
-        yield from parser.feed(part)
 
 
 class _Parser:
@@ -96,3 +90,39 @@ class _Parser:
 def _require_small(held: bytearray) -> None:
     if len(held) > EVENT_BYTES_MAX:
         raise Unread(f"an event has more than {EVENT_BYTES_MAX // 1_000_000} MB")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An event of the live stream: its raw body, as webhooks have it, and whether that is signed.
+
+    `body` is None for the first message of a connection. `id` is where the stream goes on.
+    """
+
+    id: str
+    body: bytes | None = None
+    is_signed: bool = True
+
+
+class Session:
+    """One connection to the live stream: its first message has the secret that signs the others."""
+
+    def __init__(self) -> None:
+        self._secret = ""
+
+    def read(self, sent: ServerSentEvent) -> Received | None:
+        """Return what a message has, None for one of a kind that is not known. Raises Unread."""
+        try:
+            if not sent.id.isascii():  # it is sent back in a header
+                raise ValueError
+            if sent.event == "session":
+                self._secret = parsed(sent.data)["secret"]
+                self._secret.encode()
+                return Received(sent.id)
+            if sent.event != "event":
+                return None
+            shown = parsed(sent.data)
+            body, signature = shown["body"].encode(), shown["signature"].encode()
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise Unread("the server sent an event that cannot be read; is it a ledger?") from None
+        return Received(sent.id, body, webhooks.is_signed(body, signature, self._secret))

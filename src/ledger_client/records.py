@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar, get_type_hints
+from functools import partial
+from typing import Any, TypeVar, get_args, get_type_hints
 
 _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 
@@ -46,6 +47,29 @@ class Balance(Record):
     balance: int
     currency: str
     at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementLine(Record):
+    """One transaction; `amount` is negative for a debit."""
+
+    transaction: str
+    date: datetime
+    description: str | None
+    amount: int
+    running_balance: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement(Record):
+    account: str
+    currency: str
+    period_start: datetime
+    period_end: datetime
+    opening_balance: int
+    closing_balance: int
+    last_transaction: str | None
+    lines: list[StatementLine]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +141,41 @@ class WebhookEndpoint(Object):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Attempt(Record):
+    """One attempt of a delivery; `status` is the receiver's, None without an answer."""
+
+    number: int
+    attempted_at: datetime
+    status: int | None
+    error: str | None
+    latency_ms: int
+    request: Mapping[str, Any]
+    response: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery(Object):
+    endpoint: str
+    event: str
+    event_type: str
+    status: str
+    next_attempt_at: datetime | None
+    attempts: list[Attempt]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiKey(Object):
+    """`key` is there once: in the answer that made or rolled it."""
+
+    name: str | None
+    role: str
+    scopes: list[str] | None
+    last4: str
+    revoked_at: datetime | None
+    key: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Project(Object):
     """`api_key` is there once: in the answer that made the project."""
 
@@ -127,7 +186,45 @@ class Project(Object):
     overdraft: str
     parent: str | None
     archived_at: datetime | None
-    api_key: Mapping[str, Any] | None
+    api_key: ApiKey | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Billing(Object):
+    plan: str
+    rate_limit: int
+    burst: int
+    stored_objects: int
+    stored_objects_max: int | None
+    webhook_endpoints_max: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller(Object):
+    """The credential that a request is sent with, and what it may do."""
+
+    kind: str
+    user: str | None
+    project: str
+    plan: str
+    mode: str
+    role: str
+    scopes: list[str] | None
+    rate_limit: int
+    burst: int
+    stored_objects_max: int | None
+    webhook_endpoints_max: int | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health(Record):
+    """`copy_of` is the server that this one has a read-only copy of."""
+
+    ok: bool
+    version: str
+    notice: str | None
+    copy_of: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,20 +234,25 @@ class LoggedRequest(Object):
     query: str
     status: int
     duration_ms: float
+    credential_id: str
     credential: str
     address: str
     error_code: str | None
     idempotency_key: str | None
     request_body: str | None
     response_body: str | None
+    events: list[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPair(Record):
+    """An access token, and what is exchanged once for the next pair; `scope` is that of an app's."""
+
     access_token: str
-    token_type: str
-    expires_in: int
-    refresh_token: str | None
+    token_type: str = "Bearer"
+    expires_in: int = 3600
+    refresh_token: str | None = None
+    scope: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,27 +268,42 @@ class Change(Record):
 
 def read(kind: type[R], shown: Mapping[str, Any]) -> R:
     """Return the record of an object in an answer. Raises ValueError for one that is not as it should be."""
-    values = {name: _value(shown.get(name), is_moment) for name, is_moment in _fields(kind).items()}
-    more = {name: value for name, value in shown.items() if name not in values and name != "object"}
+    fields = _fields(kind)
+    values = {name: convert(shown.get(name)) for name, convert in fields.items()}
+    more = {name: value for name, value in shown.items() if name not in fields and name != "object"}
     return kind(**values, more=more)
 
 
-def _value(value: Any, is_moment: bool) -> Any:
-    if not is_moment or value is None:
-        return value
-    moment = datetime.fromisoformat(value)
-    if moment.tzinfo is None:
-        raise ValueError(f"{value} has no offset")
-    return moment
-
-
-def _fields(kind: type[Record]) -> dict[str, bool]:
-    """Return the names of the fields, and whether each is a time."""
+def _fields(kind: type[Record]) -> dict[str, Callable[[Any], Any]]:
+    """Return the names of the fields, and what makes the value of each from that of the JSON."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
         names = [each.name for each in dataclasses.fields(kind) if each.name != "more"]
-        _FIELDS[kind] = {name: hints[name] in _MOMENTS for name in names}
+        _FIELDS[kind] = {name: _converter(hints[name]) for name in names}
     return _FIELDS[kind]
 
 
-_FIELDS: dict[type[Record], dict[str, bool]] = {}
+_FIELDS: dict[type[Record], dict[str, Callable[[Any], Any]]] = {}
+
+
+def _converter(hint: Any) -> Callable[[Any], Any]:
+    if hint in _MOMENTS:
+        return _moment
+    for inner in (hint, *get_args(hint)):
+        if isinstance(inner, type) and issubclass(inner, Record):
+            is_list = str(hint).startswith("list[")
+            return partial(_inner, inner, is_list)
+    return lambda value: value
+
+
+def _inner(kind: type[Record], is_list: bool, value: Any) -> Any:
+    if value is None:
+        return None
+    return [read(kind, each) for each in value] if is_list else read(kind, value)
+
+
+def _moment(value: str | None) -> datetime | None:
+    moment = None if value is None else datetime.fromisoformat(value)
+    if moment is not None and moment.tzinfo is None:
+        raise ValueError(f"{value} has no offset")
+    return moment

@@ -24,10 +24,15 @@ def verify(body: bytes, headers: Mapping[str, str], secret: str, tolerance_s: fl
     if "webhook-signature" in given:
         _verify_standard(body, given, secret, tolerance_s)
         return
-    expected = hmac.new(secret.encode(), body, "sha256").hexdigest()
     signatures = [given.get(name, "") for name in ("ledger-signature", "ledger-signature-previous")]
-    if not any(hmac.compare_digest(expected.encode(), each.encode()) for each in signatures):
+    if not any(is_signed(body, each.encode(), secret) for each in signatures):
         raise NotSigned("The signature does not hold.")
+
+
+def is_signed(body: bytes, signature: bytes, secret: str) -> bool:
+    """Return whether the value of `Ledger-Signature` signs the raw body, in the same time for any."""
+    expected = hmac.new(secret.encode(), body, "sha256").hexdigest()
+    return hmac.compare_digest(expected.encode(), signature)
 
 
 def _verify_standard(body: bytes, given: Mapping[str, str], secret: str, tolerance_s: float) -> None:

@@ -13,8 +13,8 @@ import pytest
 from click import ClickException
 
 from bench.terminal import Terminal
-from ledger_client import AsyncLedger, Ledger, LedgerError, aio, event_stream
-from ledger_client import calls as client_calls
+from ledger_client import AsyncLedger, Ledger, LedgerError, event_stream
+from ledger_client import ledger as client
 from ledger_client.answers import Client
 from ledger_engine.cli import asking, listening
 from ledger_engine.cli.listening import Listener, Refused
@@ -140,26 +140,31 @@ async def connects(url: str, _seconds: float) -> None:
         await asyncio.to_thread(LedgerServer.connect, url, KEY)
 
 
-async def calls(url: str, seconds: float) -> None:
-    """Call as an app does with the client, of both forms; the synchronous one has no time for a head."""
-    async with AsyncLedger(url, KEY) as ledger:
+async def calls(url: str, _seconds: float) -> None:
+    """Call as an app does, with both clients."""
+    async with AsyncLedger(url, KEY, attempts=1) as ledger:
         for use in (
             lambda: ledger.accounts.create("Till", "EUR"),
             lambda: ledger.accounts.get("acc_1"),
             lambda: ledger.transactions.batch([]),
-            lambda: anext(aiter(ledger.accounts.list())),
-            lambda: anext(aiter(ledger.users.list())),
-            lambda: anext(ledger.stream(None)),
+            lambda: anext(ledger.accounts.list()),
+            lambda: anext(ledger.users.list()),
+            lambda: ledger.log.checkpoint(),
+            lambda: anext(ledger.listen()),
         ):
             with contextlib.suppress(LedgerError, StopAsyncIteration):
                 await use()
-    if seconds > 1:
-        await asyncio.to_thread(_calls, url)
+    await asyncio.to_thread(_calls, url)
 
 
 def _calls(url: str) -> None:
-    with Ledger(url, KEY) as ledger, contextlib.suppress(LedgerError):
-        ledger.accounts.get("acc_1")
+    with Ledger(url, KEY, attempts=1) as ledger:
+        for use in (
+            lambda: ledger.accounts.get("acc_1"),
+            lambda: next(ledger.accounts.list()),
+        ):
+            with contextlib.suppress(LedgerError, StopIteration):
+                use()
 
 
 CLIENTS: list[Use] = [pulls, conforms, listens, asks, shows, sends, connects, calls]
@@ -174,7 +179,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "EVENT_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr("ledger_client.parsing.VALUES_MAX", 100_000)
     monkeypatch.setattr("ledger_client.answers.LIST_BYTES_MAX", BYTES_MAX)
-    monkeypatch.setattr(client_calls, "ATTEMPTS", 1)
     monkeypatch.setattr(Session, "waiting_seconds", 0)
 
 
@@ -229,7 +233,7 @@ async def test_an_answer_that_does_not_end_is_waited_for_within_a_time(
     for module, name in (
         *((remote, "ANSWER_SECONDS_MAX"), (transport, "ANSWER_SECONDS_MAX")),
         *((listening, "SILENCE_TIMEOUT_S"), (testing, "_TIMEOUT_S"), (asking, "ANSWER_SECONDS_MAX")),
-        (aio, "SECONDS_MAX"),
+        (client, "SECONDS_MAX"),
     ):
         monkeypatch.setattr(module, name, 0.05)
     async with asyncio.timeout(120), hostile(SLOW[behaviour], hangs=True) as server:

@@ -1,0 +1,57 @@
+"""Which addresses and keys a request can be sent to and with. Nothing is imported for usual ones."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+_UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#\\]")
+_PLAIN_NAME = re.compile(r"(?!xn--)[a-z0-9_.-]*[a-z]")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def root_of(url: str) -> str:
+    """Return `http://host:8700` for `http://host:8700/v1/`: the ledger's prefix is part of each path."""
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def is_address(url: str) -> bool:
+    """Return whether this is the http(s) address of a server that a request can be sent to."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        return bool(sound) and not _UNFIT.search(url) and "@" not in parts.netloc and _is_host(url)
+    except ValueError:
+        return False
+
+
+def _is_host(url: str) -> bool:
+    """Return whether httpx accepts the host of this URL."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if "[" not in parts.netloc and _PLAIN_NAME.fullmatch(host):
+        return True
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(host)
+        return True
+    except ValueError:
+        pass
+    import httpx
+
+    try:
+        return bool(httpx.URL(url).host)  # reading the host decodes an internationalised name
+    except (httpx.InvalidURL, ValueError):
+        return False
+
+
+def is_confidential(url: str) -> bool:
+    """Return whether nobody can read the traffic: it is https, or stays on this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or parts.hostname in LOOPBACK
+
+
+def is_key(text: str) -> bool:
+    """Return whether this could be a bearer value: one word of printable ASCII."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text

@@ -1,0 +1,286 @@
+"""What a ledger stores: accounts, transactions, invoices, users, orders; their operations as methods."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ledger_client.calls import UNSET, Call, many, path_to, text_of
+from ledger_client.methods import Iteration, L, Objects, Operation
+from ledger_client.records import Account, Balance, Invoice, Order, Statement, Transaction, User
+
+Metadata = Mapping[str, str]
+Rows = Sequence[Mapping[str, Any]]
+
+
+class Accounts(Objects[L]):
+    """Balances, each in one currency."""
+
+    path = "/v1/accounts"
+
+    @Operation
+    def create(
+        self, name: str, currency: str, *, metadata: Metadata | None = None, key: str | None = None
+    ) -> Call[Account]:
+        """Open an account with a balance of 0."""
+        return self._create(Account, key, name=name, currency=currency, metadata=metadata)
+
+    @Operation
+    def get(self, id: str, *, at: datetime | None = None) -> Call[Account]:
+        """Return an account, now or as it was at a time."""
+        return self._get(Account, id, at=at)
+
+    @Iteration
+    def list(self, *, at: datetime | None = None) -> AsyncGenerator[Sequence[Account], None]:
+        """Return the accounts, newest first."""
+        return self._pages(Account, paging="starting_after", at=at)
+
+    @Operation
+    def balance(self, id: str, *, at: datetime | None = None) -> Call[Balance]:
+        """Return the balance of an account, now or at a time."""
+        return self._get(Balance, id, "balance", at=at)
+
+    @Operation
+    def statement(
+        self, id: str, *, from_: datetime | None = None, to: datetime | None = None
+    ) -> Call[Statement]:
+        """Return the opening balance, the transactions and the closing balance of a period."""
+        return self._get(Statement, id, "statement", **{"from": from_, "to": to})
+
+    @Operation
+    def statement_csv(
+        self, id: str, *, from_: datetime | None = None, to: datetime | None = None
+    ) -> Call[str]:
+        """Return the same as CSV that is safe to open in a spreadsheet."""
+        path, query = path_to(self.path, id, "statement"), {"from": from_, "to": to}
+        return Call(text_of, "GET", path, query=query, headers={"Accept": "text/csv"})
+
+
+class Transactions(Objects[L]):
+    """Postings: each moves an amount on an account."""
+
+    path = "/v1/transactions"
+
+    @Operation
+    def post(
+        self,
+        account: str,
+        amount: int,
+        type: str,
+        *,
+        description: str | None = None,
+        destination: str | None = None,
+        key: str | None = None,
+    ) -> Call[Transaction]:
+        """Post a `credit` or `debit`; with a destination, move the amount between the two accounts."""
+        return self._create(
+            Transaction,
+            key,
+            account=account,
+            amount=amount,
+            type=type,
+            description=description,
+            destination=destination,
+        )
+
+    @Operation
+    def batch(self, transactions: Rows, *, key: str | None = None) -> Call[list[Transaction]]:
+        """Post 1 to 1000 transactions, all or none."""
+        body = {"transactions": [*transactions]}
+        return Call(many(Transaction), "POST", path_to(self.path, "batch"), body, key=key)
+
+    @Operation
+    def reverse(self, id: str, *, key: str | None = None) -> Call[Transaction]:
+        """Post the opposite of a transaction, once."""
+        return self._act(Transaction, id, "reverse", key)
+
+    @Operation
+    def get(self, id: str) -> Call[Transaction]:
+        """Return a transaction."""
+        return self._get(Transaction, id)
+
+    @Operation
+    def related(self, id: str) -> Call[list[Transaction]]:
+        """Return the other side of a transfer, and what reverses or is reversed."""
+        return Call(many(Transaction), "GET", path_to(self.path, id, "related"))
+
+    @Operation
+    def proof(self, id: str) -> Call[str]:
+        """Return the proof that the transaction is in the log (c2sp.org/tlog-proof)."""
+        return Call(text_of, "GET", path_to(self.path, id, "proof"))
+
+    @Iteration
+    def list(
+        self,
+        *,
+        account: str | None = None,
+        type: str | None = None,
+        created_after: datetime | None = None,
+        at: datetime | None = None,
+    ) -> AsyncGenerator[Sequence[Transaction], None]:
+        """Return the transactions, newest first."""
+        return self._pages(
+            Transaction,
+            paging="starting_after",
+            account=account,
+            type=type,
+            created_after=created_after,
+            at=at,
+        )
+
+
+class Invoices(Objects[L]):
+    """Requests for payment: draft, open, paid or void."""
+
+    path = "/v1/invoices"
+
+    @Operation
+    def create(
+        self,
+        account: str,
+        customer: str,
+        *,
+        amount: int | None = None,
+        lines: Rows | None = None,
+        due_date: str | None = None,
+        description: str | None = None,
+        metadata: Metadata | None = None,
+        key: str | None = None,
+    ) -> Call[Invoice]:
+        """Draft an invoice of an amount, or of lines."""
+        return self._create(
+            Invoice,
+            key,
+            account=account,
+            customer=customer,
+            amount=amount,
+            lines=lines,
+            due_date=due_date,
+            description=description,
+            metadata=metadata,
+        )
+
+    @Operation
+    def change(
+        self,
+        id: str,
+        *,
+        account: str = UNSET,
+        customer: str = UNSET,
+        amount: int | None = UNSET,
+        lines: Rows | None = UNSET,
+        due_date: str | None = UNSET,
+        description: str | None = UNSET,
+        metadata: Metadata | None = UNSET,
+    ) -> Call[Invoice]:
+        """Change fields of a draft; None clears one."""
+        return self._change(
+            Invoice,
+            id,
+            account=account,
+            customer=customer,
+            amount=amount,
+            lines=lines,
+            due_date=due_date,
+            description=description,
+            metadata=metadata,
+        )
+
+    @Operation
+    def finalize(self, id: str, *, key: str | None = None) -> Call[Invoice]:
+        """Open a draft, which gets its number."""
+        return self._act(Invoice, id, "finalize", key)
+
+    @Operation
+    def pay(self, id: str, *, key: str | None = None) -> Call[Invoice]:
+        """Pay an open invoice, which credits its account."""
+        return self._act(Invoice, id, "pay", key)
+
+    @Operation
+    def void(self, id: str) -> Call[Invoice]:
+        """Void an open invoice."""
+        return self._delete(Invoice, id)
+
+    @Operation
+    def get(self, id: str, *, at: datetime | None = None) -> Call[Invoice]:
+        """Return an invoice, now or as it was at a time."""
+        return self._get(Invoice, id, at=at)
+
+    @Iteration
+    def list(
+        self, *, status: str | None = None, account: str | None = None, at: datetime | None = None
+    ) -> AsyncGenerator[Sequence[Invoice], None]:
+        """Return the invoices, newest first."""
+        return self._pages(Invoice, paging="starting_after", status=status, account=account, at=at)
+
+
+class Users(Objects[L]):
+    """The people of the directory."""
+
+    path = "/api/users"
+
+    @Operation
+    def create(self, name: str, email: str, *, role: str | None = None, key: str | None = None) -> Call[User]:
+        """Add a user, by default a member."""
+        return self._create(User, key, name=name, email=email, role=role)
+
+    @Operation
+    def deactivate(self, id: str) -> Call[User]:
+        """Deactivate a user; doing it again changes nothing."""
+        return self._delete(User, id)
+
+    @Operation
+    def restore(self, id: str, *, key: str | None = None) -> Call[User]:
+        """Restore a user within 30 days."""
+        return self._act(User, id, "restore", key)
+
+    @Operation
+    def get(self, id: str, *, at: datetime | None = None) -> Call[User]:
+        """Return a user, now or as they were at a time."""
+        return self._get(User, id, at=at)
+
+    @Iteration
+    def list(
+        self, *, role: str | None = None, at: datetime | None = None
+    ) -> AsyncGenerator[Sequence[User], None]:
+        """Return the users, newest first."""
+        return self._pages(User, paging="page", role=role, at=at)
+
+    @Iteration
+    def orders(self, id: str) -> AsyncGenerator[Sequence[Order], None]:
+        """Return the orders of a user, newest first."""
+        return self._pages(Order, id, "orders")
+
+
+class Orders(Objects[L]):
+    """The orders of the directory's users: open, paid, shipped."""
+
+    path = "/api/orders"
+
+    @Operation
+    def create(self, user_id: str, items: Rows, *, key: str | None = None) -> Call[Order]:
+        """Place an order of 1 to 100 items, which are stored as sent."""
+        return self._create(Order, key, user_id=user_id, items=[*items])
+
+    @Operation
+    def pay(self, id: str, *, key: str | None = None) -> Call[Order]:
+        """Mark an open order as paid."""
+        return self._act(Order, id, "pay", key)
+
+    @Operation
+    def ship(self, id: str, *, key: str | None = None) -> Call[Order]:
+        """Mark a paid order as shipped."""
+        return self._act(Order, id, "ship", key)
+
+    @Operation
+    def get(self, id: str, *, at: datetime | None = None) -> Call[Order]:
+        """Return an order, now or as it was at a time."""
+        return self._get(Order, id, at=at)
+
+    @Iteration
+    def list(
+        self, *, status: str | None = None, at: datetime | None = None
+    ) -> AsyncGenerator[Sequence[Order], None]:
+        """Return the orders, newest first."""
+        return self._pages(Order, status=status, at=at)

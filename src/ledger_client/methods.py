@@ -1,0 +1,156 @@
+"""How the methods of both clients are run: one awaits what they make, the other waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from ledger_client.calls import NOT_A_LEDGER, Call, as_it_is, body_of, one, page_of, path_to, record
+from ledger_client.errors import Unreadable
+from ledger_client.records import Record
+
+if TYPE_CHECKING:
+    from ledger_client.ledger import AsyncLedger, Ledger
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+L = TypeVar("L")  # the client that a resource belongs to
+
+
+class Resource(Generic[L]):
+    """Objects of one kind at `path`, of a client that `blocks` or is awaited."""
+
+    path = ""
+
+    def __init__(self, ledger: AsyncLedger, *, blocks: bool) -> None:
+        self._ledger = ledger
+        self._blocks = blocks
+
+
+class Operation(Generic[P, T]):
+    """A method that makes a call; it returns the result, of AsyncLedger one to await."""
+
+    def __init__(self, call_of: Callable[Concatenate[Any, P], Call[T]]) -> None:
+        self.call_of = call_of
+        self.__doc__ = call_of.__doc__
+
+    @overload
+    def __get__(self, resource: None, kind: Any) -> Operation[P, T]: ...
+    @overload
+    def __get__(self, resource: Resource[Ledger], kind: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, resource: Resource[AsyncLedger], kind: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    def __get__(self, resource: Resource[Any] | None, kind: Any) -> Any:
+        if resource is None:
+            return self
+
+        @functools.wraps(self.call_of)
+        def run(*arguments: P.args, **named: P.kwargs) -> Any:
+            work = resource._ledger.send(self.call_of(resource, *arguments, **named))
+            return in_thread(work) if resource._blocks else work
+
+        return run
+
+
+class Iteration(Generic[P, T]):
+    """A method that yields batches; it returns an iterator over what is in them, for `for` or `async for`."""
+
+    def __init__(self, batches_of: Callable[Concatenate[Any, P], AsyncGenerator[Sequence[T], None]]) -> None:
+        self.batches_of = batches_of
+        self.__doc__ = batches_of.__doc__
+
+    @overload
+    def __get__(self, resource: None, kind: Any) -> Iteration[P, T]: ...
+    @overload
+    def __get__(self, resource: Resource[Ledger], kind: Any) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, resource: Resource[AsyncLedger], kind: Any) -> Callable[P, AsyncGenerator[T, None]]: ...
+
+    def __get__(self, resource: Resource[Any] | None, kind: Any) -> Any:
+        if resource is None:
+            return self
+
+        @functools.wraps(self.batches_of)
+        def run(*arguments: P.args, **named: P.kwargs) -> Any:
+            batches = self.batches_of(resource, *arguments, **named)
+            return _each(batches) if resource._blocks else _each_awaited(batches)
+
+        return run
+
+
+class Objects(Resource[L]):
+    """What the resources share: the calls of one object, and the pages of a list."""
+
+    def _get(self, kind: type[R], id: str, *more: str, **query: Any) -> Call[R]:
+        return Call(one(kind), "GET", path_to(self.path, id, *more), query=query)
+
+    def _create(self, kind: type[R], key: str | None, **body: Any) -> Call[R]:
+        return Call(one(kind), "POST", self.path, body_of(**body), key=key)
+
+    def _change(self, kind: type[R], id: str, **body: Any) -> Call[R]:
+        return Call(one(kind), "PATCH", path_to(self.path, id), body)
+
+    def _delete(self, kind: type[R], id: str) -> Call[R]:
+        return Call(one(kind), "DELETE", path_to(self.path, id))
+
+    def _act(self, kind: type[R], id: str, action: str, key: str | None) -> Call[R]:
+        return Call(one(kind), "POST", path_to(self.path, id, action), key=key)
+
+    async def _pages(
+        self, kind: type[R], *parts: str, paging: str = "cursor", **query: Any
+    ) -> AsyncGenerator[Sequence[R], None]:
+        path, cursor, seen = path_to(self.path, *parts), None, set[str]()
+        size = "per_page" if paging == "page" else "limit"
+        while True:
+            given = {size: 100, **query, paging: cursor}
+            answer = await self._ledger.send(Call(as_it_is, "GET", path, query=given))
+            page = page_of(answer.json, paging, cursor)
+            yield [record(kind, row) for row in page.rows]
+            cursor = page.after
+            if cursor is None:
+                return
+            if cursor in seen or not page.rows:
+                raise Unreadable(f"The server answers the same page again and again. {NOT_A_LEDGER}")
+            seen.add(cursor)
+
+
+async def _each_awaited(batches: AsyncGenerator[Sequence[T], None]) -> AsyncGenerator[T, None]:
+    async with aclosing(batches):
+        async for batch in batches:
+            for each in batch:
+                yield each
+
+
+def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
+    async def following() -> Sequence[T] | None:
+        return await anext(batches, None)
+
+    try:
+        while (batch := in_thread(following())) is not None:
+            yield from batch
+    finally:
+        in_thread(batches.aclose())
+
+
+def in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Return what the work returns, which runs in the clients' thread."""
+    future = asyncio.run_coroutine_threadsafe(work, _loop(os.getpid()))
+    try:
+        return future.result()
+    finally:
+        future.cancel()  # where Ctrl-C has ended the waiting
+
+
+@functools.cache
+def _loop(_process: int) -> asyncio.AbstractEventLoop:
+    """Return the loop of this process, whose thread ends with it; a forked one needs its own."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="ledger client", daemon=True).start()
+    return loop

@@ -1,0 +1,380 @@
+"""What surrounds the books: events, webhooks, keys, projects, requests, tokens; and all of it together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ledger_client.books import Accounts, Invoices, Orders, Transactions, Users
+from ledger_client.calls import UNSET, Answer, Call, as_it_is, body_of, many, one, path_to, record, text_of
+from ledger_client.errors import Unreadable
+from ledger_client.methods import Iteration, L, Objects, Operation, Resource
+from ledger_client.parsing import parsed
+from ledger_client.records import (
+    ApiKey,
+    Billing,
+    Caller,
+    Change,
+    Delivery,
+    Event,
+    Health,
+    LoggedRequest,
+    Project,
+    TokenPair,
+    WebhookEndpoint,
+)
+
+
+class Events(Objects[L]):
+    """What happened, each with the object as it was then."""
+
+    path = "/v1/events"
+
+    @Operation
+    def get(self, id: str) -> Call[Event]:
+        """Return an event."""
+        return self._get(Event, id)
+
+    @Operation
+    def deliveries(self, id: str) -> Call[list[Delivery]]:
+        """Return the deliveries of an event, one for each endpoint that it was sent to."""
+        return Call(many(Delivery), "GET", path_to(self.path, id, "deliveries"))
+
+    @Operation
+    def resend(self, id: str, *, endpoint: str | None = None, key: str | None = None) -> Call[list[Delivery]]:
+        """Send an event again, to every endpoint that takes it or to one."""
+        query = {"endpoint": endpoint}
+        return Call(many(Delivery), "POST", path_to(self.path, id, "resend"), query=query, key=key)
+
+    @Iteration
+    def list(
+        self, *, object: str | None = None, at: datetime | None = None
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """Return the events until a time, or those about one object, newest first."""
+        return self._pages(Event, object=object, at=at)
+
+    @Operation
+    def resend_failed(
+        self, since: datetime, *, endpoint: str | None = None, key: str | None = None
+    ) -> Call[int]:
+        """Send again what has finally failed since a time; return the number of deliveries."""
+        body = body_of(since=since.isoformat(), endpoint=endpoint)
+        path = path_to(self.path, "resend")
+        return Call(lambda answer: int(answer.object["deliveries"]), "POST", path, body, key=key)
+
+    @Operation
+    def proof(self, id: str) -> Call[str]:
+        """Return the proof that the event is in the log (c2sp.org/tlog-proof)."""
+        return Call(text_of, "GET", path_to(self.path, id, "proof"))
+
+    @Iteration
+    async def stream(self, last_event_id: str | None = None) -> AsyncGenerator[Sequence[Event], None]:
+        """Return events as they happen, without end; after a lost connection it goes on where it was."""
+        async for received in self._ledger.follow(last_event_id):
+            if not received.is_signed:
+                raise Unreadable("An event came with a wrong signature.")
+            if received.body is not None:
+                yield [record(Event, parsed(received.body))]
+
+
+class WebhookEndpoints(Objects[L]):
+    """The URLs that events are sent to, signed."""
+
+    path = "/v1/webhook_endpoints"
+
+    @Operation
+    def create(
+        self, url: str, events: Sequence[str] | None = None, *, key: str | None = None
+    ) -> Call[WebhookEndpoint]:
+        """Add an endpoint, by default for all events; the answer alone has its secret."""
+        return self._create(WebhookEndpoint, key, url=url, events=events)
+
+    @Operation
+    def delete(self, id: str) -> Call[WebhookEndpoint]:
+        """Delete an endpoint."""
+        return self._delete(WebhookEndpoint, id)
+
+    @Operation
+    def restore(self, id: str, *, key: str | None = None) -> Call[WebhookEndpoint]:
+        """Restore an endpoint within 30 days, with a new secret."""
+        return self._act(WebhookEndpoint, id, "restore", key)
+
+    @Operation
+    def roll_secret(self, id: str, *, key: str | None = None) -> Call[WebhookEndpoint]:
+        """Give the endpoint a new secret."""
+        return self._act(WebhookEndpoint, id, "roll_secret", key)
+
+    @Operation
+    def disable(self, id: str, *, key: str | None = None) -> Call[WebhookEndpoint]:
+        """Send nothing to the endpoint until it is enabled."""
+        return self._act(WebhookEndpoint, id, "disable", key)
+
+    @Operation
+    def enable(self, id: str, *, key: str | None = None) -> Call[WebhookEndpoint]:
+        """Send to a disabled endpoint again."""
+        return self._act(WebhookEndpoint, id, "enable", key)
+
+    @Operation
+    def get(self, id: str) -> Call[WebhookEndpoint]:
+        """Return an endpoint."""
+        return self._get(WebhookEndpoint, id)
+
+    @Iteration
+    def list(self) -> AsyncGenerator[Sequence[WebhookEndpoint], None]:
+        """Return the endpoints, newest first."""
+        return self._pages(WebhookEndpoint)
+
+    @Iteration
+    def deliveries(self, id: str) -> AsyncGenerator[Sequence[Delivery], None]:
+        """Return what was sent to an endpoint, newest first, with every attempt."""
+        return self._pages(Delivery, id, "deliveries")
+
+
+class ApiKeys(Objects[L]):
+    """The keys of the project and mode; they need the role `admin`."""
+
+    path = "/v1/api_keys"
+
+    @Operation
+    def create(
+        self,
+        name: str | None = None,
+        *,
+        role: str | None = None,
+        scopes: Sequence[str] | None = None,
+        key: str | None = None,
+    ) -> Call[ApiKey]:
+        """Make a key with no more rights than the caller's; the answer alone has its value."""
+        return self._create(ApiKey, key, name=name, role=role, scopes=scopes)
+
+    @Operation
+    def revoke(self, id: str) -> Call[ApiKey]:
+        """Revoke a key, for ever."""
+        return self._delete(ApiKey, id)
+
+    @Operation
+    def roll(self, id: str, *, key: str | None = None) -> Call[ApiKey]:
+        """Replace a key by a new one with the same rights."""
+        return self._act(ApiKey, id, "roll", key)
+
+    @Iteration
+    def list(self) -> AsyncGenerator[Sequence[ApiKey], None]:
+        """Return the keys, newest first."""
+        return self._pages(ApiKey)
+
+
+class Projects(Objects[L]):
+    """The caller's project and those below it."""
+
+    path = "/v1/projects"
+
+    @Operation
+    def create(
+        self, name: str, *, plan: str | None = None, overdraft: str | None = None, key: str | None = None
+    ) -> Call[Project]:
+        """Create a project below the caller's; the answer alone has its key."""
+        return self._create(Project, key, name=name, plan=plan, overdraft=overdraft)
+
+    @Operation
+    def change(self, id: str, *, name: str = UNSET, overdraft: str = UNSET) -> Call[Project]:
+        """Change fields of a project."""
+        return self._change(Project, id, name=name, overdraft=overdraft)
+
+    @Operation
+    def archive(self, id: str) -> Call[Project]:
+        """Archive a project, whose keys are then refused."""
+        return self._delete(Project, id)
+
+    @Operation
+    def get(self, id: str) -> Call[Project]:
+        """Return a project."""
+        return self._get(Project, id)
+
+    @Iteration
+    def list(self) -> AsyncGenerator[Sequence[Project], None]:
+        """Return the projects, newest first."""
+        return self._pages(Project)
+
+    @Operation
+    def billing(self) -> Call[Billing]:
+        """Return the plan of the caller's project, and what of it is used; needs the role `owner`."""
+        return Call(one(Billing), "GET", "/v1/billing")
+
+    @Operation
+    def change_plan(self, plan: str) -> Call[Billing]:
+        """Change the plan of the caller's project."""
+        return Call(one(Billing), "PATCH", "/v1/billing", {"plan": plan})
+
+
+class Requests(Objects[L]):
+    """The requests of the last 7 days."""
+
+    path = "/v1/requests"
+
+    @Operation
+    def get(self, id: str) -> Call[LoggedRequest]:
+        """Return a request, with the ids of the events it caused."""
+        return self._get(LoggedRequest, id)
+
+    @Iteration
+    def list(
+        self,
+        *,
+        status: int | None = None,
+        method: str | None = None,
+        path: str | None = None,
+        at: datetime | None = None,
+    ) -> AsyncGenerator[Sequence[LoggedRequest], None]:
+        """Return the requests until a time, newest first."""
+        return self._pages(LoggedRequest, status=status, method=method, path=path, at=at)
+
+    @Iteration
+    def events(self, id: str) -> AsyncGenerator[Sequence[Event], None]:
+        """Return the events that a request caused."""
+        return self._pages(Event, id, "events")
+
+
+class Log(Resource[L]):
+    """The transparency log of the project and mode, as C2SP's tlog-tiles has it."""
+
+    path = "/v1/log"
+
+    @Operation
+    def checkpoint(self) -> Call[str]:
+        """Return the newest checkpoint, a signed note."""
+        return Call(text_of, "GET", path_to(self.path, "checkpoint"))
+
+    @Operation
+    def tile(self, tile: str) -> Call[bytes]:
+        """Return a tile such as `0/x001/234`, `1/000.p/17` or `entries/000`."""
+        path = path_to(self.path, "tile", *tile.split("/"))
+        return Call(lambda answer: answer.content, "GET", path)
+
+
+class TokenGrants(Resource[L]):
+    """Short-lived access tokens, and those of apps."""
+
+    @Operation
+    def create(self, api_key: str) -> Call[TokenPair]:
+        """Exchange an API key for tokens."""
+        return _issue("/v1/auth/token", grant_type="api_key", api_key=api_key)
+
+    @Operation
+    def refresh(self, refresh_token: str) -> Call[TokenPair]:
+        """Exchange a refresh token, which counts once, for new tokens."""
+        return _issue("/v1/auth/token", grant_type="refresh_token", refresh_token=refresh_token)
+
+    @Operation
+    def exchange_code(
+        self,
+        code: str,
+        code_verifier: str,
+        *,
+        client_id: str | None = None,
+        redirect_uri: str | None = None,
+    ) -> Call[TokenPair]:
+        """Exchange the code of an OAuth sign-in."""
+        return _issue(
+            "/oauth/token",
+            grant_type="authorization_code",
+            code=code,
+            code_verifier=code_verifier,
+            client_id=client_id,
+            redirect_uri=redirect_uri,
+        )
+
+    @Operation
+    def refresh_oauth(
+        self, refresh_token: str, client_id: str, *, scope: str | None = None
+    ) -> Call[TokenPair]:
+        """Exchange the refresh token of an app, which counts once; a scope narrows the rights."""
+        return _issue(
+            "/oauth/token",
+            grant_type="refresh_token",
+            refresh_token=refresh_token,
+            client_id=client_id,
+            scope=scope,
+        )
+
+    @Operation
+    def revoke(
+        self, token: str, *, token_type_hint: str | None = None, client_id: str | None = None
+    ) -> Call[None]:
+        """Revoke the tokens of an app; an unknown one changes nothing."""
+        body = body_of(token=token, token_type_hint=token_type_hint, client_id=client_id)
+        return Call(lambda answer: None, "POST", "/oauth/revoke", body, is_anonymous=True)
+
+    @Operation
+    def metadata(self) -> Call[dict[str, Any]]:
+        """Return where the authorization server has what (RFC 8414)."""
+        path = "/.well-known/oauth-authorization-server"
+        return Call(lambda answer: answer.object, "GET", path, is_anonymous=True)
+
+
+def _issue(path: str, **body: Any) -> Call[TokenPair]:
+    return Call(one(TokenPair), "POST", path, body_of(**body), is_anonymous=True)
+
+
+class Everything(Objects[L]):
+    """All resources of a client, and the operations that belong to none."""
+
+    path = "/v1"
+
+    def __init__(self, ledger: Any, *, blocks: bool) -> None:
+        super().__init__(ledger, blocks=blocks)
+        self.accounts: Accounts[L] = Accounts(ledger, blocks=blocks)
+        self.transactions: Transactions[L] = Transactions(ledger, blocks=blocks)
+        self.invoices: Invoices[L] = Invoices(ledger, blocks=blocks)
+        self.users: Users[L] = Users(ledger, blocks=blocks)
+        self.orders: Orders[L] = Orders(ledger, blocks=blocks)
+        self.events: Events[L] = Events(ledger, blocks=blocks)
+        self.webhook_endpoints: WebhookEndpoints[L] = WebhookEndpoints(ledger, blocks=blocks)
+        self.api_keys: ApiKeys[L] = ApiKeys(ledger, blocks=blocks)
+        self.projects: Projects[L] = Projects(ledger, blocks=blocks)
+        self.requests: Requests[L] = Requests(ledger, blocks=blocks)
+        self.tokens: TokenGrants[L] = TokenGrants(ledger, blocks=blocks)
+        self.log: Log[L] = Log(ledger, blocks=blocks)
+
+    @Operation
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | bytes | None = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> Call[Answer]:
+        """Send any request, repeated like all others; return the answer."""
+        return Call(as_it_is, method, path, body, query or {}, key, headers or {})
+
+    @Operation
+    def whoami(self) -> Call[Caller]:
+        """Return whose credential this is, and what it may do."""
+        return Call(one(Caller), "GET", "/v1/whoami")
+
+    @Operation
+    def health(self) -> Call[Health]:
+        """Return whether the server is alive; needs no credential."""
+        return Call(one(Health), "GET", "/api/health", is_anonymous=True)
+
+    @Operation
+    def readiness(self) -> Call[bool]:
+        """Return True when the server can take writes. Raises ApiError when not."""
+        return Call(
+            lambda answer: answer.object.get("ok") is True, "GET", "/api/health/ready", is_anonymous=True
+        )
+
+    @Iteration
+    def diff(self, from_: datetime, to: datetime) -> AsyncGenerator[Sequence[Change], None]:
+        """Return what changed between two moments."""
+        query: dict[str, Any] = {"from": from_, "to": to}
+        return self._pages(Change, "diff", **query)
+
+    @Operation
+    def diff_summary(self, from_: datetime, to: datetime) -> Call[dict[str, int]]:
+        """Return how many transactions were posted between two moments, and how many objects changed."""
+        query = {"from": from_, "to": to, "limit": 1}
+        return Call(lambda answer: dict(answer.object["summary"]), "GET", "/v1/diff", query=query)
