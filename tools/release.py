@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+CLIENT = ROOT / "src" / "ledger_client"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 # deploy/Containerfile, and what it copies.
 IMAGE = (
@@ -41,6 +42,7 @@ def main() -> None:
     for old in unfinished.iterdir():
         old.unlink()
     python("-m", "hatchling", "build", "--directory", unfinished, "--target", "sdist", "--target", "wheel")
+    python("-m", "hatchling", "build", "--directory", unfinished, "--target", "wheel", folder=CLIENT)
     for python_version in PYTHONS:
         python("tools/build_archive.py", unfinished / f"ledger-{python_version}.pyz", python_version)
     python("tools/build_binary.py", unfinished / "ledger")
@@ -75,10 +77,10 @@ def git(*words: str | Path) -> str:
     ).stdout.strip()
 
 
-def python(*words: str | Path) -> None:
-    """Run this Python; end the program with what it printed where it fails."""
+def python(*words: str | Path, folder: Path = ROOT) -> None:
+    """Run this Python in a folder; end the program with what it printed where it fails."""
     done = subprocess.run(
-        [sys.executable, *words], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, *words], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     if done.returncode:
         sys.exit(f"{done.stdout}\n{words} failed.")

@@ -23,7 +23,7 @@ NOT_RUN = {
     "needs a clone and a terminal": 2,
     "needs a terminal": 5,
     "needs the body of a webhook: tests/ledger_engine/cli/test_log.py": 1,
-    "needs the network": 7,
+    "needs the network": 8,
     "other servers: tests/contract/conftest.py": 1,
     "needs two machines: tests/ledger_engine/log/test_rolled_back.py": 1,
     "part of a test: tests/ledger_engine/testing/test_plugin.py": 2,

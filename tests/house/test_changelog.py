@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import ledger_client
 import ledger_engine
 import ledger_tui
 
@@ -26,5 +27,5 @@ def test_each_kind_of_change_stands_once_in_a_version(root: Path) -> None:
         assert len(kinds) == len(set(kinds))
 
 
-def test_both_programs_have_one_version() -> None:
-    assert ledger_tui.__version__ == ledger_engine.__version__
+def test_both_programs_and_the_client_have_one_version() -> None:
+    assert ledger_tui.__version__ == ledger_engine.__version__ == ledger_client.__version__
