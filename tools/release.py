@@ -21,6 +21,7 @@ IMAGE = (
     "requirements-build.lock",
     "pyproject.toml",
     "README.md",
+    "docs/interface.md",
     "seeds",
     "src",
 )

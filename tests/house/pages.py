@@ -48,19 +48,6 @@ def rules() -> list[tuple[str, str]]:
     return [rule for page in both for rule in _RULE.findall(prose(page))]
 
 
-def sentences() -> dict[str, str]:
-    """Return what each rule of the interface says, by name; of a table's row, its cells with `;` between."""
-    found = {}
-    for block in re.split(r"\n(?=[-|] ?)|\n\n", prose(ROOT / "docs" / "interface.md")):
-        if (rule := _RULE.search(block)) is None:
-            continue
-        text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", re.sub(_RULE.pattern + ":?", "", block))
-        cells = [cell.strip() for cell in text.strip().strip("|").split("|")]
-        text = "; ".join(filter(None, cells)) if block.startswith("|") else text.removeprefix("- ")
-        found[rule[1]] = " ".join(text.split())
-    return found
-
-
 def leads_somewhere(page: Path, target: str) -> bool:
     """Return whether a link on `page` to `target`, a path and perhaps an anchor, leads to something."""
     path, _, anchor = target.partition("#")
