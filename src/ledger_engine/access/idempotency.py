@@ -40,10 +40,10 @@ class Unused:
         """Find out which of these keys are unused."""
         wanted = list(dict.fromkeys(keys))
         for first in range(0, len(wanted), _READ_TOGETHER):
-            part: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
-            self._keys.update(each for each in part if each is not None)
-            part += [None] * (_READ_TOGETHER - len(part))  # one statement, whatever their number
-            rows = self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, part, strict=True))))
+            chunk: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
+            self._keys.update(each for each in chunk if each is not None)
+            chunk += [None] * (_READ_TOGETHER - len(chunk))  # one statement, whatever their number
+            rows = self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True))))
             self._keys.difference_update(row["key"] for row in rows)
 
     def take(self, key: str) -> bool:

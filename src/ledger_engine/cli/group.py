@@ -44,8 +44,8 @@ class OneLineErrors(click.Group):
                 _end("An argument is not UTF-8.", 2)
             _end(f"The output cannot be written: it has characters that {error.encoding} does not have.", 1)
         except OSError as error:
-            place = "" if error.filename is None else f"{error.filename}: "
-            _end(str(error) if error.strerror is None else f"{place}{error.strerror}", 1)
+            where = "" if error.filename is None else f"{error.filename}: "
+            _end(str(error) if error.strerror is None else f"{where}{error.strerror}", 1)
         sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -15,10 +15,10 @@ import ledger_engine
 OTHER_PROGRAM = 76
 
 
-def without_settings(*kept: str) -> dict[str, str]:
-    """Return our environment without the variables `LEDGER_…`, which have secrets, except the kept ones."""
+def without_settings(*keep: str) -> dict[str, str]:
+    """Return our environment without the variables `LEDGER_…`, which have secrets, except those to `keep`."""
     return {
-        name: value for name, value in os.environ.items() if name in kept or not name.startswith("LEDGER_")
+        name: value for name, value in os.environ.items() if name in keep or not name.startswith("LEDGER_")
     }
 
 

@@ -58,9 +58,9 @@ class Balances:
         """Read these accounts together; those that do not exist are left to `movable`."""
         wanted = [id for id in dict.fromkeys(accounts) if id not in self._accounts]
         for first in range(0, len(wanted), _READ_TOGETHER):
-            part: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
-            part += [None] * (_READ_TOGETHER - len(part))  # one statement, whatever their number
-            for row in self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, part, strict=True)))):
+            chunk: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
+            chunk += [None] * (_READ_TOGETHER - len(chunk))  # one statement, whatever their number
+            for row in self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True)))):
                 self._accounts[row["id"]] = Balance(row["balance"], row["currency"])
 
     def of(self, account: str, param: str | None = None) -> Balance:

@@ -171,10 +171,10 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
     """
     tenant.require_role("admin")
     idempotency.take(unit, tenant, key, id)
-    kept = _LISTING.row(unit, tenant, id)
-    if kept["status"] == "active":
-        return read(kept)
-    tenant.require_role(kept["role"])
+    stored = _LISTING.row(unit, tenant, id)
+    if stored["status"] == "active":
+        return read(stored)
+    tenant.require_role(stored["role"])
     row = unit.first(
         "UPDATE users SET status = 'active', deactivated_at = NULL"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'deactivated'"
@@ -188,8 +188,8 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
         user = read(row)
         outbox.record(unit, tenant, "user.restored", user)
         return user
-    if kept["erased_at"] is None and kept["deactivated_at"] >= unit.now - RECOVERABLE_FOR:
-        raise _email_taken(kept["email"])
+    if stored["erased_at"] is None and stored["deactivated_at"] >= unit.now - RECOVERABLE_FOR:
+        raise _email_taken(stored["email"])
     raise Conflict("not_recoverable", f"{id} was deactivated more than 30 days ago.")
 
 

@@ -64,13 +64,13 @@ class SharedWindows:
         try:
             # The time is read while nobody else counts this caller, so no count is older than the one before.
             now = int(self._wall_clock())
-            place, in_minute, in_second = self._find(name, bucket, now)
+            offset, in_minute, in_second = self._find(name, bucket, now)
             reset = end_of_minute(now)
             if in_minute >= per_minute:
                 return Verdict(per_minute, 0, reset, wait=reset - now)
             is_refused = in_second >= per_second
             in_minute += not is_refused
-            _COUNTS.pack_into(self._memory, place, now // 60, in_minute, now & 0xFFFFFFFF, in_second + 1)
+            _COUNTS.pack_into(self._memory, offset, now // 60, in_minute, now & 0xFFFFFFFF, in_second + 1)
         finally:
             _unlock(self._file, bucket)
         if is_refused:
@@ -95,15 +95,15 @@ class SharedWindows:
         found = self._memory.find(name, start, start + _NAMES)
         if found < 0:
             number = self._free(start, now // 60)
-            place = start + _NAMES + number * _COUNTS.size
-            _COUNTS.pack_into(self._memory, place, 0, 0, 0, 0)
+            offset = start + _NAMES + number * _COUNTS.size
+            _COUNTS.pack_into(self._memory, offset, 0, 0, 0, 0)
             self._memory[start + number * _NAME : start + (number + 1) * _NAME] = name
-            return place, 0, 0
-        place = start + _NAMES + (found - start) // _NAME * _COUNTS.size
-        minute, in_minute, second, in_second = _COUNTS.unpack_from(self._memory, place)
+            return offset, 0, 0
+        offset = start + _NAMES + (found - start) // _NAME * _COUNTS.size
+        minute, in_minute, second, in_second = _COUNTS.unpack_from(self._memory, offset)
         if minute != now // 60:
-            return place, 0, 0
-        return place, in_minute, in_second if second == now & 0xFFFFFFFF else 0
+            return offset, 0, 0
+        return offset, in_minute, in_second if second == now & 0xFFFFFFFF else 0
 
     def _free(self, start: int, minute: int) -> int:
         """Return the number of the entry to use for another caller: an unused one, else the least used."""

@@ -67,7 +67,7 @@ class MovableClock:
         with self._lock:
             return self._offset if self._frozen_at is None else self._frozen_at - self._machine.now()
 
-    def kept(self) -> dict[str, int | None]:
+    def arguments(self) -> dict[str, int | None]:
         """Return the arguments for another clock that goes on as this one does."""
         with self._lock:
             return {"offset_ms": self._offset, "frozen_at": self._frozen_at}
@@ -121,8 +121,8 @@ def clock_of(database: Path) -> MovableClock:
         file.unlink(missing_ok=True)
         return MovableClock()
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        return MovableClock(offset_ms=int(kept["offset_ms"]), frozen_at=_optional(kept["frozen_at"]))
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        return MovableClock(offset_ms=int(stored["offset_ms"]), frozen_at=_optional(stored["frozen_at"]))
     except FileNotFoundError:
         return MovableClock()
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -132,11 +132,11 @@ def clock_of(database: Path) -> MovableClock:
         ) from error
 
 
-def keep_clock(database: Path, clock: MovableClock) -> None:
+def store_clock(database: Path, clock: MovableClock) -> None:
     """Store where the clock stands. Raises StorageUnavailable."""
     file = _file(database)
     try:
-        write_private(file, json.dumps(clock.kept()))
+        write_private(file, json.dumps(clock.arguments()))
     except OSError as error:
         raise StorageUnavailable(f"{file} cannot be written: {error.strerror}") from error
 

@@ -81,7 +81,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Entry:
     fault: Fault
     project: str
     random: random.Random = field(init=False)
@@ -104,17 +104,17 @@ class Faults:
     """The faults of all projects."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._entries: dict[str, _Entry] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def add(self, tenant: Tenant, fault: Fault) -> Fault:
-        """Keep a fault; of too many the oldest is forgotten."""
+        """Add a fault; of too many the oldest is deleted."""
         own = self._of(tenant)
         if len(own) >= FAULTS_MAX:
-            del self._kept[own[0].id]
-        self._kept[fault.id] = _Kept(fault, tenant.project)
+            del self._entries[own[0].id]
+        self._entries[fault.id] = _Entry(fault, tenant.project)
         return fault
 
     def page(self, tenant: Tenant, wanted: PageRequest) -> Page[Fault]:
@@ -123,16 +123,16 @@ class Faults:
 
     def remove(self, tenant: Tenant, id: str) -> Fault:
         """Forget a fault. Raises NotFound."""
-        kept = self._kept.get(id)
-        if kept is None or kept.fault not in self._of(tenant):
+        entry = self._entries.get(id)
+        if entry is None or entry.fault not in self._of(tenant):
             raise NotFound("fault", id)
-        return self._kept.pop(id).fault
+        return self._entries.pop(id).fault
 
     def clear(self, tenant: Tenant) -> int:
         """Forget all faults of the project and mode; return how many those were."""
         own = self._of(tenant)
         for fault in own:
-            del self._kept[fault.id]
+            del self._entries[fault.id]
         return len(own)
 
     def of_request(self, request: Request, project: str | None, livemode: bool) -> Iterator[Fault]:
@@ -140,37 +140,37 @@ class Faults:
 
         `project` is None for a request without a credential. It has only those faults that name a path.
         """
-        for kept in list(self._kept.values()):
-            fault = kept.fault
-            own = (kept.project, fault.livemode) == (project, livemode)
+        for entry in list(self._entries.values()):
+            fault = entry.fault
+            own = (entry.project, fault.livemode) == (project, livemode)
             is_public = project is None and fault.match["path"] is not None
             if (
                 fault.action["webhook"] is None
                 and (own or is_public)
                 and _concerns(fault.match, request)
-                and kept.hits()
+                and entry.hits()
             ):
                 yield fault
 
     def of_webhook(self, endpoint: str, type: str, project: str, livemode: bool) -> Fault | None:
         """Return the first fault that happens to an attempt to send an event of this type."""
-        for kept in list(self._kept.values()):
-            fault, match = kept.fault, kept.fault.match
+        for entry in list(self._entries.values()):
+            fault, match = entry.fault, entry.fault.match
             if (
                 fault.action["webhook"] is not None
-                and (kept.project, fault.livemode) == (project, livemode)
+                and (entry.project, fault.livemode) == (project, livemode)
                 and match["endpoint"] in (None, endpoint)
                 and match["type"] in (None, type)
-                and kept.hits()
+                and entry.hits()
             ):
                 return fault
         return None
 
     def _of(self, tenant: Tenant) -> list[Fault]:
         return [
-            kept.fault
-            for kept in self._kept.values()
-            if (kept.project, kept.fault.livemode) == (tenant.project, tenant.livemode)
+            entry.fault
+            for entry in self._entries.values()
+            if (entry.project, entry.fault.livemode) == (tenant.project, tenant.livemode)
         ]
 
 
@@ -231,7 +231,7 @@ _OF_WEBHOOKS = ("endpoint", "type")
 
 
 def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, Action]:
-    """Return the match and the action as they are kept. Raises InvalidRequest naming what is at fault."""
+    """Return the match and the action as they are stored. Raises InvalidRequest naming what is at fault."""
     _check_action(action)
     is_webhook = action["webhook"] is not None
     for name in _OF_REQUESTS if is_webhook else _OF_WEBHOOKS:

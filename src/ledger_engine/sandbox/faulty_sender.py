@@ -28,7 +28,7 @@ class _Endpoint:
 
     owner: tuple[str, bool] | None = None
     waiting: deque[Job] = field(default_factory=deque)
-    held: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # delayed jobs, by number
+    delayed: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # delayed jobs, by number
     overtaken: list[Job] = field(default_factory=list)  # jobs that wait for another one to overtake them
 
 
@@ -72,10 +72,10 @@ class FaultySender:
             jobs = [*known.waiting, *known.overtaken]
             known.waiting.clear()
             known.overtaken.clear()
-            for number, timer in known.held.items():
+            for number, timer in known.delayed.items():
                 timer.cancel()
                 self._report(SendResult(number, made=False))
-            known.held.clear()
+            known.delayed.clear()
             for job in jobs:
                 self._report(SendResult(job.number, made=False))
         self._sender.drop(endpoint)
@@ -113,8 +113,8 @@ class FaultySender:
         if fault is not None and kind == "drop":
             self._report(SendResult(job.number, True, error=f"lost on the way: {fault.id}"))
         elif kind == "delay":
-            endpoint.held[job.number] = asyncio.get_running_loop().call_later(
-                later_s, self._send_held, endpoint, job
+            endpoint.delayed[job.number] = asyncio.get_running_loop().call_later(
+                later_s, self._send_delayed, endpoint, job
             )
         elif kind == "reorder":
             endpoint.overtaken.append(job)
@@ -126,8 +126,8 @@ class FaultySender:
             for each in list(endpoint.overtaken):
                 self._send_overtaken(endpoint, each)
 
-    def _send_held(self, endpoint: _Endpoint, job: Job) -> None:
-        if endpoint.held.pop(job.number, None) is not None:
+    def _send_delayed(self, endpoint: _Endpoint, job: Job) -> None:
+        if endpoint.delayed.pop(job.number, None) is not None:
             self._sender.submit(job)
 
     def _send_overtaken(self, endpoint: _Endpoint, job: Job) -> None:

@@ -23,7 +23,7 @@ from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import attempts, endpoints, sender_process
 from ledger_engine.sandbox import emptying
-from ledger_engine.sandbox.clock import MovableClock, keep_clock
+from ledger_engine.sandbox.clock import MovableClock, store_clock
 from ledger_engine.sandbox.emptying import Emptied
 from ledger_engine.sandbox.faults import Faults
 from ledger_engine.sandbox.faulty_sender import FaultySender
@@ -90,13 +90,13 @@ class Helpers:
             offset = self.clock.offset_ms() + milliseconds
             await self._move_to(self.clock.now() + milliseconds)
             self.clock.be_ahead(offset)  # some milliseconds have passed beside those that were asked for
-            keep_clock(self._database, self.clock)
+            store_clock(self._database, self.clock)
 
     async def _move_to(self, moment: int) -> None:
         assert self._retention is not None, "begin was called"
         await _move_to(self._engine, self.clock, moment)
         await self._retention.clean_up()
-        keep_clock(self._database, self.clock)
+        store_clock(self._database, self.clock)
 
     async def freeze(self, *, frozen: bool) -> None:
         """Let the clock stand still, or go on."""
@@ -105,7 +105,7 @@ class Helpers:
                 self.clock.freeze()
             else:
                 self.clock.unfreeze()
-            keep_clock(self._database, self.clock)
+            store_clock(self._database, self.clock)
 
     async def take_snapshot(self, id: str, name: str) -> Snapshot:
         """Copy the whole ledger. Raises InvalidRequest for a name that is taken."""
@@ -119,7 +119,7 @@ class Helpers:
         async with self._turn, self.turnstile.alone(), self._nothing_beside():
             await Followers.of(self._engine).end_those_there()
             restored = await self.snapshots.restore(self._engine, self.clock, name)
-            keep_clock(self._database, self.clock)
+            store_clock(self._database, self.clock)
             self.turnstile.replaced += 1
             for call in self.when_restored:
                 call()

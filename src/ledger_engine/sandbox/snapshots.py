@@ -39,7 +39,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Stored:
     snapshot: Snapshot
     clock: ClockState
     mark: IdMark
@@ -52,11 +52,11 @@ class Snapshots:
         self._folder = database.with_name(f"{database.name}.snapshots")
         self._ids = IdSource()
         found = map(_read, sorted(self._folder.glob("*.json")))
-        self._kept = {kept.snapshot.name: kept for kept in found if kept is not None}
+        self._stored = {each.snapshot.name: each for each in found if each is not None}
 
     def page(self, wanted: PageRequest) -> Page[Snapshot]:
         """Return a page of the snapshots, newest first. Raises InvalidRequest."""
-        return page_of([kept.snapshot for kept in self._kept.values()], wanted)
+        return page_of([each.snapshot for each in self._stored.values()], wanted)
 
     def check_new(self, name: str) -> None:
         """Raise InvalidRequest for a name that is not one, or is taken."""
@@ -67,7 +67,7 @@ class Snapshots:
                 " or digit.",
                 "name",
             )
-        if name in self._kept:
+        if name in self._stored:
             raise InvalidRequest(
                 "invalid_value", f"There is a snapshot {name}; delete it, or choose another name.", "name"
             )
@@ -83,20 +83,20 @@ class Snapshots:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             mark, state = await engine.copy_to(file, clock.state)
             snapshot = Snapshot(id, name, file.stat().st_size, Moment(state.now), livemode=False)
-            kept = _Kept(snapshot, state, mark)
-            write_private(file.with_suffix(".json"), json.dumps(asdict(kept)))
+            stored = _Stored(snapshot, state, mark)
+            write_private(file.with_suffix(".json"), json.dumps(asdict(stored)))
         except OSError as error:
             file.unlink(missing_ok=True)
             raise StorageUnavailable(f"the snapshot cannot be written: {error.strerror}") from error
-        self._kept[name] = kept
+        self._stored[name] = stored
         return snapshot
 
     async def restore(self, engine: Engine, clock: MovableClock, name: str) -> Snapshot:
         """Make the ledger, its clock and its ids what they were. Raises NotFound and StorageUnavailable."""
-        kept = self._find(name)
-        file = self._folder / f"{kept.snapshot.id}.db"
-        await engine.replace_by(file, kept.mark, lambda: clock.go_back(kept.clock))
-        return kept.snapshot
+        found = self._find(name)
+        file = self._folder / f"{found.snapshot.id}.db"
+        await engine.replace_by(file, found.mark, lambda: clock.go_back(found.clock))
+        return found.snapshot
 
     def get(self, name: str) -> Snapshot:
         """Return the snapshot. Raises NotFound."""
@@ -104,28 +104,28 @@ class Snapshots:
 
     def delete(self, name: str) -> Snapshot:
         """Delete the snapshot with its file. Raises NotFound."""
-        kept = self._find(name)
-        file = self._folder / f"{kept.snapshot.id}.db"
+        found = self._find(name)
+        file = self._folder / f"{found.snapshot.id}.db"
         file.with_suffix(".json").unlink(missing_ok=True)
         file.unlink(missing_ok=True)
-        del self._kept[name]
-        return kept.snapshot
+        del self._stored[name]
+        return found.snapshot
 
-    def _find(self, name: str) -> _Kept:
-        kept = self._kept.get(name)
-        if kept is None:
+    def _find(self, name: str) -> _Stored:
+        found = self._stored.get(name)
+        if found is None:
             raise NotFound("snapshot", name)
-        return kept
+        return found
 
 
-def _read(file: Path) -> _Kept | None:
+def _read(file: Path) -> _Stored | None:
     """Return what is known of a snapshot, None when its files cannot be read."""
     try:
         stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         moment, random = stored["mark"]
-        kept = _Kept(Snapshot(**stored["snapshot"]), ClockState(**stored["clock"]), (moment, random))
+        found = _Stored(Snapshot(**stored["snapshot"]), ClockState(**stored["clock"]), (moment, random))
         file.with_suffix(".db").stat()
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("The snapshot %s cannot be read, so it is not listed: %r", file, error)
         return None
-    return kept
+    return found

@@ -58,13 +58,13 @@ class Background:
         """Start; needs a running event loop."""
         self.recorder.start()
         self._timekeeper.start()
-        self._deliverer.start(hold_retries=not self._timekeeper.is_trusted)
+        self._deliverer.start(pause_retries=not self._timekeeper.is_trusted)
         self._sealer.start()
         self._waiting = asyncio.create_task(self._continue_when_clock_is_trusted())
 
     async def _continue_when_clock_is_trusted(self) -> None:
         await self._timekeeper.wait_until_trusted()
-        self._deliverer.release_retries()
+        self._deliverer.resume_retries()
         self._retention.start()
 
     async def pause(self) -> None:
@@ -77,7 +77,7 @@ class Background:
     def resume(self) -> None:
         """Go on with the ledger as it is now."""
         self.recorder.start()
-        self._deliverer.start(hold_retries=not self._timekeeper.is_trusted)
+        self._deliverer.start(pause_retries=not self._timekeeper.is_trusted)
         self._sealer.start()
         if self._timekeeper.is_trusted:
             self._retention.start()

@@ -66,7 +66,7 @@ class Retention:
         await self._engine.write(endpoints.forget_previous_secrets)
         await self._forget_deleted(now - RECOVERABLE_FOR)
         await self._erase_users(before=now - users.RECOVERABLE_FOR)
-        log.debug("cleaned up what was kept for its time")
+        log.debug("deleted and erased what has expired")
 
     async def _erase_users(self, before: int) -> None:
         """Erase the users whose time has expired, and their data in events, some events in each work."""

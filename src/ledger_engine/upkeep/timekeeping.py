@@ -53,12 +53,12 @@ class Timekeeper:
 
     async def begin(self) -> None:
         """Decide whether to trust the machine's clock. Raises StorageUnavailable."""
-        kept, newest = await self._engine.read(_look_up)
+        stored, newest = await self._engine.read(_look_up)
         self._engine.clock.advance_past(newest)
         machine = self._engine.clock.machine()
-        if kept is None:  # the first server of this version: use the time of the last logged request
-            kept = min(newest or machine, machine)
-        self._trust(machine if self._accept else kept)
+        if stored is None:  # the first server of this version: use the time of the last logged request
+            stored = min(newest or machine, machine)
+        self._trust(machine if self._accept else stored)
         if machine - self.now() <= AHEAD_MAX:
             self._trust(max(machine, self.now()))
             self._clock_trusted.set()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.sandbox.clock import ClockState, MovableClock, clock_of, keep_clock
+from ledger_engine.sandbox.clock import ClockState, MovableClock, clock_of, store_clock
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -124,7 +124,7 @@ def test_a_clock_goes_on_after_a_restart_as_it_was_left(tmp_path: Path) -> None:
 def test_a_new_ledger_has_the_real_time_wherever_the_one_before_was(tmp_path: Path) -> None:
     database = tmp_path / "ledger.db"
     database.touch()
-    keep_clock(database, MovableClock(frozen_at=5))
+    store_clock(database, MovableClock(frozen_at=5))
     assert clock_of(database).now() == 5
     database.unlink()
     assert clock_of(database).state().frozen is False

@@ -99,7 +99,7 @@ async def serving(
         beside.start()
         if not timekeeper.is_trusted:
             # What is attempted from here on is newer than what is held back, also by this machine's clock.
-            await until(lambda: beside._deliverer._run and beside._deliverer._run.clock.held_before)
+            await until(lambda: beside._deliverer._run and beside._deliverer._run.clock.paused_before)
     yield Serving(engine, timekeeper, machine)
     if background:
         await beside.stop()

@@ -113,18 +113,18 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     return Feed(messages, after, True)
 
 
-def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list[Retry]:
+def pending(unit: Unit, endpoint: str, limit: int, paused_before: int = 0) -> list[Retry]:
     """Return the endpoint's pending deliveries that are due first.
 
-    Leave out those last attempted before the ledger's time `held_before`, except those that somebody resent.
+    Leave out those last attempted before the ledger's time `paused_before`, unless they were resent.
     """
     rows = unit.execute(
         f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.due, d.livemode"
         " FROM deliveries AS d JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode"
         f" JOIN events AS e ON e.book = b.book AND e.id = d.event {outbox.JOIN}"
         " WHERE d.endpoint = :endpoint AND d.status = 'pending'"
-        " AND (d.retries = 0 OR d.attempted_at >= :held_before) ORDER BY d.due LIMIT :limit",
-        {"endpoint": endpoint, "limit": limit, "held_before": held_before},
+        " AND (d.retries = 0 OR d.attempted_at >= :paused_before) ORDER BY d.due LIMIT :limit",
+        {"endpoint": endpoint, "limit": limit, "paused_before": paused_before},
     )
     put_off = kept_time.get(unit).put_off
     return [
@@ -210,8 +210,8 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     )
     second = (-(-now // pace_ms) + 1) * pace_ms  # the first multiple that is `pace_ms` or more from now
     return [
-        Respread(row["id"], row["due"], second + (place - 1) * pace_ms if place else now)
-        for place, row in enumerate(rows)
+        Respread(row["id"], row["due"], second + (number - 1) * pace_ms if number else now)
+        for number, row in enumerate(rows)
     ]
 
 
@@ -251,11 +251,11 @@ def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
     found: list[Outcome] = []
     for (project, livemode), asked in of_book.items():
         for first in range(0, len(asked), _READ_TOGETHER):
-            part = asked[first : first + _READ_TOGETHER]
+            chunk = asked[first : first + _READ_TOGETHER]
             parameters: dict[str, Value] = dict.fromkeys(_EVENTS) | {"project": project, "livemode": livemode}
-            parameters |= {name: outcome.event for name, outcome in zip(_EVENTS, part, strict=False)}
+            parameters |= {name: outcome.event for name, outcome in zip(_EVENTS, chunk, strict=False)}
             there = {row["id"] for row in unit.execute(_THERE, parameters)}
-            found += [outcome for outcome in part if outcome.event in there]
+            found += [outcome for outcome in chunk if outcome.event in there]
     return found
 
 

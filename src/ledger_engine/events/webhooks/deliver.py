@@ -8,8 +8,8 @@ once.
 Where several servers share the ledger, each endpoint is one server's, which has a lease for it. Nothing is
 sent after the lease has ended, unless it was renewed.
 
-While the machine's clock is not trusted (`timekeeping`), the retries that were pending at the start are held
-back. First attempts continue in order, and so do their retries.
+While the machine's clock is not trusted (`timekeeping`), the retries that were pending at the start are
+paused. First attempts continue in order, and so do their retries.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class Deliverer:
         self._run: _Run | None = None
         engine.listen(self._notice_commit)
 
-    def start(self, *, hold_retries: bool = False) -> None:
+    def start(self, *, pause_retries: bool = False) -> None:
         """Start delivering, also again after `stop`; needs a running event loop.
 
-        `hold_retries` holds back those pending now, until `release_retries`.
+        `pause_retries` pauses those pending now, until `resume_retries`.
         """
         self._run = self._new_run(self._new_clock())
-        self._run.start(hold_retries=hold_retries)
+        self._run.start(pause_retries=pause_retries)
 
     async def stop(self) -> None:
         """Stop: wait a short time for the attempts under way, and record them.
@@ -90,10 +90,10 @@ class Deliverer:
         if run is not None:
             await run.stop()
 
-    def release_retries(self) -> None:
-        """Send the retries that were held back, if any."""
+    def resume_retries(self) -> None:
+        """Send the paused retries, if any."""
         if self._run is not None:
-            self._run.feeder.release_retries()
+            self._run.feeder.resume_retries()
 
     def _notice_commit(self, topics: frozenset[str]) -> None:
         if self._run is None:
@@ -124,9 +124,9 @@ class _Run:
         self.feeder = Feeder(engine, self.own, self._sender, jobs, clock, pace)
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self, *, hold_retries: bool) -> None:
+    def start(self, *, pause_retries: bool) -> None:
         self._tasks = [
-            asyncio.create_task(self.feeder.run(hold_retries=hold_retries)),
+            asyncio.create_task(self.feeder.run(pause_retries=pause_retries)),
             asyncio.create_task(self._recorder.run(self.feeder.notice_recorded)),
         ]
 
@@ -260,11 +260,11 @@ class Feeder:
         self._pace = pace
         self._numbers = itertools.count(1)
         self._woken = asyncio.Event()
-        self._releases_retries = False
+        self._resumes_retries = False
 
-    async def run(self, *, hold_retries: bool) -> None:
-        """Submit what there is to send until cancelled; `hold_retries` is for `RetryClock.begin`."""
-        await try_until_done(partial(self._clock.begin, hold=hold_retries))
+    async def run(self, *, pause_retries: bool) -> None:
+        """Submit what there is to send until cancelled; `pause_retries` is for `RetryClock.begin`."""
+        await try_until_done(partial(self._clock.begin, pause=pause_retries))
         await try_step(partial(self._own.seal_secrets, self._engine))
         polled_at = kept_cursors_at = time.monotonic()
         while True:
@@ -284,9 +284,9 @@ class Feeder:
                 async with asyncio.timeout(self._rest_s()):
                     await self._woken.wait()
 
-    def release_retries(self) -> None:
-        """Send the retries that were held back, if any."""
-        self._releases_retries = True
+    def resume_retries(self) -> None:
+        """Send the paused retries, if any."""
+        self._resumes_retries = True
         self._woken.set()
 
     def look_for_events(self) -> None:
@@ -322,8 +322,8 @@ class Feeder:
 
     async def _look(self) -> None:
         """Submit what there is to send for each endpoint, as far as it may have more under way."""
-        if self._releases_retries and self._clock.held_before:
-            await self._clock.release()
+        if self._resumes_retries and self._clock.paused_before:
+            await self._clock.resume()
             self.look_everywhere()
         now = await self._clock.follow()
         await self._own.follow()
@@ -333,7 +333,7 @@ class Feeder:
         share = max(1, FIRSTS_AT_ONCE // max(1, len(demanding)))
         demands = [outgoing.demand(now, share) for outgoing in demanding]
         if demands:
-            asked = partial(find, demands=demands, held_before=self._clock.held_before)
+            asked = partial(find, demands=demands, paused_before=self._clock.paused_before)
             for demand, feed, retries in await self._engine.read(asked):
                 self._hand_over(demand, feed, retries, now)
 

@@ -26,7 +26,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 class RetryClock:
     """The clock of one deliverer. Call `begin` first. Of several servers' clocks one changes what is stored.
 
-    `held_before` is 0 or a ledger time: retries last attempted before it are held back.
+    `paused_before` is 0 or a ledger time: retries last attempted before it are paused.
     """
 
     def __init__(
@@ -43,36 +43,36 @@ class RetryClock:
         self._pace_ms = round(1000 * min(OVERDUE_EVERY_S, *retries_s))
         self._following = asyncio.Lock()
         self._clock_at, self._monotonic_at = engine.clock.now(), monotonic()
-        self.held_before = 0
+        self.paused_before = 0
 
     @property
     def followed_to(self) -> int:
         """The ledger's time at the last `follow`."""
         return self._clock_at
 
-    async def begin(self, *, hold: bool) -> None:
-        """Continue where the last deliverer stopped; `hold` holds its retries back until `release`.
+    async def begin(self, *, pause: bool) -> None:
+        """Continue where the last deliverer stopped; `pause` pauses its retries until `resume`.
 
         Raises StorageUnavailable.
         """
-        if hold:
+        if pause:
             # An attempt may have been recorded after the time was last stored.
             self._engine.clock.advance_past(await self._engine.read(attempts.last_pending_attempt))
-            self.held_before = self._engine.clock.now()
+            self.paused_before = self._engine.clock.now()
         if await self._leases.leads() and self._leases.first:  # otherwise another server has gone on sending
             await self._engine.write(endpoints.begin_sending)
             await self._go_by_real_time()
-            if not hold:
+            if not pause:
                 await self._spread_overdue()
         self._note_clocks()
 
-    async def release(self) -> None:
-        """Release the retries that were held back, as the real time is known. Raises StorageUnavailable."""
+    async def resume(self) -> None:
+        """Resume the paused retries, as the real time is known. Raises StorageUnavailable."""
         await self.follow()
         if await self._leases.leads():
             await self._go_by_real_time()
             await self._spread_overdue()
-        self.held_before = 0
+        self.paused_before = 0
 
     async def follow(self) -> int:
         """Postpone retries by as much as the clock was set forward; return the ledger's time.

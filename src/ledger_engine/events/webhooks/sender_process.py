@@ -277,5 +277,5 @@ def _environment() -> dict[str, str]:
 
     Everything else may be a secret, whatever its name.
     """
-    kept = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
-    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    needed = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
+    return needed | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

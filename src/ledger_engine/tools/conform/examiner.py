@@ -249,11 +249,11 @@ class Examiner:
         request += [f"{name}: {value}"[:200] for name, value in sent.items()]
         if content is not None:
             request += ["", content[:_BODY_SHOWN].decode("utf-8", "replace")]
-        kept = ("content-type", "retry-after", "request-id")
+        shown = ("content-type", "retry-after", "request-id")
         named = [
             f"{name}: {value}"
             for name, value in answer.headers.items()
-            if name in kept or name.startswith("x-rate")
+            if name in shown or name.startswith("x-rate")
         ]
         got = [f"{answer.status_code} {answer.reason_phrase}", *named, "", answer.text[:_BODY_SHOWN]]
         return Exchange(

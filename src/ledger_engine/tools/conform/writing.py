@@ -154,8 +154,8 @@ async def accounts(ask: Examiner) -> None:
     for rule in ("account-created", "service-times"):
         ask.expect(rule, is_time(made.field("created")), made, "ISO 8601 in UTC")
     for rule in ("account-metadata", "post-accounts-metadata"):
-        kept = made.field("metadata") == {"purpose": "conform"}
-        ask.expect(rule, kept, made, "the metadata that was sent")
+        same = made.field("metadata") == {"purpose": "conform"}
+        ask.expect(rule, same, made, "the metadata that was sent")
     read = await ask.send("GET", f"/v1/accounts/{id}")
     same = read.status == 200 and read.json == made.json
     ask.expect("get-accounts-id", same, read, "200 and the account as it was made")
@@ -308,9 +308,9 @@ async def invoices(ask: Examiner) -> None:
     )
     void = await ask.send("DELETE", path)
     ask.expect("delete-invoices-id", 200 <= void.status < 300, void, "a success")
-    kept = await ask.send("GET", path)
-    ask.expect("invoice-void-kept", kept.status == 200, kept, "200: the invoice is kept")
-    ask.expect("invoice-void", kept.field("status") == "void", kept, "status: void")
+    voided = await ask.send("GET", path)
+    ask.expect("invoice-void-kept", voided.status == 200, voided, "200: the invoice is kept")
+    ask.expect("invoice-void", voided.field("status") == "void", voided, "status: void")
 
 
 _INVOICES = (

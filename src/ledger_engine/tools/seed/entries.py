@@ -50,7 +50,7 @@ class When:
 class AccountEntry:
     """An account. Other entries refer to it by `ref`."""
 
-    place: str
+    path: str
     when: When
     ref: str
     name: str
@@ -60,7 +60,7 @@ class AccountEntry:
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
-    place: str
+    path: str
     when: When
     ref: str
     name: str
@@ -82,7 +82,7 @@ class Fee:
 class TransactionEntry:
     """`amount` is None for the account's whole balance. `reverse_share` percent of them are reversed."""
 
-    place: str
+    path: str
     when: When
     accounts: Texts
     type: str
@@ -108,7 +108,7 @@ class InvoiceEntry:
     It is finalized `finalize_after` days after it is drafted, and paid or voided the given days after that.
     """
 
-    place: str
+    path: str
     when: When
     account: str
     customers: Texts
@@ -130,7 +130,7 @@ class OrderEntry:
     It is paid `pay_after` days after it is placed, and shipped the given days after that.
     """
 
-    place: str
+    path: str
     when: When
     users: Texts
     items: tuple[dict[str, Any], ...]
@@ -159,23 +159,23 @@ _MISSING: Any = object()
 
 
 class BadDataSet(ValueError):
-    """A mistake in a data set; the message begins with its place, such as `accounts[3].currency: …`."""
+    """A mistake in a data set; the message begins with its path, such as `accounts[3].currency: …`."""
 
-    def __init__(self, place: str, message: str) -> None:
-        super().__init__(f"{place}: {message}")
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
 
 
 class Fields:
     """The fields of one JSON object, to be taken one by one; `end` fails on any that are left."""
 
-    def __init__(self, value: object, place: str, called: str) -> None:
+    def __init__(self, value: object, path: str, called: str) -> None:
         if not isinstance(value, dict):
             raise BadDataSet(called, "must be an object.")
         self._value: dict[str, Any] = dict(value)
-        self.place = place
+        self.path = path
 
     def fail(self, name: str, message: str) -> NoReturn:
-        raise BadDataSet(f"{self.place}.{name}" if self.place else name, message)
+        raise BadDataSet(f"{self.path}.{name}" if self.path else name, message)
 
     def take(self, name: str, default: Any = _MISSING) -> Any:
         if name not in self._value and default is _MISSING:
@@ -230,8 +230,8 @@ class Fields:
 
     def object(self, name: str) -> Fields | None:
         value = self.take(name, None)
-        place = f"{self.place}.{name}"
-        return None if value is None else Fields(value, place, place)
+        path = f"{self.path}.{name}"
+        return None if value is None else Fields(value, path, path)
 
     def metadata(self) -> dict[str, str]:
         value = self.take("metadata", {})

@@ -98,10 +98,10 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`at` is in milliseconds from the start of the history; `place` is the entry that the step is from."""
+    """`at` is in milliseconds from the start of the history; `path` is the entry that the step is from."""
 
     at: int
-    place: str
+    path: str
     happen: Callable[[History], None]
 
 
@@ -109,12 +109,12 @@ def steps_of(data_set: DataSet) -> list[Step]:
     """Return all steps in order. Raises BadDataSet when there are far too many."""
     found: list[Step] = []
     for entry in data_set.entries:
-        for step in _steps(entry, Random(entry.place)):
+        for step in _steps(entry, Random(entry.path)):
             # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
             if step.at < data_set.days * DAY:
                 found.append(step)
             if len(found) > STEPS_MAX:
-                raise BadDataSet(entry.place, f"the data set has more than {STEPS_MAX:,} steps.")
+                raise BadDataSet(entry.path, f"the data set has more than {STEPS_MAX:,} steps.")
     found.sort(key=lambda step: step.at)
     return found
 
@@ -123,7 +123,7 @@ def _steps(entry: Entry, random: Random) -> Iterator[Step]:
     for number, at in enumerate(_moments(entry.when, random), 1):
         match entry:
             case AccountEntry():
-                yield Step(at, entry.place, partial(_open_account, entry))
+                yield Step(at, entry.path, partial(_open_account, entry))
             case UserEntry():
                 yield from _user(entry, at, random)
             case TransactionEntry():
@@ -162,9 +162,9 @@ def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Step]:
     def leave(history: History) -> None:
         users.deactivate(history.unit, history.tenant, history.users[entry.ref])
 
-    yield Step(at, entry.place, join)
+    yield Step(at, entry.path, join)
     if entry.deactivate_after is not None:
-        yield Step(_later(at, entry.deactivate_after, random), entry.place, leave)
+        yield Step(_later(at, entry.deactivate_after, random), entry.path, leave)
 
 
 # Transactions
@@ -175,13 +175,13 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
     destination = entry.destinations.draw(random) if entry.destinations else None
     amount = entry.amount.draw(random) if entry.amount else None
     description = entry.descriptions.draw(random) if entry.descriptions else None
-    key = f"{entry.place} {number}"
+    key = f"{entry.path} {number}"
 
     def post(history: History) -> None:
         unit = history.unit
         postings = Postings(unit, history.tenant)
-        id = _opened(history, account, "account", entry.place)
-        other = None if destination is None else _opened(history, destination, "destination", entry.place)
+        id = _opened(history, account, "account", entry.path)
+        other = None if destination is None else _opened(history, destination, "destination", entry.path)
         moved = postings.balance(id) if amount is None else amount
         if amount is None and moved <= 0:
             return  # the account is empty
@@ -191,7 +191,7 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
         history.made[key] = posted.id
         fee = 0 if entry.fee is None else (moved * entry.fee.percent + 50) // 100
         if entry.fee is not None and fee:
-            to = _opened(history, entry.fee.to, "fee.to", entry.place)
+            to = _opened(history, entry.fee.to, "fee.to", entry.path)
             new = NewTransaction(id, fee, "debit", entry.fee.description, to)
             postings.add(unit.new_id("txn"), new, "")
 
@@ -199,16 +199,16 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
         if key in history.made:
             transactions.reverse(history.unit, history.tenant, history.made[key])
 
-    yield Step(at, entry.place, post)
+    yield Step(at, entry.path, post)
     if entry.reverse_after is not None and random.random() * 100 < entry.reverse_share:
-        yield Step(_later(at, entry.reverse_after, random), entry.place, reverse)
+        yield Step(_later(at, entry.reverse_after, random), entry.path, reverse)
 
 
 # Invoices and orders
 
 
 def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Iterator[Step]:
-    key = f"{entry.place} {number}"
+    key = f"{entry.path} {number}"
     customer = entry.customers.draw(random)
     amount = entry.amount.draw(random) if entry.amount else None
     lines = [
@@ -223,7 +223,7 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Itera
     def draft(history: History) -> None:
         due = None if entry.due_in is None else iso(history.unit.now + entry.due_in * DAY)[:10]
         new = NewInvoice(
-            account=_opened(history, entry.account, "account", entry.place),
+            account=_opened(history, entry.account, "account", entry.path),
             customer=customer,
             amount=amount,
             lines=lines or None,
@@ -233,19 +233,19 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Itera
         )
         history.made[key] = invoices.create(history.unit, history.tenant, new).id
 
-    yield Step(at, entry.place, draft)
+    yield Step(at, entry.path, draft)
     if entry.finalize_after is None:
         return
     opened = _later(at, entry.finalize_after, random)
-    yield Step(opened, entry.place, partial(_move, invoices.finalize, key))
+    yield Step(opened, entry.path, partial(_move, invoices.finalize, key))
     if entry.pay_after is not None:
-        yield Step(_later(opened, entry.pay_after, random), entry.place, partial(_move, invoices.pay, key))
+        yield Step(_later(opened, entry.pay_after, random), entry.path, partial(_move, invoices.pay, key))
     elif entry.void_after is not None:
-        yield Step(_later(opened, entry.void_after, random), entry.place, partial(_move, invoices.void, key))
+        yield Step(_later(opened, entry.void_after, random), entry.path, partial(_move, invoices.void, key))
 
 
 def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[Step]:
-    key = f"{entry.place} {number}"
+    key = f"{entry.path} {number}"
     user = entry.users.draw(random)
     items: list[dict[str, Any]] = [
         {name: value.draw(random) if isinstance(value, Whole) else value for name, value in item.items()}
@@ -254,17 +254,17 @@ def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[
 
     def place(history: History) -> None:
         if user not in history.users:
-            raise BadDataSet(f"{entry.place}.user", f"{user!r} has not joined yet.")
+            raise BadDataSet(f"{entry.path}.user", f"{user!r} has not joined yet.")
         new = NewOrder(history.users[user], items)
         history.made[key] = orders.create(history.unit, history.tenant, new).id
 
-    yield Step(at, entry.place, place)
+    yield Step(at, entry.path, place)
     if entry.pay_after is None:
         return
     paid = _later(at, entry.pay_after, random)
-    yield Step(paid, entry.place, partial(_move, orders.pay, key))
+    yield Step(paid, entry.path, partial(_move, orders.pay, key))
     if entry.ship_after is not None:
-        yield Step(_later(paid, entry.ship_after, random), entry.place, partial(_move, orders.ship, key))
+        yield Step(_later(paid, entry.ship_after, random), entry.path, partial(_move, orders.ship, key))
 
 
 def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: History) -> None:
@@ -272,9 +272,9 @@ def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: Histor
     move(history.unit, history.tenant, history.made[key])
 
 
-def _opened(history: History, ref: str, name: str, place: str) -> str:
+def _opened(history: History, ref: str, name: str, path: str) -> str:
     if ref not in history.accounts:
-        raise BadDataSet(f"{place}.{name}", f"{ref!r} is not open yet at that time.")
+        raise BadDataSet(f"{path}.{name}", f"{ref!r} is not open yet at that time.")
     return history.accounts[ref]
 
 
@@ -334,8 +334,8 @@ def happen(
         except StorageUnavailable:
             raise
         except LedgerError as error:
-            place = f"{step.place}.{error.param}" if error.param else step.place
-            raise BadDataSet(place, error.message) from error
+            path = f"{step.path}.{error.param}" if error.param else step.path
+            raise BadDataSet(path, error.message) from error
         if progress is not None:
             progress.done += 1
 

@@ -50,8 +50,8 @@ def read(file: Path) -> DataSet:
     entries: list[Entry] = []
     for kind, parse in _KINDS.items():
         for position, each in enumerate(fields.list(kind)):
-            place = f"{kind}[{position}]"
-            of_entry = Fields(each, place, place)
+            path = f"{kind}[{position}]"
+            of_entry = Fields(each, path, path)
             entries.append(parse(of_entry, days))
             of_entry.end()
     fields.end()
@@ -61,7 +61,7 @@ def read(file: Path) -> DataSet:
 
 def _account(fields: Fields, days: int) -> AccountEntry:
     return AccountEntry(
-        fields.place,
+        fields.path,
         fields.when_once(days),
         fields.text("ref"),
         fields.text("name"),
@@ -72,7 +72,7 @@ def _account(fields: Fields, days: int) -> AccountEntry:
 
 def _user(fields: Fields, days: int) -> UserEntry:
     return UserEntry(
-        fields.place,
+        fields.path,
         fields.when_once(days),
         fields.text("ref"),
         fields.text("name"),
@@ -86,7 +86,7 @@ def _transaction(fields: Fields, days: int) -> TransactionEntry:
     reverse = fields.object("reverse")
     amount = fields.take("amount")
     entry = TransactionEntry(
-        fields.place,
+        fields.path,
         fields.when(days),
         fields.texts("account"),
         fields.text("type"),
@@ -123,10 +123,10 @@ def _line(fields: Fields) -> LineEntry:
 def _invoice(fields: Fields, days: int) -> InvoiceEntry:
     lines = []
     for position, each in enumerate(fields.list("lines")):
-        place = f"{fields.place}.lines[{position}]"
-        lines.append(_line(Fields(each, place, place)))
+        path = f"{fields.path}.lines[{position}]"
+        lines.append(_line(Fields(each, path, path)))
     entry = InvoiceEntry(
-        fields.place,
+        fields.path,
         fields.when(days),
         fields.text("account"),
         fields.texts("customer"),
@@ -154,7 +154,7 @@ def _order(fields: Fields, days: int) -> OrderEntry:
     for position, each in enumerate(fields.list("items")):
         if not isinstance(each, dict):
             fields.fail(f"items[{position}]", "must be an object.")
-        item = Fields(each, f"{fields.place}.items[{position}]", "")
+        item = Fields(each, f"{fields.path}.items[{position}]", "")
         ranges = {
             name: item.varying(name, least, MAX_AMOUNT)
             for name, least in (("quantity", 1), ("unit_amount", 0))
@@ -162,7 +162,7 @@ def _order(fields: Fields, days: int) -> OrderEntry:
         }
         items.append({**each, **ranges})
     entry = OrderEntry(
-        fields.place,
+        fields.path,
         fields.when(days),
         fields.texts("user"),
         tuple(items),
@@ -191,13 +191,13 @@ def _check_references(entries: list[Entry]) -> None:
         if isinstance(entry, AccountEntry | UserEntry):
             known = accounts if isinstance(entry, AccountEntry) else users
             if entry.ref in known:
-                raise BadDataSet(f"{entry.place}.ref", f"{entry.ref!r} is already used.")
+                raise BadDataSet(f"{entry.path}.ref", f"{entry.ref!r} is already used.")
             known.add(entry.ref)
     for entry in entries:
         for name, refs, known in _references(entry, accounts, users):
             for ref in refs:
                 if ref not in known:
-                    raise BadDataSet(f"{entry.place}.{name}", f"there is no ref {ref!r}.")
+                    raise BadDataSet(f"{entry.path}.{name}", f"there is no ref {ref!r}.")
 
 
 def _references(

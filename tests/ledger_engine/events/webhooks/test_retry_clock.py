@@ -26,7 +26,7 @@ async def start(sending: Sending) -> None:
     """Start as a deliverer does, without sending anything."""
     clock = sending.clock
     starting = RetryClock(sending.engine, (5, 300), lambda: clock.now() / 1000, clock.now)
-    await starting.begin(hold=False)
+    await starting.begin(pause=False)
 
 
 async def dues(sending: Sending) -> dict[str, int]:
@@ -86,7 +86,7 @@ async def test_of_several_servers_the_leader_postpones_retries_when_the_clock_ju
         leases = leave_to_others(sending.engine)
         leases.leader = leader
         following = RetryClock(sending.engine, (5, 300), lambda: 0, sending.clock.now)
-        await following.begin(hold=False)
+        await following.begin(pause=False)
         sending.clock.advance(HOUR)
         await following.follow()
         assert await dues(sending) == {event: due}, leader

@@ -29,14 +29,14 @@ def test_steps_come_in_order_and_within_the_days(written: Written) -> None:
 def test_the_same_file_gives_the_same_history(written: Written) -> None:
     varied = [{**CREDIT, "repeat": {"per_day": {"from": 0, "to": 5}}}]
     first, second = steps_of(written(transactions=varied)), steps_of(written(transactions=varied))
-    assert [(step.at, step.place) for step in first] == [(step.at, step.place) for step in second]
+    assert [(step.at, step.path) for step in first] == [(step.at, step.path) for step in second]
 
 
 def test_an_entry_more_changes_none_of_the_others(written: Written) -> None:
     varied = {**CREDIT, "repeat": {"per_day": {"from": 0, "to": 5}}}
     alone = steps_of(written(transactions=[varied]))
     both = steps_of(written(transactions=[varied, CREDIT]))
-    assert [step.at for step in both if step.place != "transactions[1]"] == [step.at for step in alone]
+    assert [step.at for step in both if step.path != "transactions[1]"] == [step.at for step in alone]
 
 
 @pytest.mark.parametrize(
@@ -54,30 +54,30 @@ def test_an_entry_happens_on_the_days_it_names(
     written: Written, when: dict[str, Any], days: list[int]
 ) -> None:
     found = steps_of(written(transactions=[{**CREDIT, **when}]))
-    assert [step.at // DAY + 1 for step in found if step.place == "transactions[0]"] == days
+    assert [step.at // DAY + 1 for step in found if step.path == "transactions[0]"] == days
 
 
 def test_a_time_is_exact_or_somewhere_between(written: Written) -> None:
     minute = 60_000
     found = steps_of(written(transactions=[{**CREDIT, "time": "09:30"}]))
-    assert [step.at for step in found if step.place == "transactions[0]"] == [(9 * 60 + 30) * minute]
+    assert [step.at for step in found if step.path == "transactions[0]"] == [(9 * 60 + 30) * minute]
     found = steps_of(
         written(transactions=[{**CREDIT, "time": "09:30-09:31", "repeat": {"per_day": 20, "until": 1}}])
     )
-    moments = [step.at for step in found if step.place == "transactions[0]"]
+    moments = [step.at for step in found if step.path == "transactions[0]"]
     assert len(set(moments)) > 10
     assert all((9 * 60 + 30) * minute <= at < (9 * 60 + 32) * minute for at in moments)
 
 
 def test_accounts_and_users_are_there_before_what_happens_that_day(written: Written) -> None:
     found = steps_of(written(transactions=[{**CREDIT, "repeat": {"per_day": 9}}]))
-    assert {step.place for step in found[:3]} == {"accounts[0]", "accounts[1]", "users[0]"}
+    assert {step.path for step in found[:3]} == {"accounts[0]", "accounts[1]", "users[0]"}
 
 
 def test_what_would_come_after_the_end_has_not_happened_yet(written: Written) -> None:
     paid = {**INVOICE, "day": 8, "finalize_after": 1, "pay_after": 5}
     found = steps_of(written(invoices=[paid]))
-    assert [step.at // DAY + 1 for step in found if step.place == "invoices[0]"] == [8, 9]
+    assert [step.at // DAY + 1 for step in found if step.path == "invoices[0]"] == [8, 9]
 
 
 def test_each_stage_of_an_invoice_comes_after_the_one_before(written: Written) -> None:
