@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.forking import forker_socket
 from tests.house.pages import Block
+from tests.terminal import Terminal
 
 PROGRAMS = {"ledger-engine": "", "ledger-tui": "from ledger_tui.cli import main; main()"}
 FORKED_PROGRAM = Path(__file__).with_name("forked_program.py")
@@ -29,8 +30,10 @@ _TO_FILL_IN = re.compile(r"\b([a-z]{2,5}(?:_test)?)_…")
 # These stay in the foreground: a reader goes on in another terminal once they have said that they are ready.
 _STAYS = re.compile(r"^[\w./-]*ledger-engine (?:serve|listen|tail)\b[^&]*$")
 _READY = re.compile(r"(?m)^Listening (?:on|to) ")
+_DRAWS = re.compile(r"^[\w./-]*ledger-tui\b(?! profiles)")
 _COMMENT = re.compile(r"(?:^|\s)#\s.*")
 _CRON_LINE = re.compile(r"(?m)^(?:\S+ +){5}(.+)$")
+_ERROR = re.compile(r'"error":(?! ?null)')
 _STATUS_FORESEEN = re.compile(r"#.*\b4\d\d\b")
 _END = "\x01"
 
@@ -38,7 +41,8 @@ _END = "\x01"
 class Reader:
     """A shell in `folder`, and what the reader has seen on its screen.
 
-    `stands_for` says what texts of the pages are on this machine; `seen` has what was shown, by kind.
+    `stands_for` says what texts of the pages are on this machine; `seen` has what was shown, by kind. The
+    programs are forked, or if `installed` those of the environment's PATH.
     """
 
     def __init__(
@@ -47,19 +51,13 @@ class Reader:
         environment: Mapping[str, str],
         stands_for: Mapping[str, str],
         seen: dict[str, str],
+        installed: bool = False,
     ) -> None:
         self._folder = folder
         self._stands_for = stands_for
         self._seen = seen
         self._screen = ""  # since the last statement
-        programs = folder / ".programs"
-        programs.mkdir(exist_ok=True)
-        asking = forker_socket().fileno()
-        for name, text in PROGRAMS.items():
-            forked = f"exec {sys.executable} -SEs {FORKED_PROGRAM} {asking} '{text}'"
-            (programs / name).write_text(f'#!/bin/sh\n{forked} "$@"\n')
-            (programs / name).chmod(0o755)
-        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+        path = environment["PATH"] if installed else self._path_with_forked_programs()
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             cwd=folder,
@@ -68,8 +66,18 @@ class Reader:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            pass_fds=[asking],
+            pass_fds=() if installed else [forker_socket().fileno()],
         )
+
+    def _path_with_forked_programs(self) -> str:
+        programs = self._folder / ".programs"
+        programs.mkdir(exist_ok=True)
+        asking = forker_socket().fileno()
+        for name, text in PROGRAMS.items():
+            forked = f"exec {sys.executable} -SEs {FORKED_PROGRAM} {asking} '{text}'"
+            (programs / name).write_text(f'#!/bin/sh\n{forked} "$@"\n')
+            (programs / name).chmod(0o755)
+        return os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
 
     def leave(self) -> None:
         """End the shell and what it started in the background."""
@@ -97,7 +105,31 @@ class Reader:
             if block.language == "cron":
                 script = _CRON_LINE.sub(r"(\1)", script).replace(r"\%", "%")
             for statement in statements(script):
-                self._type(statement, f"{block}: {statement}\n")
+                if _DRAWS.match(statement):
+                    self._look_at(statement, block)
+                else:
+                    self._type(statement, f"{block}: {statement}\n")
+
+    def _look_at(self, statement: str, block: Block) -> None:
+        """Open the dashboard in a terminal, with the shell's variables; press the block's keys, and quit."""
+        terminal = Terminal(self._folder, 120, 40)
+        self._type("env -0 > .variables", f"{block}: ")
+        named = (self._folder / ".variables").read_text().split("\0")
+        variables = dict(each.split("=", 1) for each in named if "=" in each) | {"TERM": "tmux-256color"}
+        # tmux lets nothing through by which a program could be forked, and has a PATH of its own.
+        path = variables["PATH"].removeprefix(f"{self._folder / '.programs'}{os.pathsep}")
+        command = f"PATH={path}; cd {self._folder}; {self._filled_in(_COMMENT.sub('', statement))}"
+        try:
+            terminal.start(["bash", "-c", command], **variables)
+            terminal.sees(" TEST ")
+            for pressed in block.press.split(" | ") if block.press else []:
+                key, then_seen = pressed.split(" ", 1)
+                terminal.press(key)
+                terminal.sees(then_seen)
+            terminal.press("q")
+            assert terminal.exit_code() == 0
+        finally:
+            terminal.end()
 
     def _type(self, statement: str, where: str) -> None:
         assert self._shell.stdin is not None
@@ -117,7 +149,7 @@ class Reader:
         if stays:
             self._wait(where, lambda: _READY.search(self._screen))
         assert f"{_END}0{_END}" in self._screen, f"{where}{self._screen}"
-        assert _STATUS_FORESEEN.search(statement) or '"error":' not in self._screen, f"{where}{self._screen}"
+        assert _STATUS_FORESEEN.search(statement) or not _ERROR.search(self._screen), f"{where}{self._screen}"
 
     def _wait(self, where: str, is_so: Callable[[], object]) -> None:
         """Read what is shown until it is so."""
@@ -135,6 +167,11 @@ class Reader:
         for name, here in self._stands_for.items():
             text = text.replace(name, here)
         return _TO_FILL_IN.sub(lambda match: self._seen.get(match[1], match[0]), text)
+
+
+def draws(block: Block) -> bool:
+    """Return whether a block has a command that draws on a terminal."""
+    return block.language == "sh" and any(map(_DRAWS.match, statements(block.text)))
 
 
 def statements(script: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ import pytest
 from tests.commands import answer_of_command
 from tests.contract.conftest import start_server, stop_server
 from tests.house.pages import ROOT, Block, blocks, pages
-from tests.reader import RUN_BY, Reader
+from tests.reader import RUN_BY, Reader, draws
 
 pytestmark = [
     pytest.mark.process,
@@ -28,7 +28,6 @@ pytestmark = [
         not all(map(shutil.which, ("bash", "curl", "openssl"))), reason="needs bash, curl and openssl"
     ),
 ]
-NODE = shutil.which("node")
 
 
 def to_run(page: Path) -> list[Block]:
@@ -39,8 +38,13 @@ def to_run(page: Path) -> list[Block]:
     ]
 
 
-def needs_node(block: Block) -> bool:
-    return block.language == "javascript" or block.text.startswith("node ")
+def package_missing_for(block: Block) -> str | None:
+    """Return the package of Debian and Ubuntu without which the block cannot be run here, if there is one."""
+    if block.language == "javascript" or block.text.startswith("node "):
+        return None if shutil.which("node") else "nodejs"
+    if draws(block):
+        return None if shutil.which("tmux") else "tmux"
+    return None
 
 
 PAGES = [page for page in pages() if to_run(page)]
@@ -82,7 +86,7 @@ def balances(port: int, key: str) -> set[int]:
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_path: Path) -> None:
-    mine = [each for each in to_run(page) if NODE or not needs_node(each)]
+    mine = [each for each in to_run(page) if not package_missing_for(each)]
     starts_its_own = any("ledger-engine serve" in block.text for block in mine)
     port = free_port() if starts_its_own else served.port
     folder = tmp_path / "reader"
@@ -101,6 +105,7 @@ def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_
         environment |= {"LEDGER_API_KEY": served.key, "LEDGER_DATABASE": str(served.database)}
     stands_for = {
         "8700": str(port),
+        "9000": str(free_port()),
         "9464": str(free_port()),
         "https://ledger.example.com": f"http://127.0.0.1:{port}",
         "/var/lib/ledger/ledger.db": str(served.database),
@@ -119,5 +124,5 @@ def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_
                 assert balances(port, seen["sk_test"]) == {1250}, "a sale was posted twice"
         finally:
             reader.leave()
-    if mine != to_run(page):
-        pytest.skip("needs node; on Debian and Ubuntu: apt install nodejs. The rest of the page was run")
+    if missing := {*map(package_missing_for, to_run(page))} - {None}:
+        pytest.skip(f"needs {missing}; on Debian and Ubuntu: apt install. The rest of the page was run")

@@ -1,6 +1,5 @@
 """The one file, built as `make dist` builds it and run as a stranger would: from an empty folder."""
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -18,28 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 LISTENING = "Listening on "
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="session")
-def offline(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Return an environment in which pip takes what the lock names from a folder, filled once for each lock.
-
-    Asking the index takes more than half of the CPU time of an installation.
-    """
-    lock = ROOT / "requirements.lock"
-    digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
-    folder: Path = request.config.cache.mkdir("wheels") / digest[:16]
-    if not folder.exists():
-        unfinished = folder.with_suffix(f".{os.getpid()}")
-        words = ["-qq", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--requirement", lock]
-        subprocess.run([sys.executable, "-m", "pip", "download", *words, "--dest", unfinished], check=True)
-        try:
-            unfinished.rename(folder)
-        except OSError:  # another process of this run was first
-            if not folder.exists():
-                raise
-            shutil.rmtree(unfinished)
-    return os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
 
 
 def build(tree: Path, target: Path, environment: dict[str, str]) -> Path:

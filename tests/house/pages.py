@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _FENCED = re.compile(r"(?ms)^```.*?^```")
 _BLOCK = re.compile(
-    r"(?m)(?:^ *<!-- (?P<comment>(?:file|not run): .+) -->\n)?"
+    r"(?m)(?:^ *<!-- (?P<comment>(?:file|not run|press): .+) -->\n)?"
     r"(?:^(?P<margin> *)```(?P<fenced>\w*)\n(?P<body>(?s:.*?))^(?P=margin)```$"
     r"|(?<=\n\n)(?P<indented>(?: {4,}\S.*\n(?:\n(?= {4}))?)+))"
 )
@@ -69,6 +69,7 @@ class Block:
     text: str
     file: str | None = None
     not_run: str | None = None
+    press: str | None = None
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
@@ -78,7 +79,8 @@ def blocks(page: Path) -> list[Block]:
     """Return the blocks of code of a page, in order.
 
     The comment in the line above a block says of it what readers need not see: `<!-- file: test.mjs -->`,
-    that the text of the page has it saved under this name, or `<!-- not run: why -->`.
+    that the text of the page has it saved under this name, `<!-- not run: why -->`, or
+    `<!-- press: 2 sales | T trace -->`, the keys for the dashboard, and what is to be seen after each.
     """
     found = []
     text = page.read_text(encoding="utf-8")
@@ -93,6 +95,7 @@ def blocks(page: Path) -> list[Block]:
                 textwrap.dedent(match["body"] if fenced else match["indented"]),
                 said.get("file"),
                 said.get("not run"),
+                said.get("press"),
             )
         )
     return found

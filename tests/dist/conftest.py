@@ -1,0 +1,34 @@
+"""What the tests of several builds share."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def offline(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Return an environment in which pip takes what the lock names from a folder, filled once for each lock.
+
+    Asking the index takes more than half of the CPU time of an installation.
+    """
+    lock = ROOT / "requirements.lock"
+    digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
+    folder: Path = request.config.cache.mkdir("wheels") / digest[:16]
+    if not folder.exists():
+        unfinished = folder.with_suffix(f".{os.getpid()}")
+        words = ["-qq", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--requirement", lock]
+        subprocess.run([sys.executable, "-m", "pip", "download", *words, "--dest", unfinished], check=True)
+        try:
+            unfinished.rename(folder)
+        except OSError:  # another process of this run was first
+            if not folder.exists():
+                raise
+            shutil.rmtree(unfinished)
+    return os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}

@@ -1,0 +1,56 @@
+"""The wheel in an empty environment: it runs the tutorial from the first line to the last."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.pages import ROOT, blocks
+from tests.reader import Reader
+from tests.test_pages import free_port
+
+PAGE = ROOT / "docs" / "tutorial.md"
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        not all(map(shutil.which, ("bash", "curl", "tmux"))),
+        reason="needs bash, curl and tmux; on Debian and Ubuntu: apt install curl tmux",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return next(folder.glob("ledger_engine-*.whl"))
+
+
+def test_the_wheel_runs_the_tutorial_from_beginning_to_end(
+    wheel: Path, offline: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    shutil.copy(wheel, folder)
+    ours = ("LEDGER_", "XDG_", "PYTHON", "VIRTUAL_ENV")
+    environment = {name: value for name, value in offline.items() if not name.startswith(ours)}
+    port = str(free_port())
+    environment |= {
+        "PATH": os.defpath,
+        "PIP_NO_COMPILE": "1",  # which takes most of the CPU time, and is done again at the first import
+        "LEDGER_PORT": port,
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+    }
+    here = {"python3 -m venv": f"{sys._base_executable} -m venv", "8700": port, "9000": str(free_port())}
+    reader = Reader(folder, environment, here, seen={}, installed=True)
+    try:
+        for block in blocks(PAGE):
+            if block.language or block.file:
+                reader.follow(block)
+    finally:
+        reader.leave()
