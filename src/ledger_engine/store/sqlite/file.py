@@ -88,7 +88,7 @@ class LockWaits:
             return False
         with self._lock:
             waiting = self._until.copy()
-            late = min(waiting.values(), default=time.monotonic()) < time.monotonic()
+            late = bool(waiting) and min(waiting.values()) < time.monotonic()
             for thread in waiting if late else ():
                 signal.pthread_kill(thread, signal.SIGURG)
         return late

@@ -66,6 +66,12 @@ def test_sleeps_of_all_that_wait_end_once_one_has_waited_for_too_long() -> None:
     waits.end()
 
 
+def test_while_nobody_waits_nobody_is_looked_for_in_a_hurry() -> None:
+    waits = LockWaits()
+    assert not any(waits._signalled() for _ in range(10))
+    waits.end()
+
+
 @pytest.mark.process
 async def test_reads_and_writes_that_cannot_begin_are_told_at_once_and_later_ones_succeed(
     notes: Engine, seen: Seen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
