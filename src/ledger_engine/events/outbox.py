@@ -20,7 +20,7 @@ from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at, is_id, moment_of
 from ledger_engine.core.records import Moment, Record, as_json, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Row, Unit, Value, books, pages
+from ledger_engine.store import GroupCache, Row, Unit, Value, books, pages
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.pages import Listing, Page, PageRequest
 
@@ -255,13 +255,26 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
     return row["id"] if row else BEFORE_ALL
 
 
+class _LastChange:
+    """The newest event of a book (`Cached`)."""
+
+    tables: ClassVar = frozenset({"events", *books.TABLES})
+    __slots__ = ("id",)
+
+    def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
+        rows = cache.execute(_NEWEST_OF_OWN, tenant.bind())
+        self.id: str | None = (rows[0]["id"] or BEFORE_ALL) if rows else None
+
+    def write(self) -> None:
+        """Do nothing: it is only read."""
+
+
 def last_change(unit: Unit, tenant: Tenant) -> str | None:
     """Return the id of the newest event, or one before all without any.
 
     None in a copy of another server, where the objects come in other commits than their events.
     """
-    row = unit.first(_NEWEST_OF_OWN, tenant.bind())
-    return None if row is None else row["id"] or BEFORE_ALL
+    return unit.cached(_LastChange, tenant).id
 
 
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:

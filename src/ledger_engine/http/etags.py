@@ -7,12 +7,12 @@ one, and the URL.
 from __future__ import annotations
 
 from functools import partial
-from hashlib import blake2b
+from zlib import crc32
 
 from ledger_engine import __version__
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.store import BookKey, ShortWork
+from ledger_engine.store import BookKey
 from ledger_engine.store.engine import Engine
 
 _BOOKS_MAX = 10_000  # that are remembered
@@ -29,14 +29,14 @@ class Etags:
     def __init__(self, engine: Engine, generation: str = "") -> None:
         self._engine = engine
         self._known: dict[BookKey, str] = {}
-        self._salt = f"{__version__} {generation} ".encode()
+        self._salt = crc32(f"{__version__} {generation}".encode())
 
     async def of(self, tenant: Tenant, target: bytes, *, exact: bool) -> bytes | None:
         """Return the tag of the answer to `target`; None in a copy of another server.
 
         Only one that is `exact` may be compared with that of a request.
         """
-        work = ShortWork(partial(outbox.last_change, tenant=tenant))
+        work = partial(outbox.last_change, tenant=tenant)
         read = self._engine.read_at_once(work)
         newest = self._known.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):
@@ -48,13 +48,9 @@ class Etags:
                 self._known[tenant.book] = newest
         if newest is None:
             return None
-        return b'"%b-%b"' % (newest[4:].encode(), _digest(self._salt + target))
+        return b'"%b-%08x"' % (newest[4:].encode(), crc32(target, self._salt))
 
 
 def matches(tag: bytes, condition: bytes) -> bool:
     """Return whether `If-None-Match` names the tag, also as a weak one, as proxies that compress make it."""
     return any(part.strip().removeprefix(b"W/") == tag for part in condition.split(b","))
-
-
-def _digest(text: bytes) -> bytes:
-    return blake2b(text, digest_size=6).hexdigest().encode()

@@ -6,14 +6,14 @@ See docs/interface.md#pagination.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import Query
-from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, Page, PageRequest
+from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
 
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
@@ -72,11 +72,6 @@ def moment_until_now(text: str, param: str, now: int) -> int:
     if moment > now:
         raise InvalidRequest("invalid_value", f"{param} must not be in the future.", param)
     return moment
-
-
-def listed(page: Page[dict[str, Any]]) -> dict[str, Any]:
-    """Return the list envelope of objects that are as the interface shows them already."""
-    return {"data": page.items, "has_more": page.has_more, "next_cursor": page.next_cursor}
 
 
 def page_request(limit: int, name: str, after: str | None, before: str | None) -> PageRequest:

@@ -10,8 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from pydantic import BaseModel
-from pydantic_core import to_json
+from pydantic import ValidationError
 from quart import Request, Response, request
 
 from ledger_engine.access import idempotency
@@ -22,12 +21,12 @@ from ledger_engine.core.errors import (
     NotFound,
     PermissionDenied,
 )
-from ledger_engine.core.records import Shown, as_json
+from ledger_engine.core.records import Shown, as_text, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import JSON, Rendered, render
 from ledger_engine.http.etags import Etags, matches
-from ledger_engine.store import BookKey, LongWork, ShortWork, T, Unit, keeps_to_book
+from ledger_engine.store import BookKey, LongWork, T, Unit, keeps_to_book
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import LIMIT_DEFAULT, Page, PageRequest
 
@@ -110,7 +109,7 @@ class Call:
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Do the same as `read`, for a work that reads a few rows by an index."""
-        return await self.engine.read(ShortWork(_TenantWork(work, self._known_tenant(), args, kwargs)))
+        return await self.engine.read_short(_TenantWork(work, self._known_tenant(), args, kwargs))
 
     async def read_page(self, work: Callable[..., Page[T]], wanted: PageRequest, **filters: Any) -> Page[T]:
         """Do the same as `read`, for a work that reads a page by an index."""
@@ -211,8 +210,8 @@ class Streamed:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-# A handler's answer; `Rendered` is one whose status and body the handler has made itself.
-Result = Shown | Page[Any] | dict[str, Any] | BaseModel | Streamed | Rendered
+# A handler's answer, as `written` takes it; `Rendered` is one whose status and body the handler has made.
+Result = Shown | Page[Any] | list[Any] | dict[str, Any] | Streamed | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
 
@@ -252,6 +251,8 @@ class Route:
     def __init__(self, operation: Operation, handler: Callable[..., Awaitable[Result]]) -> None:
         self.operation = operation
         self._handler = handler
+        self._query = operation.query or NoQuery
+        self._no_query = _without_parameters(self._query)
 
     async def serve(
         self, call: Call, parts: dict[str, str], raw_path: bytes, query_string: bytes
@@ -275,10 +276,12 @@ class Route:
                 target = raw_path + b"?" + query_string if query_string else raw_path
                 call.tenant.fingerprint = idempotency.fingerprint(operation.method, target, call.body)
         try:
+            if not query_string and self._no_query is not None:
+                query = self._no_query
+            else:
+                query = parse_query(self._query, query_string)
             if operation.query is not None:
-                arguments["query"] = parse_query(operation.query, query_string)
-            elif query_string:
-                parse_query(NoQuery, query_string)
+                arguments["query"] = query
             if operation.body is not None:
                 arguments["body"] = parse_body(operation.body, call.body, call.header(b"content-type"))
             elif call.body:
@@ -297,7 +300,15 @@ class Route:
             raise
         if isinstance(answer, (Streamed, tuple)):
             return answer
-        return operation.status, headers, to_json(shown(answer))
+        return operation.status, headers, written(answer).encode()
+
+
+def _without_parameters(query: type[Query]) -> Query | None:
+    """Return the query of a request that has no parameters, None where some are required."""
+    try:
+        return query()
+    except ValidationError:
+        return None
 
 
 async def _refuse_second_use(call: Call) -> None:
@@ -327,16 +338,19 @@ def refused(error: LedgerError) -> Response:
     return Response(body, status=status, headers={name.decode(): value.decode() for name, value in headers})
 
 
-def shown(answer: Shown | Page[Any] | dict[str, Any] | BaseModel) -> dict[str, Any]:
-    """Return the JSON object of an answer; a page becomes the list envelope (docs/interface.md)."""
-    if isinstance(answer, dict):
-        return answer
+def written(answer: Shown | Page[Any] | list[Any] | dict[str, Any]) -> str:
+    """Return the text of the JSON object of an answer.
+
+    A page becomes the list envelope (docs/interface.md), and a list the one field `data`.
+    """
     if isinstance(answer, Page):
-        return {
-            "data": [as_json(item) for item in answer.items],
-            "has_more": answer.has_more,
-            "next_cursor": answer.next_cursor,
-        }
-    if isinstance(answer, BaseModel):
-        return answer.model_dump(mode="json")
-    return as_json(answer)
+        more, cursor = dumps(answer.has_more), dumps(answer.next_cursor)
+        return f'{{"data":{_written_list(answer.items)},"has_more":{more},"next_cursor":{cursor}}}'
+    if isinstance(answer, list):
+        return f'{{"data":{_written_list(answer)}}}'
+    return dumps(answer) if isinstance(answer, dict) else as_text(answer)
+
+
+def _written_list(items: list[Any]) -> str:
+    texts = [dumps(item) if isinstance(item, dict) else as_text(item) for item in items]
+    return f"[{','.join(texts)}]"

@@ -19,7 +19,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.outbox import Event
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
-from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.http.operations import Call, Routes
 from ledger_engine.sandbox.emptying import Emptied
 from ledger_engine.sandbox.faults import Fault, checked
 from ledger_engine.sandbox.guard import ROOT
@@ -215,7 +215,7 @@ async def delete_faults(call: Call) -> ForgottenFaults:
 async def trigger_event(call: Call, body: TriggerEvent) -> dict[str, object]:
     """Make an event of this type happen truly, with all it takes."""
     event, objects = await call.write(_make_happen, body.type, call.idempotency_key)
-    return {"event": shown(event), "objects": [shown(each) for each in objects]}
+    return {"event": event, "objects": objects}
 
 
 def _make_happen(unit: Unit, tenant: Tenant, type: str, key: str | None) -> tuple[Event, list[Record]]:

@@ -147,21 +147,6 @@ class LongWork(Generic[T]):
         return self.work(unit)
 
 
-@dataclass(frozen=True, slots=True)
-class ShortWork(Generic[T]):
-    """A work that reads a few rows by an index: where the database is a file, the event loop may run it."""
-
-    work: Work[T]
-
-    @property
-    def project(self) -> str | None:
-        """The project of the work within."""
-        return project_of(self.work)
-
-    def __call__(self, unit: Unit) -> T:
-        return self.work(unit)
-
-
 def book_of(work: Work[Any]) -> BookKey | None:
     """Return the book that a work says it keeps to, in its attribute `book`; None for the whole ledger.
 
@@ -239,8 +224,11 @@ class Database(Protocol):
         """Run `work`, which must not change anything, on a snapshot. Raises StorageUnavailable."""
         ...
 
-    def read_at_once(self, work: ShortWork[T]) -> tuple[T] | None:
-        """Run `work` in this thread and return its result in a tuple; None where that would take long."""
+    def read_at_once(self, work: Work[T]) -> tuple[T] | None:
+        """Run `work`, which reads a few rows by an index, in this thread; return its result in a tuple.
+
+        Return None where that would take long. Raises what the work raises.
+        """
         ...
 
     async def write(self, work: Work[T]) -> T:

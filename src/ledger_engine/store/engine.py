@@ -22,7 +22,6 @@ from ledger_engine.store import (
     Listener,
     Losses,
     Rewinder,
-    ShortWork,
     T,
     Unit,
     Work,
@@ -71,9 +70,17 @@ class Engine:
         """What a person has to decide or mend, in sentences; None when there is nothing."""
         return " ".join(self.notices.values()) or None
 
-    def read_at_once(self, work: ShortWork[T]) -> tuple[T] | None:
-        """Run `work` in this thread and return its result in a tuple; None where that would take long."""
+    def read_at_once(self, work: Work[T]) -> tuple[T] | None:
+        """Run `work`, which reads a few rows by an index, in this thread; return its result in a tuple.
+
+        Return None where that would take long. Raises what the work raises.
+        """
         return self._database.read_at_once(work)
+
+    async def read_short(self, work: Work[T]) -> T:
+        """Do the same as `read` for a work that reads a few rows by an index: at once where possible."""
+        found = self._database.read_at_once(work)
+        return await self.read(work) if found is None else found[0]
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.limits import Outcome
-from ledger_engine.store import Listener, LongWork, ShortWork, T, Work, project_of
+from ledger_engine.store import Listener, LongWork, T, Work, project_of
 from ledger_engine.store.group_commit import GroupCommit
 
 ANSWER_S = 10  # a work of the server that takes longer fails (docs/storage.md)
@@ -140,8 +140,8 @@ class ReadingThreads(ABC, Generic[M]):
             self._turns.setdefault(project_of(job.work), deque()).append(job)
         self._waiting.put(job)
 
-    def run_short(self, work: Work[T]) -> tuple[T] | None:
-        """Run a short work at once, in the event loop's thread, and return its result in a tuple.
+    def run_at_once(self, work: Work[T]) -> tuple[T] | None:
+        """Run a work that reads a few rows in the event loop's thread, and return its result in a tuple.
 
         Return None if it is to run in one of the threads. Raises what the work raises.
         """
@@ -208,13 +208,11 @@ class ThreadedDatabase:
         self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._closing = False
 
-    def read_at_once(self, work: ShortWork[T]) -> tuple[T] | None:
-        return None if self._closing else self._readers.run_short(work)
+    def read_at_once(self, work: Work[T]) -> tuple[T] | None:
+        return None if self._closing else self._readers.run_at_once(work)
 
     async def read(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
-        if isinstance(work, ShortWork) and (read := self.read_at_once(work)):
-            return cast(T, read[0])
         answered = loop.create_future()
         job = self._job(work, answered, loop, len(self._readers), writes=False)
         self._readers.add(job)

@@ -10,7 +10,7 @@ import pytest
 
 from ledger_engine.events import outbox
 from ledger_engine.http.operations import Operation
-from ledger_engine.store import ShortWork
+from ledger_engine.store import Work
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.threaded import ReadingThreads
 from tests.ledger_engine.exercises import OPERATIONS
@@ -36,12 +36,12 @@ async def test_only_what_reads_a_few_rows_by_an_index_is_short(
 ) -> None:
     found: list[str] = []
 
-    def note(_: object, work: ShortWork[object]) -> None:
-        if getattr(work.work, "func", None) is not outbox.last_change:  # which is for the tag
+    def note(_: object, work: Work[object]) -> None:
+        if getattr(work, "func", None) is not outbox.last_change:  # which is for the tag
             found.append(path)
 
     readers: type[ReadingThreads[Any]] = type(engine._database._readers)  # type: ignore[attr-defined]
-    monkeypatch.setattr(readers, "run_short", note)
+    monkeypatch.setattr(readers, "run_at_once", note)
     made = await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
     account = f"/v1/accounts/{made.json()['id']}"
     short = [account, f"{account}/balance", "/v1/accounts", "/v1/transactions?limit=20", "/api/health"]

@@ -30,7 +30,7 @@ from ledger_engine.log.sealer import Sealer
 from ledger_engine.store import Parameters, Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
-from ledger_engine.store.sqlite.unit import SqliteUnit
+from ledger_engine.store.sqlite.unit import ReadingUnit, SqliteUnit
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.exercises import EXERCISES, OPERATIONS, World, exercise
 from tests.ledger_engine.in_process import client_of
@@ -136,18 +136,19 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
     """Every statement that a work runs from here on, with one set of its parameters."""
     seen: Statements = {}
 
-    def watch(name: str) -> None:
-        original = getattr(SqliteUnit, name)
+    def watch(kind: type[SqliteUnit], name: str) -> None:
+        original = getattr(kind, name)
 
         def watched(unit: SqliteUnit, sql: str, *parameters: Any) -> Any:
             given = parameters[0] if parameters else {}
             seen.setdefault(sql, given[0] if isinstance(given, list) else given)
             return original(unit, sql, *parameters)
 
-        monkeypatch.setattr(SqliteUnit, name, watched)
+        monkeypatch.setattr(kind, name, watched)
 
     for name in ("execute", "first", "execute_many"):
-        watch(name)
+        watch(SqliteUnit, name)
+    watch(ReadingUnit, "execute")
     return seen
 
 

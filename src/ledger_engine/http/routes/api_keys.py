@@ -9,9 +9,10 @@ from pydantic import Field
 
 from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
+from ledger_engine.core.records import as_json
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
-from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.http.operations import Call, Routes
 from ledger_engine.store.pages import Page
 
 routes = Routes("api_keys", "/v1")
@@ -35,7 +36,7 @@ class ApiKeyWithValue(ApiKey):
 
 def with_value(made: ApiKey, value: str) -> dict[str, object]:
     """Return the record of a new key together with its value."""
-    return {**shown(made), "key": value}
+    return {**as_json(made), "key": value}
 
 
 @routes.add(

@@ -20,7 +20,7 @@ from ledger_engine.events.webhooks import deliveries, endpoints, signatures
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList, LookingBack, page_request
-from ledger_engine.http.operations import Call, Routes, Streamed, shown
+from ledger_engine.http.operations import Call, Routes, Streamed
 from ledger_engine.store.pages import Page, PageRequest
 
 routes = Routes("events", "/v1")
@@ -104,17 +104,15 @@ async def get_event(call: Call, id: str) -> Event:
 
 
 @routes.add("GET", "/events/<id>/deliveries", needs="read:projects", answer=EventDeliveries)
-async def list_event_deliveries(call: Call, id: str) -> dict[str, object]:
+async def list_event_deliveries(call: Call, id: str) -> list[Delivery]:
     """List the deliveries of one event with every attempt, in the order of their endpoints."""
-    found = await call.read(deliveries.of_event, id)
-    return {"data": [shown(delivery) for delivery in found]}
+    return await call.read(deliveries.of_event, id)
 
 
 @routes.add("POST", "/events/<id>/resend", needs="write:projects", query=OneEndpoint, answer=Resent)
-async def resend_event(call: Call, id: str, query: OneEndpoint) -> dict[str, object]:
+async def resend_event(call: Call, id: str, query: OneEndpoint) -> list[Delivery]:
     """Send an event again, now: to one endpoint, or to every enabled one that wants its type."""
-    sent = await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
-    return {"data": [shown(delivery) for delivery in sent]}
+    return await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
 
 
 @routes.add("POST", "/events/resend", needs="write:projects", body=ResendFailed, answer=ResentFailed)

@@ -8,7 +8,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.errors import Rendered, body_of
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.store import ShortWork, books
+from ledger_engine.store import books
 
 VERSION = "1.4.2"  # the version of the directory's interface (docs/interface.md#versioning)
 
@@ -43,7 +43,7 @@ async def get_health(call: Call) -> Health | Rendered:
     losses = call.engine.losses
     try:
         await call.engine.check()
-        copied = await call.engine.read(ShortWork(books.source))
+        copied = await call.engine.read_short(books.source)
     except StorageUnavailable as error:
         return _unavailable(call, Health(False, VERSION, losses.refused or call.engine.notice, None), error)
     notice = call.engine.notice or losses.accepted

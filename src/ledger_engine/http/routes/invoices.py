@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.http.bodies import Body
-from ledger_engine.http.lists import LedgerList, LookingBack, listed
+from ledger_engine.http.lists import LedgerList, LookingBack
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import invoices, past
 from ledger_engine.ledger.invoices import Invoice, InvoiceChanges
@@ -57,14 +57,12 @@ class ListInvoices(LedgerList, LookingBack):
 @routes.add(
     "GET", "/invoices", needs="read:projects", query=ListInvoices, answer=Invoice, paged=True, tagged=True
 )
-async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | dict[str, Any]:
+async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | Page[dict[str, Any]]:
     """List the invoices, newest first."""
     at = query.moment(call.engine.clock.now())
     if at is not None:
         wanted = query.page()
-        return listed(
-            await call.read(past.invoice_page, wanted, at, status=query.status, account=query.account)
-        )
+        return await call.read(past.invoice_page, wanted, at, status=query.status, account=query.account)
     return await call.read_page(invoices.page, query.page(), status=query.status, account=query.account)
 
 

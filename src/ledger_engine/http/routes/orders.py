@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ledger_engine.http.bodies import Body
-from ledger_engine.http.lists import GenericList, LookingBack, listed
+from ledger_engine.http.lists import GenericList, LookingBack
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import orders, past
 from ledger_engine.ledger.orders import Order
@@ -35,11 +35,11 @@ class ListOrders(GenericList, LookingBack):
     in_contract=True,
     tagged=True,
 )
-async def list_orders(call: Call, query: ListOrders) -> Page[Order] | dict[str, Any]:
+async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]]:
     """List the orders, newest first."""
     at = query.moment(call.engine.clock.now())
     if at is not None:
-        return listed(await call.read(past.order_page, query.page(), at, status=query.status))
+        return await call.read(past.order_page, query.page(), at, status=query.status)
     return await call.read_page(orders.page, query.page(), status=query.status)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import Field
 
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.lists import GenericList, moment_until_now
-from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import past
 from ledger_engine.ledger.past import Change, Summary
 
@@ -32,7 +31,7 @@ class Difference:
 
 
 @routes.add("GET", "/diff", needs="read:projects", query=Between, answer=Difference)
-async def get_diff(call: Call, query: Between) -> dict[str, Any]:
+async def get_diff(call: Call, query: Between) -> Difference:
     """List what changed between two moments, each object as it was at both."""
     now = call.engine.clock.now()
     start = moment_until_now(query.from_, "from", now)
@@ -40,4 +39,4 @@ async def get_diff(call: Call, query: Between) -> dict[str, Any]:
     if start > end:
         raise InvalidRequest("invalid_value", "from must not be later than to.", "from")
     page, summary = await call.read(past.changes, start, end, query.page())
-    return {**shown(page), "summary": shown(summary)}
+    return Difference(page.items, page.has_more, page.next_cursor, summary)

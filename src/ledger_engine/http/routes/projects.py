@@ -9,9 +9,10 @@ from pydantic import Field
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.access.projects import NewChild, Project
+from ledger_engine.core.records import as_json
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
-from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.http.operations import Call, Routes
 from ledger_engine.http.routes.api_keys import ApiKeyWithValue, with_value
 from ledger_engine.store.pages import Page
 
@@ -77,10 +78,10 @@ async def create_project(call: Call, body: CreateProject) -> dict[str, object]:
     new = NewChild(body.name, body.plan, body.overdraft)
     if call.is_by_app():
         child = await call.write(projects.create_child, new, call.idempotency_key)
-        return {**shown(_seen(call, child)), "api_key": None}
+        return {**as_json(_seen(call, child)), "api_key": None}
     value = api_keys.new_value(call.authenticate().livemode)
     project, key = await call.write(projects.create_child_with_key, new, value, call.idempotency_key)
-    return {**shown(_seen(call, project)), "api_key": with_value(key, value)}
+    return {**as_json(_seen(call, project)), "api_key": with_value(key, value)}
 
 
 @routes.add("GET", "/projects/<id>", needs="read:projects", answer=SeenProject)

@@ -11,7 +11,7 @@ from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import LedgerList, LookingBack
-from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import Transaction
 from ledger_engine.store.pages import Page
@@ -105,11 +105,10 @@ async def post_transaction(call: Call, body: PostTransaction) -> Transaction:
 @routes.add(
     "POST", "/transactions/batch", needs="write:projects", body=PostBatch, answer=PostedBatch, status=201
 )
-async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
+async def post_batch(call: Call, body: PostBatch) -> list[Transaction]:
     """Post up to 1000 transactions, all or none."""
     batch = [item.new() for item in body.transactions]
-    posted = await call.write_long(transactions.post_batch, batch, call.idempotency_key)
-    return {"data": [shown(item) for item in posted]}
+    return await call.write_long(transactions.post_batch, batch, call.idempotency_key)
 
 
 @routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction, tagged=True)
@@ -121,9 +120,9 @@ async def get_transaction(call: Call, id: str) -> Transaction:
 @routes.add(
     "GET", "/transactions/<id>/related", needs="read:projects", answer=RelatedTransactions, tagged=True
 )
-async def list_related_transactions(call: Call, id: str) -> dict[str, object]:
+async def list_related_transactions(call: Call, id: str) -> list[Transaction]:
     """List the other side of the transaction's transfer, its reversal, and what it reverses."""
-    return {"data": [shown(item) for item in await call.read(transactions.related, id)]}
+    return await call.read(transactions.related, id)
 
 
 @routes.add("POST", "/transactions/<id>/reverse", needs="write:projects", answer=Transaction, status=201)

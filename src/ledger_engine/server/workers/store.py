@@ -17,7 +17,7 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.limits import Outcome
 from ledger_engine.server.workers.parent import Parent
-from ledger_engine.store import Listener, ShortWork, T, Work
+from ledger_engine.store import Listener, T, Work
 from ledger_engine.store.group_commit import GroupCommit
 from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.file import DatabaseFile, probe_read
@@ -48,13 +48,11 @@ class WorkerDatabase:
         self._unanswered = 0  # of the group that was sent
         self._readers.start()
 
-    def read_at_once(self, work: ShortWork[T]) -> tuple[T] | None:
-        return None if self._closing else self._readers.run_short(work)
+    def read_at_once(self, work: Work[T]) -> tuple[T] | None:
+        return None if self._closing else self._readers.run_at_once(work)
 
     async def read(self, work: Work[T]) -> T:
         self._require_open(len(self._readers))
-        if isinstance(work, ShortWork) and (read := self.read_at_once(work)):
-            return cast(T, read[0])
         loop = asyncio.get_running_loop()
         answered = loop.create_future()
         job = Job(work, answered, loop, writes=False)

@@ -145,12 +145,16 @@ class DatabaseFile:
         with self.waits.limited(READ_S):
             return connect(self._path, checkpoints=False, query_only=True)
 
-    def begin_to_read(self, connection: sqlite3.Connection) -> None:
-        """Begin a transaction of a connection that cannot write."""
+    def begin_to_read(self, connection: sqlite3.Connection) -> int:
+        """Begin a transaction of a connection that cannot write.
+
+        Return a number that is another one than the last time if anybody has written since.
+        """
         self.waits.begin(READ_S)  # and not `limited`, which takes a microsecond more for each read
         try:
             connection.execute("BEGIN")
-            connection.execute("PRAGMA schema_version").fetchall()
+            ((version,),) = connection.execute("PRAGMA data_version").fetchall()
+            return int(version)
         finally:
             self.waits.done()
 

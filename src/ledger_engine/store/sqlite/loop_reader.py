@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator
 from time import perf_counter
@@ -14,23 +16,41 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.store import T, Work
 from ledger_engine.store.sqlite.connection import code_of
 from ledger_engine.store.sqlite.file import DatabaseFile
-from ledger_engine.store.sqlite.unit import SqliteUnit
+from ledger_engine.store.sqlite.unit import ReadingUnit
+
+if sys.platform != "win32":
+    import resource
 
 STEPS = 1000  # of SQLite's virtual machine, after which it is asked whether to go on
 STEPS_MAX = 20  # times so many for one work: a third of a millisecond. A page of 20 transactions takes 600.
 SLOW_S = 0.001
 # After a slow work so many go to the threads, after another one twice as many, up to the most; each that was
 # not slow makes them one less. So where the file is not in memory hardly one in a hundred requests waits for
-# the read of another, and a machine that was busy elsewhere makes no difference.
+# the read of another.
 SENT_AWAY, SENT_AWAY_MAX = 32, 1024
+
+
+def _count_waits() -> int:
+    """Return how often this thread has waited for the disk, a lock or the like.
+
+    One that is kept from running by others does not wait, and to read in another thread would help nobody.
+    Where the system does not tell, each call returns another number.
+    """
+    if sys.platform != "linux":
+        return next(_CALLS)
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+_CALLS = itertools.count()
 
 
 class LoopReader:
     """Runs short works in the thread of an event loop, on a connection of its own.
 
     The works of one turn of the loop share a snapshot, which ends before anything that has happened since is
-    handled: so a client that was answered sees what it wrote. Whatever does not work here is for a thread,
-    which meets the same error and handles it.
+    handled: so a client that was answered sees what it wrote. What their unit has cached is kept for the next
+    turn, unless somebody has written. Whatever does not work here is for a thread, which meets the same error
+    and handles it.
     """
 
     def __init__(self, file: DatabaseFile, clock: Clock, ids: IdSource) -> None:
@@ -38,9 +58,12 @@ class LoopReader:
         self._clock = clock
         self._ids = ids
         self._connection: sqlite3.Connection | None = None
-        self._unit: SqliteUnit | None = None  # of the turn under way
+        self._unit: ReadingUnit | None = None  # of the turn under way
+        self._kept: ReadingUnit | None = None  # the unit of the last turn, with what it has cached …
+        self._version = 0  # … and is true until this is another number
         self._in_use = threading.Lock()  # held for a turn, or while the connection is closed
         self._loop: asyncio.AbstractEventLoop | None = None  # of the last turn
+        self._waits = 0  # of this thread, when the turn began
         self._asked = 0  # how often SQLite has asked whether to go on
         self._sent_away = 0  # works that are still to go to the threads …
         self._to_send_away = 0  # … and those at the last slow one, less those that were not slow since
@@ -62,7 +85,7 @@ class LoopReader:
                 self._close()
             return None
         finally:
-            if self._asked > STEPS_MAX or perf_counter() - began > SLOW_S:
+            if self._asked > STEPS_MAX or (perf_counter() - began > SLOW_S and _count_waits() != self._waits):
                 self._sent_away = min(max(SENT_AWAY, 2 * self._to_send_away), SENT_AWAY_MAX)
                 self._to_send_away = self._sent_away
             elif self._to_send_away:
@@ -83,7 +106,7 @@ class LoopReader:
             if is_ended:
                 self._in_use.release()
 
-    def _unit_of_turn(self) -> SqliteUnit | None:
+    def _unit_of_turn(self) -> ReadingUnit | None:
         """Return the unit of this turn of the loop, None when the connection is in use elsewhere."""
         loop = asyncio.get_running_loop()
         if self._unit is not None and self._loop is loop:
@@ -91,21 +114,29 @@ class LoopReader:
         if not self._in_use.acquire(blocking=False):
             return None
         self._loop = loop
+        self._waits = _count_waits()
         loop.call_soon(self._end_turn)
         self._file.require_same()
-        if self._connection is None:
-            self._connection = self._file.connect_reader()
-            self._connection.execute("PRAGMA busy_timeout=0")
-            self._connection.set_progress_handler(self._is_long, STEPS)
-        self._file.begin_to_read(self._connection)
-        self._unit = SqliteUnit(self._connection, self._clock, self._ids)
+        connection = self._connection or self._connect()
+        version = self._file.begin_to_read(connection)
+        if self._kept is None or version != self._version:
+            self._forget()
+            self._kept, self._version = ReadingUnit(connection, self._clock, self._ids), version
+        self._kept.limit_size()
+        self._kept.begin_work()
+        self._unit = self._kept
         return self._unit
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = self._connection = self._file.connect_reader()
+        connection.execute("PRAGMA busy_timeout=0")
+        connection.set_progress_handler(self._is_long, STEPS)
+        return connection
 
     def _end_turn(self) -> None:
         unit, self._unit, self._asked = self._unit, None, 0
         try:
             if unit is not None and self._connection is not None:
-                unit.forget()
                 self._connection.execute("COMMIT")
         except sqlite3.Error:
             self._close()
@@ -118,5 +149,11 @@ class LoopReader:
 
     def _close(self) -> None:
         connection, self._connection, self._unit = self._connection, None, None
+        self._forget()
         if connection is not None:
             connection.close()
+
+    def _forget(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.forget()

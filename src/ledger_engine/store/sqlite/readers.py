@@ -13,7 +13,7 @@ from ledger_engine.store import T, Work
 from ledger_engine.store.sqlite.connection import code_of, public_error
 from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.loop_reader import LoopReader
-from ledger_engine.store.sqlite.unit import SqliteUnit
+from ledger_engine.store.sqlite.unit import ReadingUnit
 from ledger_engine.store.threaded import ReadingThreads, call_soon
 
 READERS = 3
@@ -39,7 +39,7 @@ class Readers(ReadingThreads[threading.Barrier]):
         self._together: threading.Barrier | None = None
         self._of_loop = LoopReader(file, clock, ids)
 
-    def run_short(self, work: Work[T]) -> tuple[T] | None:
+    def run_at_once(self, work: Work[T]) -> tuple[T] | None:
         return self._of_loop.run(work)
 
     def stop(self, limit_s: float) -> None:
@@ -74,7 +74,7 @@ class Readers(ReadingThreads[threading.Barrier]):
                 self._file.require_same()
                 connection = connection or self._file.connect_reader()
                 self._file.begin_to_read(connection)
-                unit = SqliteUnit(connection, self._clock, self._ids)
+                unit = ReadingUnit(connection, self._clock, self._ids)
                 job.answer = job.work(unit)
                 unit.forget()
                 connection.execute("COMMIT")

@@ -69,6 +69,15 @@ class SqliteUnit(CachingUnit):
         self._connection.executemany(_insertion(table, columns), rows)
 
 
+class ReadingUnit(SqliteUnit):
+    """The `Unit` of a connection that cannot write: no statement changes what is cached."""
+
+    __slots__ = ()
+
+    def execute(self, sql: str, parameters: Parameters = NOTHING, /) -> list[Row]:
+        return self._run(sql, parameters)
+
+
 @cache
 def _insertion(table: str, columns: Columns) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
