@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.books import Books, bodies_of, make_books
-from bench.load import Posts, json_posts, load
+from bench.load import Requests, json_posts, load
 from bench.runs import Result, paired, rotate, single
 from bench.servers import ledger
 
@@ -61,14 +61,14 @@ def measure(folder: Path, rounds: int) -> list[Result]:
     return results
 
 
-def _batches(url: str, books: Books) -> Posts:
+def _batches(url: str, books: Books) -> Requests:
     given = bodies_of(books)
     body: dict[str, object] = {"transactions": [given[number % len(given)] for number in range(BATCH)]}
     return json_posts(f"{url}/v1/transactions/batch", books.key, [body])
 
 
 @contextmanager
-def _streaming(batches: Posts) -> Iterator[None]:
+def _streaming(batches: Requests) -> Iterator[None]:
     """Send batch after batch on one connection meanwhile."""
     with subprocess.Popen(
         [sys.executable, "-m", "bench.batches"], stdin=subprocess.PIPE, text=True

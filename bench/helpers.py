@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import ledger_engine
 from bench.books import Books, bodies_of, make_books
-from bench.load import CONNECTIONS, Posts, is_whole, json_posts
+from bench.load import CONNECTIONS, Requests, is_whole, json_posts
 from bench.runs import Result, paired, say
 from bench.servers import ledger_process
 
@@ -83,7 +83,7 @@ def copy_package(folder: Path, *, helpers: bool) -> Path:
 class Server:
     """A running server, with as many connections as it gets postings in a burst."""
 
-    def __init__(self, pid: int, posts: Posts) -> None:
+    def __init__(self, pid: int, posts: Requests) -> None:
         self._pid = pid
         parts = urlsplit(posts.url)
         lines = "".join(f"{name}: {value}\r\n" for name, value in posts.headers.items())

@@ -21,17 +21,19 @@ CONNECTIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Posts:
+class Requests:
     """POSTs to one URL: their bodies are sent in turn, all with the same headers.
 
-    With a `token` there is an Authorization too, which begins like it and changes every 1,000 requests, for a
-    server that limits how often each may come.
+    With `paths` they are GETs of these, in turn, at the host of the URL. With a `token` there is an
+    Authorization too, which begins like it and changes every 1,000 requests, for a server that limits how
+    often each may come.
     """
 
     url: str
     bodies: list[str]
     headers: dict[str, str] = field(default_factory=dict)
     token: str = ""
+    paths: list[str] = field(default_factory=list)
 
 
 class Load(NamedTuple):
@@ -42,14 +44,19 @@ class Load(NamedTuple):
     p99_ms: float
 
 
-def json_posts(url: str, key: str, bodies: list[dict[str, object]]) -> Posts:
+def json_posts(url: str, key: str, bodies: list[dict[str, object]]) -> Requests:
     """Return POSTs of JSON bodies to a ledger."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    return Posts(url, [json.dumps(body) for body in bodies], headers)
+    return Requests(url, [json.dumps(body) for body in bodies], headers)
 
 
-def load(posts: Posts, seconds: float, *, connections: int = CONNECTIONS, keys: bool = False) -> Load:
-    """Send these POSTs for some seconds on connections that stay open, the next after each answer.
+def json_gets(url: str, key: str, paths: list[str]) -> Requests:
+    """Return GETs of these paths of a ledger."""
+    return Requests(url, [], {"Authorization": f"Bearer {key}"}, paths=paths)
+
+
+def load(posts: Requests, seconds: float, *, connections: int = CONNECTIONS, keys: bool = False) -> Load:
+    """Send these requests for some seconds on connections that stay open, the next after each answer.
 
     With `keys` each has an Idempotency-Key of its own. Raises RuntimeError when one is refused.
     """
@@ -62,24 +69,27 @@ def load(posts: Posts, seconds: float, *, connections: int = CONNECTIONS, keys: 
 
 
 _SCRIPT = """
-wrk.method = "POST"
+wrk.method = "%(method)s"
 %(headers)s
 local bodies = {%(bodies)s}
+local paths = {%(paths)s}
 local number = 0
 function request()
   number = number + 1
   if %(keys)s then wrk.headers["Idempotency-Key"] = "%(run)s-" .. number end
   if %(tokens)s then wrk.headers["Authorization"] = "%(token)s%(run)s" .. math.floor(number / 1000) end
-  return wrk.format(nil, nil, nil, bodies[number %% #bodies + 1])
+  return wrk.format(nil, paths[number %% #paths + 1], nil, bodies[number %% #bodies + 1])
 end
 """
 _MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 
-def _by_wrk(posts: Posts, seconds: float, connections: int, keys: bool) -> Load:
+def _by_wrk(posts: Requests, seconds: float, connections: int, keys: bool) -> Load:
     values = {
         "headers": "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in posts.headers.items()),
+        "method": "GET" if posts.paths else "POST",
         "bodies": ", ".join(f"[[{body}]]" for body in posts.bodies),
+        "paths": ", ".join(f"[[{path}]]" for path in posts.paths),
         "keys": "true" if keys else "false",
         "tokens": "true" if posts.token else "false",
         "token": posts.token,
@@ -104,15 +114,17 @@ def _ms(text: str) -> float:
     return float(number) * _MS[text.removeprefix(number)]
 
 
-def _by_sockets(posts: Posts, seconds: float, connections: int, keys: bool) -> Load:
+def _by_sockets(posts: Requests, seconds: float, connections: int, keys: bool) -> Load:
     """Measure the same in one thread of Python.
 
     It uses more of the machine, which brings the two sides closer.
     """
     parts = urlsplit(posts.url)
     lines = "".join(f"{name}: {value}\r\n" for name, value in posts.headers.items())
-    head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n{lines}".encode()
-    texts = [body.encode() for body in posts.bodies]
+    lines = f" HTTP/1.1\r\nHost: {parts.netloc}\r\n{lines}"
+    first = [f"GET {path}" for path in posts.paths] or [f"POST {parts.path}"]
+    heads = [f"{each}{lines}".encode() for each in first]
+    texts = [body.encode() for body in posts.bodies] or [b""]
     run = time.time_ns()
     sent = 0
     taken_s: list[float] = []
@@ -120,7 +132,7 @@ def _by_sockets(posts: Posts, seconds: float, connections: int, keys: bool) -> L
     def request() -> bytes:
         nonlocal sent
         sent += 1
-        text = texts[sent % len(texts)]
+        text, head = texts[sent % len(texts)], heads[sent % len(heads)]
         line = f"Idempotency-Key: {run}-{sent}\r\n" if keys else ""
         line += f"Authorization: {posts.token}{run}{sent // 1000}\r\n" if posts.token else ""
         return head + line.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(text), text)
@@ -161,6 +173,5 @@ def is_whole(received: bytearray) -> bool:
 
 if __name__ == "__main__":
     _, duration, count, with_keys = sys.argv
-    print(
-        json.dumps(_by_sockets(Posts(**json.load(sys.stdin)), float(duration), int(count), with_keys == "1"))
-    )
+    given = Requests(**json.load(sys.stdin))
+    print(json.dumps(_by_sockets(given, float(duration), int(count), with_keys == "1")))

