@@ -58,7 +58,7 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("R", "app.repair", "repair a demo's receiver, or restart the server", show=True),
 ]
 
-# Of the time machine, while the past is shown and nothing is written: they come before a screen's own keys.
+# Of the time machine, while the past is shown: nothing is written, and these come before a screen's keys.
 PAST_KEYS: list[BindingType] = [
     _key("space", "past('play')", "play what happened", show=True, priority=True),
     _key("a", "past('a')", "the first moment to compare", priority=True),

@@ -6,10 +6,10 @@ screen read again. While a key is held down the line moves at each step, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from textual import events, work
+from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
@@ -28,7 +28,7 @@ from ledger_tui.features.past.reading import (
 )
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Link
-from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import Context, toned_line
 
@@ -45,30 +45,6 @@ class MomentAsked(Message):
     ms: int | None
 
 
-@dataclass
-class AroundRead(Message):
-    """What happened around a moment was read; `side` says where, and then `steps` are gone from `ms`."""
-
-    read: Read
-    side: str
-    ms: int | None
-    steps: int
-
-
-@dataclass
-class LineRead(Message):
-    """When the ledger's first and its newest event happened, and when something failed."""
-
-    first_ms: int | None
-    latest_ms: int
-    failures: list[int]
-
-
-@dataclass
-class NotRead(Message):
-    sentence: str
-
-
 class TimeMachine(Widget):
     """The line, and the moment. `see` has the view on screen show another moment."""
 
@@ -81,7 +57,7 @@ class TimeMachine(Widget):
         self._around = moments.Around()
         self._first_ms: int | None = None
         self._latest_ms = 0  # when the newest event that is known happened
-        self._failures: list[int] = []
+        self._failures: Sequence[int] = ()
         self.marks: dict[str, int] = {}  # the moments `a` and `b`
         self._playing: Timer | None = None
         self._seeing: Timer | None = None
@@ -175,7 +151,7 @@ class TimeMachine(Widget):
 
     # ------------------------------------------------------------------ reading
 
-    @work(group="past", exclusive=True, exit_on_error=False)
+    @asks("past")
     async def _read_around(self, side: str, ms: int | None, steps: int) -> None:
         api, known = self._view_context.api, self._around.known
         with the_present():
@@ -187,9 +163,9 @@ class TimeMachine(Widget):
                 else:
                     read = await read_newer(api, known[-1])
             except ClientError as error:
-                self.post_message(NotRead(literal(error)))
+                self.call_later(self._fail, literal(error))
             else:
-                self.post_message(AroundRead(read, side, ms, steps))
+                self.call_later(self._take_around, read, side, ms, steps)
 
     def _read(self, side: str, ms: int | None, steps: int) -> None:
         if side == "newer" and not self._around.known:
@@ -199,7 +175,7 @@ class TimeMachine(Widget):
         if self.ms is None:
             self._read_line()
 
-    @work(group="past-line", exclusive=True, exit_on_error=False)
+    @asks("past-line")
     async def _read_line(self) -> None:
         api, first = self._view_context.api, self._first_ms
         with the_present():
@@ -207,48 +183,43 @@ class TimeMachine(Widget):
                 newest = (await read_around(api, None)).known
                 latest = newest[-1].ms if newest else 0
                 first = await read_first(api, max(latest, self.now_ms)) if first is None else first
-                self.post_message(LineRead(first, latest, []))
-                self.post_message(LineRead(first, latest, await read_failures(api)))
+                self.call_later(self._take_line, first, latest, ())
+                self.call_later(self._take_line, first, latest, await read_failures(api))
             except ClientError as error:
-                self.post_message(NotRead(literal(error)))
+                self.call_later(self._fail, literal(error))
 
-    @handles(AroundRead)
-    def take_around(self, message: AroundRead) -> None:
-        message.stop()
+    @while_running
+    def _take_around(self, read: Read, side: str, ms: int | None, steps: int) -> None:
+        """Know more of what happened, and go so many steps from `ms`."""
         self._reading = False
-        read, side = message.read, message.side
         if side == "around":
             self._around.begin(read.known, begins=read.begins, ends=read.ends)
         elif side == "older":
             self._around.add_older(read.known, begins=read.begins)
         else:
             self._around.add_newer(read.known, ends=read.ends)
-        if message.steps == 0:
-            self._show(message.ms)
-        elif message.ms is None and not read.known:
+        further = self._around.needs(ms, steps) if read.known else ""
+        if steps == 0:
+            self._show(ms)
+        elif ms is None and not read.known:
             self.notify("There is nothing to step through: no event, or no transaction that has a time.")
-        elif (
-            message.ms is not None
-            and (further := self._around.needs(message.ms, message.steps))
-            and read.known
-        ):
-            self._read(further, message.ms, message.steps)
+        elif ms is not None and further:
+            self._read(further, ms, steps)
         else:
-            self._show(self._around.step(message.ms, message.steps))
+            self._show(self._around.step(ms, steps))
 
-    @handles(LineRead)
-    def take_line(self, message: LineRead) -> None:
-        message.stop()
-        self._first_ms, self._latest_ms = message.first_ms, message.latest_ms
-        self._failures = message.failures or self._failures
+    @while_running
+    def _take_line(self, first_ms: int | None, latest_ms: int, failures: Sequence[int]) -> None:
+        """Know when the first and the newest event happened, and when something failed."""
+        self._first_ms, self._latest_ms = first_ms, latest_ms
+        self._failures = failures or self._failures
         self.refresh()
 
-    @handles(NotRead)
-    def take_failure(self, message: NotRead) -> None:
-        message.stop()
+    @while_running
+    def _fail(self, sentence: str) -> None:
         self._reading = False
         self._stop()
-        self.notify(message.sentence, severity="warning", markup=False)
+        self.notify(sentence, severity="warning", markup=False)
 
     # ------------------------------------------------------------------ two moments
 
