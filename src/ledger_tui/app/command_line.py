@@ -99,6 +99,8 @@ _ALSO: Mapping[str, str] = {
     "profile": "server connect switch",
     "key": "credential",
     "theme": "colours dark light contrast",
+    "at": "time travel past history machine",
+    "flows": "sankey diagram movements unusual",
     "help": "shortcuts",
     "quit": "exit leave",
     "clock": "time travel advance",
@@ -125,6 +127,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
     "save": ("save", "save this connection as a profile"),
     "theme": ("theme", "change the colours"),
     "at": ("at", "show the ledger at another time: 2026-11-23 14:05, -2h, now"),
+    "flows": ("screen", "money seen to flow between the accounts"),
     "help": ("help", "the keys"),
     "quit": ("quit", "quit"),
 }
@@ -154,6 +157,8 @@ def parse_command(line: str, choices: Choices) -> Command:
     if word in HELPER_WORDS:
         return _helper(word, rest)
     kind = _ABOUT[word][0]
+    if kind == "screen":
+        return Command("screen", word)
     if kind == "at":
         return _moment(rest, choices.now_ms)
     known = {"profile": choices.profiles, "theme": choices.themes}.get(kind)

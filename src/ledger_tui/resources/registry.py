@@ -21,6 +21,7 @@ TEST_HELPERS = Place("test_helpers", "H", "Test helpers", "Helpers")
 
 
 TRACE = Place("trace", "", "Trace", "Trace")
+FLOWS = Place("flows", "", "Flows", "Flows")
 
 
 KIND_OF_OBJECT = {
@@ -56,7 +57,9 @@ RESOURCES: tuple[Resource, ...] = (
     DIFFERENCE,
 )
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
-PLACE_OF_KIND: dict[str, Place] = {place.kind: place for place in (*PLACES, *RESOURCES, TRACE, TEST_HELPERS)}
+PLACE_OF_KIND: dict[str, Place] = {
+    place.kind: place for place in (*PLACES, *RESOURCES, TRACE, FLOWS, TEST_HELPERS)
+}
 TRACED = (*KIND_OF_OBJECT.values(), "events", "deliveries", "requests")
 
 # The digit distinguishes an id from a word such as `key_id`.

@@ -73,6 +73,11 @@ def _account(record: Record, names: AccountNames) -> Cell:
     return Cell(literal(known.name)) if known else text_of(record, "account", "dim")
 
 
+def _is_other_side(record: Record, value: str, _names: AccountNames) -> bool:
+    """Return whether the other side of a transaction is this account, or `outside` the ledger."""
+    return value == ("outside" if record.get("transfer") is None else str(record.get("destination")))
+
+
 def _detail(record: Record, names: AccountNames) -> Detail:
     amount, currency = _amount(record, names), currency_of(record, names) or ""
     after = _balance_after(record, names)
@@ -175,6 +180,7 @@ TRANSACTIONS = Resource(
         ),
         Filter("after", "created_after", "2026-11-20T07:18", check_date),
         Filter("before", "at", "2026-11-20T07:18", check_date),
+        Filter("other", "other", "outside", matches=_is_other_side),
     ),
     form=Form(
         title="Post a transaction",

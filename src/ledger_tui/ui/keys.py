@@ -112,6 +112,12 @@ TILE_KEYS: list[BindingType] = [
     _key("enter", "open", "open", show=True),
 ]
 
+FLOW_KEYS: list[BindingType] = [
+    _key("plus", "window(1)", "a longer time", show=True),
+    _key("minus", "window(-1)", "a shorter time", show=True),
+    _key("p", "unusual", "only what is unusual for its hour", show=True),
+]
+
 HELPER_KEYS: list[BindingType] = [
     _key("enter", "open", "go back to the snapshot", show=True),
     _key("a", "helper('advance')", "advance the clock", show=True),
@@ -174,6 +180,8 @@ _IMPORTANT = (
     "look",
     "edit",
     "app.",
+    "window",
+    "unusual",
     "tile(",
 )
 

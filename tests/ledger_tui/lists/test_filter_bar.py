@@ -129,7 +129,7 @@ def lines(line: str) -> list[str]:
 
 def test_a_filter_is_offered_by_its_beginning_and_once() -> None:
     assert lines("t") == ["type:"]
-    assert lines("type:debit ") == ["type:debit account:", "type:debit after:", "type:debit before:"]
+    assert lines("type:debit ") == [f"type:debit {name}:" for name in ("account", "after", "before", "other")]
 
 
 def test_values_and_names_are_offered_so_that_the_line_can_be_applied() -> None:

@@ -1,0 +1,316 @@
+"""The screen of flows: what moved between the accounts and the outside in a window of time, live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.widgets import Static
+
+from ledger_tui.client import past
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import fetch_page
+from ledger_tui.client.past import moment_ms, moment_text
+from ledger_tui.client.records import Record, Want
+from ledger_tui.features.flows.figures import (
+    DAY_MS,
+    OTHERS,
+    OUTSIDE,
+    Flow,
+    draw,
+    flows_of,
+    largest,
+    tone_of,
+    unusual,
+)
+from ledger_tui.formats.money import format_amount
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.resources.base import Cell, Link, Place
+from ledger_tui.ui.handlers import asks, while_running
+from ledger_tui.ui.keys import FLOW_KEYS
+from ledger_tui.ui.status_bar import awaited
+from ledger_tui.ui.tiles import Tile, TileContent, TiledView, TileRow, sentence
+from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
+
+WINDOWS = (
+    (15, "15 minutes"),
+    (60, "hour"),
+    (360, "6 hours"),
+    (1_440, "day"),
+    (10_080, "week"),
+    (43_200, "30 days"),
+)
+_WIDE_COLUMNS = 110
+_PAGES = 20
+_PAGES_BEFORE = 50
+_USUAL_DAYS = 7
+_NAME = 18
+
+
+@dataclass(frozen=True)
+class Read:
+    """The transactions of a window, newest first, and whether these are all; the accounts of their names."""
+
+    rows: list[Record]
+    whole: bool
+    accounts: Sequence[Record] = ()
+
+
+async def read_since(
+    api: Api, start_ms: int, known: Sequence[Record], pages: int, *, until_ms: int | None = None
+) -> Read:
+    """Return the transactions after a moment, with those known already, in at most so many requests."""
+    asked = {"created_after": moment_text(start_ms)}
+    if until_ms is not None and past.PART not in api.session.missing_parts:
+        asked["at"] = moment_text(until_ms)
+    newest = known[0].get("id") if known else None
+    rows: list[Record] = []
+    want = Want(0, "page", 0, None)
+    for _page in range(pages):
+        page = await fetch_page(api, "/v1/transactions", "starting_after", asked, want)
+        for row in page.rows:
+            if row.get("id") == newest:
+                start = moment_text(start_ms)
+                return Read([*rows, *(each for each in known if str(each.get("created")) > start)], True)
+            rows.append(row)
+        if page.older is None:
+            return Read(rows, True)
+        want = Want(0, "page", 0, page.older)
+    return Read(rows, False)
+
+
+class FlowsView(TiledView):
+    """The flows as bands, and as a list in which enter leads to the postings of one."""
+
+    BINDINGS = FLOW_KEYS
+
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(place, context)
+        self._window = 3
+        self._only_unusual = False
+        self._problem = ""
+        self._reading = False
+        self._accounts_read = False
+        self._read: Read | None = None
+        self._known: Sequence[Record] = ()  # what need not be read again
+        self._before: list[Record] | None = None  # of the days before, which say what is usual
+        self._flows: list[Flow] = []
+        self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list")
+        self._bands = Tile("money", self._draw_bands, Link("", "transactions"), id="flow-bands")
+        self.tiles = (self._list, self._bands)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="flows-caption")
+        yield Container(self._bands, self._list, id="flow-tiles")
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= _WIDE_COLUMNS, "-wide")
+        self._draw()
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def unread(self) -> bool:
+        return self._read is None and not self._problem
+
+    @property
+    def _end_ms(self) -> int:
+        return round(self.context.session.server_time * 1000)
+
+    @property
+    def _start_ms(self) -> int:
+        return self._end_ms - WINDOWS[self._window][0] * 60_000
+
+    def may_poll(self) -> bool:
+        past_and_read = self.context.session.moment_ms is not None and self._read is not None
+        return not self._reading and not past_and_read
+
+    def poll(self) -> float:
+        self._reading = True
+        self._load(self._start_ms)
+        return self.context.session.poll_seconds
+
+    def forget(self) -> None:
+        super().forget()
+        self._read = self._before = None
+        self._reading, self._known = False, ()
+
+    def moment_changed(self) -> None:
+        # What was read is drawn until this is, but is not a part of it.
+        self._reading, self._known = True, []
+        self._load(self._start_ms)
+
+    @asks("flows")
+    async def _load(self, start_ms: int) -> None:
+        api, traffic = self.context.api, self.context.traffic
+        moment, count = api.session.moment_ms, traffic.count
+        known = self._known if moment is None else ()
+        try:
+            read = await read_since(api, start_ms, known, _PAGES)
+            if not self._accounts_read:
+                accounts = await fetch_page(
+                    api, "/v1/accounts", "starting_after", {}, Want(0, "page", 0, None)
+                )
+                read = replace(read, accounts=accounts.rows)
+            if self._only_unusual and self._before is None:
+                long_before = start_ms - _USUAL_DAYS * DAY_MS
+                with past.the_present():
+                    before = await read_since(api, long_before, (), _PAGES_BEFORE, until_ms=start_ms)
+                self._before = [
+                    each for each in before.rows if (moment_ms(each.get("created")) or 0) <= start_ms
+                ]
+        except ClientError as error:
+            self.call_later(self.failed, literal(error))
+        else:
+            self.call_later(self._take, read, max(1, traffic.count - count))
+
+    @while_running
+    def _take(self, read: Read, requests: int) -> None:
+        session = self.context.session
+        self._reading, self._read, self._problem = False, read, ""
+        self._known = read.rows if read.whole else ()
+        self.next_poll_at = session.clock() + session.pause_after(requests)
+        if read.accounts and self.context.names.learn(read.accounts):
+            self.post_message(NamesLoaded())
+        self._accounts_read = self._accounts_read or bool(read.accounts)
+        self._compute()
+
+    def _compute(self) -> None:
+        if self._read is None:
+            return
+        rows, currency = self._read.rows, self.context.names.currency
+        if self._only_unusual:
+            rows = unusual(rows, self._before or (), currency)
+        self._flows = flows_of(rows, currency)
+        self._draw()
+
+    def failed(self, problem: str) -> None:
+        self._reading, self._problem = False, problem
+        self._draw()
+
+    def names_loaded(self) -> None:
+        self._compute()
+
+    def session_changed(self) -> None:
+        self._draw_caption()
+
+    # ------------------------------------------------------------------ drawing
+
+    def _draw(self) -> None:
+        self._draw_caption()
+        for tile in self.tiles:
+            tile.show_changes()
+
+    def _draw_caption(self) -> None:
+        left = Content.assemble(" ", ("Flows", "bold"), f"  the last {WINDOWS[self._window][1]}")
+        if self._only_unusual:
+            left = Content.assemble(left, "  ", (" unusual for its hour ", "$tab-text on $tab"))
+        if self._problem:
+            left = Content.assemble(left, (f"  ✕ {self._problem}", "bold $error"))
+        elif self._read is None:
+            left = Content.assemble(left, "  ", awaited(self.context.session))
+        else:
+            count, more = len(self._read.rows), "" if self._read.whole else ", the newest of more"
+            left = Content.assemble(left, (f"  {count:,} postings{more}", "$muted"))
+        self.query_one("#flows-caption", Static).update(left, layout=False)
+
+    def _named(self, account: str) -> str:
+        names = {OUTSIDE: "outside", OTHERS: "others"}
+        return names.get(account) or literal(self.context.names.name(account))
+
+    @property
+    def _chosen(self) -> Flow | None:
+        """The flow that the chosen row of the list shows."""
+        chosen = self._list.chosen
+        listed = {_row_link(flow).label: flow for flow in self._listed(self._list.content_size.height - 1)}
+        return listed.get(chosen.link.label) if chosen is not None and chosen.link is not None else None
+
+    def _listed(self, most: int) -> list[Flow]:
+        """Return the flows of so many rows, of each currency the largest, the rest summed."""
+        currencies = dict.fromkeys(flow.currency for flow in self._flows)
+        left = most
+        found: list[Flow] = []
+        for number, currency in enumerate(currencies):
+            share = max(2, left // (len(currencies) - number))
+            found += largest([flow for flow in self._flows if flow.currency == currency], share)
+            left = most - len(found)
+        return found
+
+    def _draw_bands(self, width: int, height: int) -> TileContent:
+        if not self._flows:
+            return sentence(self._why_empty(), width)
+        chosen = self._chosen or self._flows[0]
+        flows = [flow for flow in self._flows if flow.currency == chosen.currency]
+        lines = draw(flows, self._named, chosen, width, height)
+        return TileContent([TileRow(line) for line in lines], [Cell(chosen.currency, "dim")])
+
+    def _why_empty(self) -> str:
+        if self._read is None:
+            return "loading…"
+        return "Nothing unusual." if self._only_unusual else "Nothing moved. + widens the window."
+
+    def _draw_list(self, width: int, height: int) -> TileContent:
+        if not self._flows:
+            return sentence(self._why_empty(), width)
+        rows = []
+        name = max(6, min(_NAME, (width - 24) // 2))
+        for flow in self._listed(height):
+            between = f"{fit(self._named(flow.source), name)} → {fit(self._named(flow.target), name)}"
+            amount = f"{format_amount(flow.amount, flow.currency)} {flow.currency}"
+            room = max(0, width - len(between) - 7)
+            cells = (
+                Cell(between, "dim" if flow.source == OTHERS else "plain"),
+                Cell(fit(amount, room, "right"), tone_of(flow, None)),
+                Cell(fit(f"{flow.count:,}×", 6, "right"), "dim"),
+            )
+            rows.append(TileRow(cells, _row_link(flow)))
+        return TileContent(rows)
+
+    def _link(self, flow: Flow) -> Link:
+        """Return the link to the postings of a flow."""
+        filters = {"created_after": moment_text(self._start_ms)}
+        if flow.source != OTHERS:
+            inward = flow.source == OUTSIDE
+            own, other = (flow.target, OUTSIDE) if inward else (flow.source, flow.target)
+            filters |= {"account": own, "type": "credit" if inward else "debit", "other": other or "outside"}
+        return Link("Its postings", "transactions", filters=filters)
+
+    # ------------------------------------------------------------------ keys
+
+    def action_open(self) -> None:
+        chosen = self._chosen
+        if chosen is not None:
+            self.post_message(LinkFollowed(self._link(chosen)))
+
+    def action_choose(self, step: int) -> None:
+        super().action_choose(step)
+        self._bands.show_changes()
+
+    def action_window(self, step: int) -> None:
+        """Look at a longer or a shorter time."""
+        wanted = max(0, min(len(WINDOWS) - 1, self._window + step))
+        if wanted != self._window:
+            self._window, self._before = wanted, None
+            self.moment_changed()
+            self._draw_caption()
+
+    def action_unusual(self) -> None:
+        """Show only what is unusual for its hour, or all again."""
+        self._only_unusual = not self._only_unusual
+        if self._only_unusual and self._before is None:
+            self._reading = True
+            self._load(self._start_ms)
+        self._compute()
+
+    def shown_path(self) -> str:
+        return f"/v1/transactions?created_after={moment_text(self._start_ms)}"
+
+
+def _row_link(flow: Flow) -> Link:
+    """Return what identifies the row of a flow, while its amount and the window go on."""
+    return Link(f"{flow.currency} {flow.source} {flow.target}", "transactions")

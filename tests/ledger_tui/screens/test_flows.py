@@ -1,0 +1,58 @@
+"""The screen of flows: live, with the postings behind each, and as it was at another moment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ledger_tui.features.flows.view import FlowsView
+from ledger_tui.server.embedded import Address
+from tests.ledger_tui.conftest import dashboard_on
+from tests.ledger_tui.driving import Driver, until
+
+
+async def post(driver: Driver, account: str, kind: str, amount: int, **fields: Any) -> None:
+    await asyncio.sleep(0.003)  # in a millisecond of its own
+    body = {"account": account, "type": kind, "amount": amount, **fields}
+    await driver.app.api.write("POST", "/v1/transactions", body, None)
+
+
+def flows_of(driver: Driver) -> FlowsView:
+    view = driver.app.dashboard.view
+    assert isinstance(view, FlowsView)
+    return view
+
+
+async def test_flows_are_live_lead_to_their_postings_and_go_back_in_time(own_project: Address) -> None:
+    async with dashboard_on(own_project, (120, 30)) as driver:
+        await driver.sees("● online")
+        ids = []
+        for name in ("Till", "Bank"):
+            body = {"name": name, "currency": "EUR"}
+            ids.append(str((await driver.app.api.write("POST", "/v1/accounts", body, None)).record["id"]))
+        till, bank = ids
+        await post(driver, till, "credit", 700)
+        await post(driver, till, "debit", 500, destination=bank)
+        await driver.press("colon")
+        await driver.type("flows")
+        await driver.press("enter")
+        await driver.sees("the last day  3 postings", "outside", "7.00 EUR", "5.00 EUR")
+        assert len(flows_of(driver)._flows) == 2
+
+        await post(driver, till, "credit", 400)
+        flows_of(driver).poll_soon()
+        await driver.sees("11.00 EUR")
+        await driver.press("minus")
+        await driver.sees("the last 6 hours  4 postings")
+        await driver.press("p")
+        await driver.sees("unusual for its hour", "11.00 EUR")
+        await driver.press("p", "j", "enter")
+        await driver.sees("Transactions", "other:", "−5.00")
+        await driver.sees_no_more("+7.00")
+        await driver.press("escape")
+        await driver.sees("Flows")
+
+        await driver.press("comma")
+        await driver.sees("PAST", "3 postings", "7.00 EUR")
+        await driver.press("comma")
+        await until(lambda: [flow.amount for flow in flows_of(driver)._flows] == [700], "the first flow")
