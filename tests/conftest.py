@@ -141,7 +141,7 @@ def location(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Locat
     return new_ledger(getattr(request, "param", kind), tmp_path)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def soak(request: pytest.FixtureRequest) -> int:
     """Return by how many times a long test exceeds its short form: 1, or the value of `--soak`."""
     return int(request.config.getoption("--soak"))
