@@ -165,7 +165,7 @@ def test_the_level_debug_says_more_than_info_and_times_are_in_utc(
         assert line is not None, err
         assert abs(datetime.fromisoformat(line[1]) - now) < timedelta(hours=1)
     said = {line[3]: line[4] for line in lines if line is not None}
-    assert "works committed in" in said["ledger_engine.store"]
+    assert "changes committed: " in said["ledger_engine.store"]
     assert said["ledger_engine.http.requests"].startswith("GET /api/health/ready 200 in ")
 
 

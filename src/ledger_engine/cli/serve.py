@@ -330,7 +330,7 @@ def serve(
         from ledger_engine.server.serving import collect_rarely
 
         collect_rarely()
-        announce = _announce_embedded if embedded else announcing(settings)
+        announce = _announce_embedded if embedded else announcing(settings, _is_set(context, "database"))
         server.run(settings, announce, _report_embedded if embedded else _report_to_nobody)
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
@@ -350,9 +350,11 @@ def settings_from_environment() -> ServeSettings:
         return _settings(**{name: value for name, value in context.params.items() if name not in own})
 
 
-def announcing(settings: ServeSettings) -> Callable[[Ready], None]:
-    """Return what prints that the server is ready."""
-    return partial(_announce, issuer=settings.issuer, database=settings.database)
+def announcing(settings: ServeSettings, database_named: bool = True) -> Callable[[Ready], None]:
+    """Return what prints that the server is ready, and where the ledger is if nobody has named it."""
+    return partial(
+        _announce, issuer=settings.issuer, database=settings.database, database_named=database_named
+    )
 
 
 def _settings(
@@ -366,10 +368,14 @@ def _usable_processors() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def _announce(ready: Ready, issuer: str | None, database: Location | None) -> None:
+def _announce(
+    ready: Ready, issuer: str | None, database: Location | None, database_named: bool = True
+) -> None:
     pinned = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
     if ready.url is not None:
         _say(f"Listening on {ready.url}{pinned}")
+    if database is not None and not database_named:
+        _say(f"The ledger is {database}; --database names another.")
     if ready.key is not None:
         if database is not None and _is_journal(sys.stdout):
             _say(_hide_key(ready.key, database))

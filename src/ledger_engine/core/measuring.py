@@ -15,7 +15,7 @@ log = logging.getLogger("ledger_engine.store")
 
 def log_commit(works: int, seconds: float) -> None:
     """Log a commit, at the level debug."""
-    log.debug("%d works committed in %.1f ms", works, seconds * 1000)
+    log.debug("changes committed: %d, in %.1f ms", works, seconds * 1000)
 
 
 class RequestMeter(Protocol):

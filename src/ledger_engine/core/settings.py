@@ -191,11 +191,17 @@ class ServeSettings:
 
 
 def default_database() -> Path:
-    """Return the path of `ledger.db` in the user's data directory."""
+    """Return the path of `ledger.db` in the user's data directory.
+
+    Raises StorageUnavailable for a user without a home directory, such as systemd's `DynamicUser=`.
+    """
     # Imported here: it is needed only when no database is named.
     from platformdirs import user_data_path
 
-    return user_data_path("ledger-engine", appauthor=False) / "ledger.db"
+    try:
+        return user_data_path("ledger-engine", appauthor=False) / "ledger.db"
+    except RuntimeError as error:
+        raise StorageUnavailable("the user has no home directory, so name the database") from error
 
 
 def make_folder(database: Location) -> None:
@@ -204,12 +210,11 @@ def make_folder(database: Location) -> None:
     No other folder is made, because that would hide a mistyped path. Raises StorageUnavailable when the
     folder of another path is missing.
     """
-    if isinstance(database, str):
+    if isinstance(database, str) or database.parent.is_dir():
         return
-    if database == default_database():
-        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    elif not database.parent.is_dir():
+    if database != default_database():
         raise StorageUnavailable(f"there is no folder {database.parent}")
+    database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _check_origin(origin: str) -> None:

@@ -23,6 +23,11 @@ def test_the_request_to_try_goes_to_an_address_that_can_be_asked(
     assert told[2] == f'Try it: curl http://{here}:8700/v1/accounts -H "Authorization: Bearer sk_test_1"'
 
 
+def test_a_ledger_that_nobody_named_is_named_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    _announce(Ready("http://127.0.0.1:8700", None, None, None), None, Path("/home/a/ledger.db"), False)
+    assert "The ledger is /home/a/ledger.db; --database names another." in capsys.readouterr().out
+
+
 def test_a_key_goes_to_a_private_file_where_the_output_is_a_journal(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import pytest
 
-from ledger_engine.core.settings import BadSettings, ServeSettings
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.settings import BadSettings, ServeSettings, default_database, make_folder
 
 DATABASE = Path("ledger.db")
 
@@ -92,3 +94,19 @@ def test_an_issuer_is_an_address_without_a_path(issuer: str, insecure: bool, goo
     else:
         with pytest.raises(BadSettings, match="--issuer"):
             settings.check()
+
+
+def test_a_user_without_a_home_directory_needs_a_database_and_no_home(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such is a service of systemd with `DynamicUser=`."""
+
+    def unknown(uid: int) -> pwd.struct_passwd:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    make_folder(tmp_path / "ledger.db")
+    with pytest.raises(StorageUnavailable, match="name the database"):
+        default_database()

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -252,6 +254,16 @@ async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_ar
     named = {name for text in asked for name in re.findall(r"\b(?:up|(?:ledger|process)_\w+)\b", text)}
     assert len(named) > 15
     assert named - known == set()
+
+
+@pytest.mark.process
+@pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="needs promtool; on Debian and Ubuntu: apt install prometheus"
+)
+def test_prometheus_accepts_the_alerts() -> None:
+    rules = Path(__file__).parents[3] / "deploy" / "alerts.yaml"
+    checked = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 _SUFFIXES = {
