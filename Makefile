@@ -160,8 +160,7 @@ $(venv)/.made:
 	@touch $@
 
 $(venv)/.runtime: requirements.lock requirements-build.lock | $(venv)/.made
-	@echo "Installing what the program needs"
-	@$(pip) install --require-hashes -r requirements-build.lock -r requirements.lock
+	@$(bin)/python tools/install.py "what the program needs" requirements-build.lock requirements.lock
 	@touch $@
 
 $(venv)/.project: pyproject.toml | $(venv)/.runtime
@@ -169,6 +168,5 @@ $(venv)/.project: pyproject.toml | $(venv)/.runtime
 	@touch $@
 
 $(venv)/.dev: requirements-dev.lock | $(venv)/.runtime
-	@echo "Installing what the tests need"
-	@$(pip) install --require-hashes -r requirements-dev.lock
+	@$(bin)/python tools/install.py "what the tests need" requirements-dev.lock
 	@touch $@

@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 from ledger_client import __version__
-from tests.dist.test_archive import offline
-from tests.dist.test_other_builds import KEY, serving
-
-__all__ = ["offline"]
+from tests.dist.served import KEY, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 USE = """

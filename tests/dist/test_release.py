@@ -4,24 +4,20 @@ It takes minutes, so it is a part of `make soak` alone.
 """
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.dist.served import KEY, serving
 from tests.receivers import receiving
 
 ROOT = Path(__file__).resolve().parents[2]
-LISTENING = "Listening on "
-KEY = "sk_test_" + "Binary00" * 4
 
 # A build takes minutes, and the machine may have others to do meanwhile.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3600)]
@@ -48,24 +44,6 @@ def built_in(folder: Path) -> Path:
 def only(release: Path, pattern: str) -> Path:
     (found,) = release.glob(pattern)
     return found
-
-
-@contextmanager
-def serving(command: list[str | Path], folder: Path) -> Iterator[str]:
-    """Run `serve` in an empty folder with nothing that leads to this checkout; yield its URL."""
-    home = folder / "home"
-    home.mkdir()
-    environment = {"PATH": os.defpath, "HOME": str(home), "LEDGER_API_KEY_TEST": KEY}
-    words = ["serve", "--database", str(folder / "ledger.db"), "--port", "0"]
-    with subprocess.Popen(
-        [*command, *words], cwd=home, env=environment, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        assert line.startswith(LISTENING), line
-        yield line.removeprefix(LISTENING).strip()
-        server.terminate()
-    assert server.returncode == 0
 
 
 def is_served(url: str) -> bool:
@@ -117,6 +95,13 @@ def test_the_package_serves_in_an_empty_environment(release: Path, pattern: str,
     output_of(programs / "ledger-engine", "seed", "minimal", "--database", tmp_path / "seeded.db")
     with serving([programs / "ledger-engine"], tmp_path) as url:
         assert is_served(url)
+
+
+def test_the_client_works_in_an_empty_environment(release: Path, tmp_path: Path) -> None:
+    programs = installed(tmp_path / "environment", only(release, "ledger_client-*.whl"))
+    with serving([sys.executable, "-m", "ledger_engine"], tmp_path) as url:
+        used = f"from ledger_client import Ledger; print(*Ledger({url!r}, {KEY!r}).accounts.list())"
+        assert output_of(programs / "python", "-c", used) == "\n"
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
