@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from bench import shares
 from bench.books import Books, bodies_of, fill_books
@@ -91,15 +92,18 @@ class Servers:
     others: Mapping[str, Callable[[], float]]
     used: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
-    def rate(self, name: str, servers: int, books: int) -> float:
-        """Return how many postings a second some of the servers answer; each book has its own connections."""
-        each = self.connections // servers
-        chosen = [(url, book) for _, url in self.running[:servers] for book in self.books[:books]]
-        if servers == books > 1:  # each of the books at its server
-            chosen, each = (
-                list(zip([url for _, url in self.running], self.books, strict=True)),
-                self.connections,
-            )
+    def rate(self, name: str, servers: int, books: int, *, apart: bool = False) -> float:
+        """Return how many postings a second some of the servers answer; each book has its own connections.
+
+        With `apart` all of a book's are to one server.
+        """
+        urls = [url for _, url in self.running[:servers]]
+        each = self.connections // (1 if apart else servers)
+        chosen = [
+            (url, book)
+            for number, book in enumerate(self.books[:books])
+            for url in ([urls[number % servers]] if apart else urls)
+        ]
         before, cores, began = self._used_s(), shares.busy_s(), time.perf_counter()
         with ThreadPoolExecutor(len(chosen)) as threads:
             rates = list(threads.map(lambda pair: _posted(pair[0], pair[1], self.seconds, each), chosen))
@@ -139,20 +143,52 @@ def main() -> int:
     with ExitStack() as stack:
         postgres = Postgres(_ROWS_APART if given.serializable else "")
         stack.callback(postgres.close)
-        books = [asyncio.run(_filled(postgres.address, ACCOUNTS)) for _ in range(2)]
+        books = [asyncio.run(_filled(postgres.address, ACCOUNTS)) for _ in range(6)]
         file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ledger-bench-"))) / "ledger.db"
-        results = _scaling(postgres, books, given, share=given.share, connections=given.connections)
-        results += _scaling(postgres, books, given, share=1.0, connections=max(2, given.connections // 4))
+        few = max(2, given.connections // 4)
+        results = _scaling(postgres, books, given, _FEW, share=given.share, connections=given.connections)
+        # With a core each it is the network that they wait for, and no server is at its limit.
+        results += _scaling(postgres, books, given, _AT_EASE, share=1.0, connections=few)
+        results += _scaling(postgres, books, given, _MORE, share=given.share, connections=few)
         results += _tried_again(postgres, given)
         results += _beside_sqlite(postgres, books[0], file, given)
     say("\n" + table(results))
     return 0 if all(result.holds for result in results) else 1
 
 
+class _Side(NamedTuple):
+    """How many servers and books are used, whether each book has its server, and what is claimed of it."""
+
+    servers: int
+    books: int
+    apart: bool = False
+    at_least: float | None = None  # times the rate of the first side
+
+
+_FEW = {
+    "one server on one book": _Side(1, 1),
+    "one server on two books": _Side(1, 2),
+    "two servers on one book": _Side(2, 1),
+    "two servers on two books": _Side(2, 2, apart=True, at_least=1.6),
+}
+_AT_EASE = {name: side._replace(at_least=None) for name, side in _FEW.items()}
+_MORE = {
+    "one server on six books": _Side(1, 6),
+    "two servers on six books at random": _Side(2, 6, at_least=1.0),
+    "two servers on three books each": _Side(2, 6, apart=True, at_least=1.7),
+}
+
+
 def _scaling(
-    postgres: Postgres, books: list[Books], given: argparse.Namespace, *, share: float, connections: int
+    postgres: Postgres,
+    books: list[Books],
+    given: argparse.Namespace,
+    sides: Mapping[str, _Side],
+    *,
+    share: float,
+    connections: int,
 ) -> list[Result]:
-    """Compare one and two servers on one and two books, over a network."""
+    """Compare one and two servers, over a network."""
     with ExitStack() as stack:
         address, relay = stack.enter_context(postgres.behind_a_network(given.delay))
         running, name = [], f"servers with {share:.0%} of a core, {connections} connections a book"
@@ -170,30 +206,24 @@ def _scaling(
         }
         servers = Servers(running, books, connections, given.seconds, others)
         say(f"{name}, {given.delay:g} ms to the database")
-        sides = {
-            f"{_count(servers_used, 'server')} on {_count(books_used, 'book')}": (servers_used, books_used)
-            for servers_used in (1, 2)
-            for books_used in (1, 2)
+        turns = {
+            side: partial(servers.rate, side, of.servers, of.books, apart=of.apart)
+            for side, of in sides.items()
         }
-        for side, counts in sides.items():
-            servers.rate(side, *counts)  # warm-up
+        for turn in turns.values():
+            turn()  # warm-up
         servers.used.clear()
-        measured = rotate(
-            {side: partial(servers.rate, side, *counts) for side, counts in sides.items()},
-            given.rounds,
-            "postings/s",
-        )
+        measured = rotate(turns, given.rounds, "postings/s")
         servers.report()
-    one, *more = measured.values()
+    first, *more = measured.items()
     return [
         paired(
-            f"{side} / one on one, {share:.0%} of a core each",
-            list(zip(rates, one, strict=True)),
+            f"{side} / {first[0]}, {share:.0%} of a core each",
+            list(zip(rates, first[1], strict=True)),
             "postings/s",
-            # With a core each it is the network that they wait for, and no server is at its limit.
-            *((">=", 1.6) if sides[side] == (2, 2) and share < 1 else (None, None)),
+            *((">=", least) if (least := sides[side].at_least) else (None, None)),
         )
-        for side, rates in zip(list(sides)[1:], more, strict=True)
+        for side, rates in more
     ]
 
 
@@ -209,7 +239,7 @@ def _tried_again(postgres: Postgres, given: argparse.Namespace) -> list[Result]:
             shares_of_all = []
             for _ in range(given.rounds):
                 before = postgres.tried_again()
-                posted = servers.rate(name, 2, len(books)) * given.seconds
+                posted = servers.rate(name, 2, len(books), apart=len(books) > 1) * given.seconds
                 shares_of_all.append((postgres.tried_again() - before) / posted)
                 say(f"  {posted:,.0f} postings, {postgres.tried_again() - before} transactions tried again")
             results.append(single(f"tried again, of each posting on {name}", shares_of_all, "", "<=", 0.02))
@@ -257,10 +287,6 @@ async def _filled(database: Location, accounts: int) -> Books:
         return await fill_books(engine, Path(), accounts)
     finally:
         await engine.close()
-
-
-def _count(number: int, word: str) -> str:
-    return f"one {word}" if number == 1 else f"two {word}s"
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Event
-from ledger_engine.store import Row, Unit, Value
+from ledger_engine.store import OWN, BookWork, Row, Unit, Value
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
 
@@ -307,7 +307,7 @@ class RequestRecorder:
         try:
             # Plain tuples, which a worker pickles in a third of the time.
             entries: list[tuple[Value, ...]] = [tuple(_entry(note)) for note in batch]
-            await self._engine.write(partial(add, entries=entries, doubtful=self._doubtful))
+            await self._engine.write(BookWork(partial(add, entries=entries, doubtful=self._doubtful), OWN))
         except StorageUnavailable:
             self._doubtful = len(batch)
             return False

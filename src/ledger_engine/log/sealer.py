@@ -20,6 +20,7 @@ from ledger_engine.log.notes import BadNote, Note
 from ledger_engine.log.publishing import Outside, Publisher
 from ledger_engine.log.stored import Broken, FullTile, Log
 from ledger_engine.log.tree import TILE_HEIGHT, Edge
+from ledger_engine.store import LOG, BookWork
 from ledger_engine.store.engine import Engine
 
 EVERY_S = 0.5  # a checkpoint follows an event within a second
@@ -133,7 +134,9 @@ class Sealer:
             if checkpoint.note.signature_of(signer.verifier) is None:
                 text = checkpoint.note.text
                 signed = Log(each.book, each.size, each.last, str(Note(text, (signer.sign(text),))))
-                await self._engine.write(partial(stored.store, log=each, full=(), sealed=signed))
+                await self._engine.write(
+                    BookWork(partial(stored.store, log=each, full=(), sealed=signed), LOG)
+                )
                 self._latest[each.book.number] = signed
         self._key = await self._engine.read(keys.current)
         self._say_what_is_broken()
@@ -164,7 +167,8 @@ class Sealer:
         text = checkpoints.text_of(signer.verifier.name, edge.size, edge.root())
         sealed = Log(known.book, edge.size, last, str(Note(text, (signer.sign(text),))))
         # What is signed is stored before anybody sees it, and only if no other server has signed meanwhile.
-        if await self._engine.write(partial(stored.store, log=known, full=full, sealed=sealed)):
+        storing = partial(stored.store, log=known, full=full, sealed=sealed)
+        if await self._engine.write(BookWork(storing, LOG)):
             self._edges[known.book.number] = edge.size, edge
             self._latest[known.book.number] = sealed
         return edge.size - known.size >= SIGNED_AT_ONCE

@@ -99,7 +99,7 @@ async def served(
         demo(engine, wanted=settings.database is None, report=report) as staged,
         background(engine, settings, test_helpers(engine, settings, database)) as running,
         backups(engine, settings, database) as scheduled,
-        metrics(engine, settings, database, scheduled) as (meter, metrics_url),
+        metrics(engine, settings, scheduled) as (meter, metrics_url),
     ):
         yield Served(engine, key, keyless, staged, running, meter, metrics_url)
 
@@ -253,7 +253,7 @@ async def backups(
 
 @contextlib.asynccontextmanager
 async def metrics(
-    engine: Engine, settings: ServeSettings, database: Location, backups: ScheduledBackups | None
+    engine: Engine, settings: ServeSettings, backups: ScheduledBackups | None
 ) -> AsyncIterator[tuple[Metrics | None, str | None]]:
     """Yield what counts the requests, and the URL of the metrics; both are None without --metrics."""
     if settings.metrics is None:
@@ -263,7 +263,7 @@ async def metrics(
     from ledger_engine.upkeep.metrics import Metrics
 
     host, port = settings.metrics
-    counted = Metrics(engine, database, backups)
+    counted = Metrics(engine, backups)
     listener = counted.serve(host, port)
     try:
         yield counted, f"http://{in_url(host)}:{listener.port}/metrics"

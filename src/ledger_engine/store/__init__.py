@@ -7,10 +7,10 @@ parameters over TEXT and INTEGER columns; what differs between engines is a meth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
@@ -147,6 +147,22 @@ class LongWork(Generic[T]):
         return self.work(unit)
 
 
+# Books that are no project's.
+OWN: BookKey = ("", False)  # of what only the server that writes it ever writes, such as what it has answered
+LOG: BookKey = ("log", False)  # of the signed logs, which no work of a project writes
+
+
+@dataclass(frozen=True, slots=True)
+class BookWork(Generic[T]):
+    """A work that keeps to a book, where its function is not one of those marked by `in_one_book`."""
+
+    work: Work[T]
+    book: BookKey
+
+    def __call__(self, unit: Unit) -> T:
+        return self.work(unit)
+
+
 def book_of(work: Work[Any]) -> BookKey | None:
     """Return the book that a work says it keeps to, in its attribute `book`; None for the whole ledger.
 
@@ -197,6 +213,18 @@ class Losses:
     refused: str | None = None
     accepted: str | None = None
     changes: int = 0
+
+
+class Figure(NamedTuple):
+    """A measured value of the storage; one that is `counted` only grows while the process runs."""
+
+    name: str
+    value: float
+    help: str
+    counted: bool = False
+
+
+Measure: TypeAlias = Callable[[], Awaitable[list[Figure]]]
 
 
 class Rewinder(Protocol):

@@ -19,8 +19,10 @@ from ledger_engine.core.settings import Location
 from ledger_engine.limits import LocalSemaphores, Outcome, RateLimits, Shared, Windows
 from ledger_engine.store import (
     Database,
+    Figure,
     Listener,
     Losses,
+    Measure,
     Rewinder,
     T,
     Unit,
@@ -53,8 +55,10 @@ class Engine:
         shared: Shared | None = None,
         rewinder: Rewinder | None = None,
         losses: Losses | None = None,
+        measure: Measure | None = None,
     ) -> None:
         self._database = database
+        self._measure = measure
         self._rewinder = rewinder
         self.clock = clock
         self.shared = shared or Shared(Windows(), LocalSemaphores())
@@ -161,6 +165,10 @@ class Engine:
         """Call `observer` after each commit with its number of works and seconds, in the writer's thread."""
         self._database.observe_commits(observer)
 
+    async def figures(self) -> list[Figure]:
+        """Return what is measured of the storage; what must be read from it is missing while it is lost."""
+        return [] if self._measure is None else await self._measure()
+
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
         """Copy the ledger to a new file, as `Rewinder` says."""
         return await self._rewindable().copy_to(file, note)
@@ -211,12 +219,12 @@ def open_engine(
         served = open_served(database, clock, serving=serving, accept_loss=accept_loss, state=state)
         limits = rate_limits or served.rate_limits
         shared = Shared(limits, LocalSemaphores(), PostgresLeases(served))
-        return Engine(served, clock, shared, losses=served.losses)
+        return Engine(served, clock, shared, losses=served.losses, measure=served.figures)
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database
 
     opened = open_database(database, clock, checkpoints=serving)
-    return Engine(opened, clock, rewinder=SqliteRewinder(database, opened))
+    return Engine(opened, clock, rewinder=SqliteRewinder(database, opened), measure=opened.figures)
 
 
 def open_snapshot(

@@ -312,28 +312,33 @@ class ThreadedDatabase:
         unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
         job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
-    def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:
+    def _settle(self, jobs: list[Job], topics: frozenset[str], *, ends_group: bool = True) -> None:
+        """Have jobs answered; their group is done, unless others of it are still to be."""
         by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         for job in jobs:
             job.finished = True
             by_loop.setdefault(job.loop, []).append(job)
         for loop, of_loop in by_loop.items():
-            call_soon(loop, partial(self._publish, of_loop, topics))
+            call_soon(loop, partial(self._publish, of_loop, topics, ends_group))
 
-    def _publish(self, jobs: list[Job], topics: frozenset[str]) -> None:
+    def _publish(self, jobs: list[Job], topics: frozenset[str], ends_group: bool) -> None:
         try:
             if topics:
                 for listener in self._listeners:
                     listener(topics)
         finally:
             of_loop = self._of_loop(jobs[0].loop)
-            self._answer([job for job in jobs if not job.long], of_loop)
+            self._answer([job for job in jobs if not (job.long and ends_group)], of_loop)
+            if ends_group:
+                self._end_group([job for job in jobs if job.long], of_loop)
+
+    def _end_group(self, answered_later: list[Job], of_loop: _OfLoop) -> None:
+        self._answer(of_loop.answered_later, of_loop)
+        of_loop.answered_later[:] = answered_later
+        of_loop.group_commit.done()
+        if not of_loop.group_commit.is_busy:
             self._answer(of_loop.answered_later, of_loop)
-            of_loop.answered_later[:] = [job for job in jobs if job.long]
-            of_loop.group_commit.done()
-            if not of_loop.group_commit.is_busy:
-                self._answer(of_loop.answered_later, of_loop)
-                of_loop.answered_later.clear()
+            of_loop.answered_later.clear()
 
     def _answer(self, jobs: list[Job], of_loop: _OfLoop) -> None:
         for job in jobs:

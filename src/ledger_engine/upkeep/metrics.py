@@ -12,11 +12,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import (
@@ -34,11 +33,11 @@ from prometheus_client.registry import Collector
 
 from ledger_engine import __version__
 from ledger_engine.core.errors import LedgerError
-from ledger_engine.core.settings import Location
 from ledger_engine.events.webhooks import deliveries
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
 
+T = TypeVar("T")
 PATH = "/metrics"
 Environ = dict[str, Any]
 Start = Callable[..., Any]
@@ -119,7 +118,7 @@ _WORKS = (1, 2, 4, 8, 16, 32, 64, 128)
 class Metrics:
     """Counts requests and commits, and serves the counts. Make it in the event loop of the server."""
 
-    def __init__(self, engine: Engine, database: Location, backups: ScheduledBackups | None = None) -> None:
+    def __init__(self, engine: Engine, backups: ScheduledBackups | None = None) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Histogram(
             "ledger_http_request_duration_seconds",
@@ -146,7 +145,7 @@ class Metrics:
             registry=registry,
         )
         Info("ledger_build", "The version of the server.", registry=registry).info({"version": __version__})
-        registry.register(_OfLedger(engine, database, asyncio.get_running_loop()))
+        registry.register(_OfLedger(engine, asyncio.get_running_loop()))
         if backups is not None:
             registry.register(_OfBackups(backups))
         ProcessCollector(registry=registry)
@@ -191,28 +190,16 @@ class Metrics:
 class _OfLedger(Collector):
     """What is read from the files and the ledger for each scrape, in the listener's thread."""
 
-    def __init__(self, engine: Engine, database: Location, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         self._engine = engine
-        self._database = database
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
         """Return the values; those of webhooks are missing while the storage is lost."""
-        if isinstance(self._database, Path):  # PostgreSQL's own metrics have its sizes
-            yield _gauge("ledger_database_bytes", "Size of the database file.", _size(self._database))
-            log = self._database.with_name(self._database.name + "-wal")
-            yield _gauge("ledger_wal_bytes", "Size of the database's write-ahead log.", _size(log))
-        else:
-            losses = self._engine.losses
-            yield _gauge(
-                "ledger_storage_older",
-                "1 while the database that can be reached lacks acknowledged changes, and is not used.",
-                losses.refused is not None,
-            )
-            yield CounterMetricFamily(
-                "ledger_lost_changes", "Acknowledged changes lost, by --accept-loss.", losses.changes
-            )
-        found = self._backlog()
+        for figure in self._asked(self._engine.figures()) or ():
+            kind = CounterMetricFamily if figure.counted else GaugeMetricFamily
+            yield kind(figure.name, figure.help, value=float(figure.value))
+        found = self._asked(self._engine.read(deliveries.measure))
         yield _gauge("ledger_storage_up", "1 while the ledger can be read.", found is not None)
         if found is not None:
             late_ms = 0 if found.oldest is None else max(0, self._engine.clock.now() - found.oldest)
@@ -224,10 +211,9 @@ class _OfLedger(Collector):
             )
             yield _gauge("ledger_webhook_backlog_age_seconds", "Age of the oldest of both.", late_ms / 1000)
 
-    def _backlog(self) -> deliveries.Backlog | None:
+    def _asked(self, asked: Coroutine[Any, Any, T]) -> T | None:
         try:
-            reading = asyncio.run_coroutine_threadsafe(self._engine.read(deliveries.measure), self._loop)
-            return reading.result(ASKED_S)
+            return asyncio.run_coroutine_threadsafe(asked, self._loop).result(ASKED_S)
         except (LedgerError, TimeoutError, RuntimeError):  # lost, silent, or the loop is closed
             return None
 
@@ -270,10 +256,3 @@ class _OfWorkers(Collector):
 
 def _gauge(name: str, help: str, value: float) -> Metric:
     return GaugeMetricFamily(name, help, value=float(value))
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0

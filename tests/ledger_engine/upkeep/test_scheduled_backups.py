@@ -70,7 +70,7 @@ async def test_a_backup_is_made_beside_the_server_and_the_oldest_are_removed(
         assert {file.name for file in folder.iterdir()} == {*names[1:], *others, made.name}
         assert (made.stat().st_mode & 0o777, made.stat().st_size) == (0o600, scheduled.bytes)
         assert backup.read_copy(made, audit.verify).fault is None
-        found = await scrape(Metrics(engine, location, scheduled))
+        found = await scrape(Metrics(engine, scheduled))
         assert found["ledger_backup_last_timestamp_seconds"] == 1_790_000_000
         assert found["ledger_backup_bytes"] == scheduled.bytes
         assert found["ledger_backup_failures_total"] == 0

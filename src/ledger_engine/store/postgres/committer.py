@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store import book_of
+from ledger_engine.store import OWN, BookKey, book_of
 from ledger_engine.store.committer import GroupCommitter, WorkFailed
 from ledger_engine.store.group_cache import prefetch
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseFailed, public_error
-from ledger_engine.store.postgres.locks import Locks, lock_of
+from ledger_engine.store.postgres.locks import LEDGER, Locks, lock_of
 from ledger_engine.store.postgres.notifications import Notifier
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import Seen
@@ -23,21 +25,34 @@ from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import Job
 
 TRIES = 8  # of a group whose transaction another one keeps from being committed, or whose connection is lost
+MET_S = 1.0  # for so long after another server had locked a book of a group half of the books are left to it
 _WAIT_S = 0.005  # up to this before the second try, and up to twice as long before each further one
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
+
+Works: TypeAlias = dict[int, list[Job]]  # by the locks of their books, or the one of the ledger
 
 
 class OutcomeUnknown(Exception):
     """The connection was lost after COMMIT was sent."""
 
 
+class Committed(NamedTuple):
+    """Works whose transaction has ended, with the topics that they announced, or with why it failed."""
+
+    works: list[Job]
+    topics: frozenset[str]
+    error: Exception | None = None
+
+
 @dataclass(slots=True)
 class Counts:
-    """How many groups were tried, and how many of these had to be tried again."""
+    """How many transactions of works there were, how many had to be tried again, and the waits for books."""
 
     groups: int = 0
     retries: int = 0
+    lock_waits: int = 0
+    lock_wait_s: float = 0.0
 
 
 class Committer(GroupCommitter[PostgresUnit]):
@@ -63,16 +78,46 @@ class Committer(GroupCommitter[PostgresUnit]):
         self._numeric = numeric
         self._seen = seen
         self._connection: Connection | None = None
+        self._locked = frozenset[int]()  # the locks of books of the transaction under way …
+        self._running: Works = {}  # … and its works
+        self._begun: PostgresUnit | None = None  # until they run
+        self._meets_others_until = 0.0
 
-    def commit(self, group: list[Job]) -> set[str]:
-        """Run the works in one transaction and return the topics they announced.
+    def commit(self, group: list[Job]) -> Iterator[Committed]:
+        """Run the works of a group, and yield what became of some after the other.
+
+        The works of books that no other server has locked come first, in one transaction. Where others were
+        met of late a transaction has half of the books at most, so that the other half is free for them.
+        Works of the whole ledger come last.
+        """
+        waiting = self._by_lock(group)
+        of_ledger = waiting.pop(LEDGER, None)
+        books = len(waiting)
+        while waiting:
+            meets_others = time.monotonic() < self._meets_others_until
+            yield self._commit_some(waiting, math.ceil(books / 2) if meets_others else books)
+            waiting = {lock: works for lock, works in waiting.items() if lock not in self._running}
+        if of_ledger is not None:
+            yield self._commit_some({LEDGER: of_ledger}, 0)
+
+    def _commit_some(self, waiting: Works, at_most: int) -> Committed:
+        self.counts.groups += 1
+        topics, error = set[str](), None
+        try:
+            topics = self._commit_with_tries(waiting, at_most)
+        except Exception as failed:  # of any kind: what becomes of the others does not depend on it
+            error = failed
+        return Committed(_all(self._running), frozenset(topics), error)
+
+    def _commit_with_tries(self, waiting: Works, at_most: int) -> set[str]:
+        """Run some of the works in one transaction, which `_running` has then; return their topics.
 
         Raises OutcomeUnknown, and ConnectionLost or DatabaseFailed when none of them was committed.
         """
-        self.counts.groups += 1
         for left in reversed(range(TRIES)):
             try:
-                return self._run(group)
+                self._begun = self._begin(waiting, at_most)
+                return self._run(_all(self._running))
             except ConnectionLost:
                 self.close()
                 if not left:
@@ -101,27 +146,74 @@ class Committer(GroupCommitter[PostgresUnit]):
         if connection is not None:
             connection.close()
 
-    def _run_in_transaction(self, group: list[Job], *, savepoints: bool) -> set[str]:
+    def _begin(self, waiting: Works, at_most: int) -> PostgresUnit:
+        """Begin the transaction of the works whose books are free, or of those of one that is waited for."""
+        self._running = waiting
+        connection = self._usable_connection()
+        wanted = [lock for lock in waiting if lock != LEDGER]
+        locks, reached = self.locks.begin(connection, wanted, at_most)
+        if len(locks) < min(at_most, len(wanted)):
+            self._meets_others_until = time.monotonic() + MET_S
+        if wanted and not locks:
+            connection.send(_ROLLBACK)
+            self._running = {wanted[0]: waiting[wanted[0]]}  # which alone fail if the lock cannot be got
+            began = time.monotonic()
+            self.counts.lock_waits += 1
+            try:
+                locks, reached = self.locks.begin(connection, wanted, at_most, awaited=wanted[:1])
+            finally:
+                self.counts.lock_wait_s += time.monotonic() - began
+        if wanted:
+            self._running = {lock: waiting[lock] for lock in wanted if lock in locks}
+        return self._unit_of(connection, locks, reached)
+
+    def _begin_again(self) -> PostgresUnit:
+        """Begin the transaction of the same works once more, after it was rolled back."""
+        connection, wanted = self._usable_connection(), [lock for lock in self._running if lock != LEDGER]
+        locks, reached = self.locks.begin(connection, wanted, len(wanted), awaited=wanted)
+        return self._unit_of(connection, locks, reached)
+
+    def _by_lock(self, group: list[Job]) -> Works:
+        by_book: dict[BookKey | None, list[Job]] = {}
+        for job in group:
+            by_book.setdefault(book_of(job.work), []).append(job)
+        return {self._lock_of(book): works for book, works in by_book.items()}
+
+    def _lock_of(self, book: BookKey | None) -> int:
+        if book is None:
+            return LEDGER
+        return self.locks.server if book == OWN else lock_of(book)
+
+    def _usable_connection(self) -> Connection:
         if self._connection is None or not self._connection.usable:
             self._connection = self._connect()
-        connection, locks = self._connection, _locks_of(group)
-        reached = self.locks.begin(connection, locks)
+        return self._connection
+
+    def _unit_of(self, connection: Connection, locks: frozenset[int], reached: int | None) -> PostgresUnit:
+        """Return the unit of a transaction that has begun.
+
+        What the last one has cached is true under the same locks of books, while the time that others have
+        reached under them is the same: a commit of theirs would have changed it, as its time is beyond that
+        of our own last commit.
+        """
+        self._locked = locks
         if reached is not None:
             self._clock.advance_past(reached)
         if not locks:
             self.forget()
-        # What the last one has cached is true under the same locks of books, while the time that others have
-        # reached under them is the same: a commit of theirs would have changed it, as its time is beyond that
-        # of our own last commit.
-        unit = self._unit_for(
-            (locks, reached),
+        return self._unit_for(
+            (locks - {self.locks.server}, reached),
             lambda: PostgresUnit(connection, self._clock, self._ids, self._numeric, reached or 0),
         )
+
+    def _run_in_transaction(self, group: list[Job], *, savepoints: bool) -> set[str]:
+        unit, self._begun = self._begun or self._begin_again(), None
+        connection = self._usable_connection()
         if len(group) > 1:
             prefetch(unit, group, (ConnectionLost, DatabaseFailed))
         topics, wrote = self._run_works(unit, group, savepoints=savepoints)
         if wrote:
-            self._finish(connection, unit, group, locks, topics)
+            self._finish(connection, unit, group, topics)
         else:
             self.forget()  # only our own commit shows in the time of the next one of others
             connection.send(_ROLLBACK)
@@ -129,19 +221,12 @@ class Committer(GroupCommitter[PostgresUnit]):
             connection.settle()
         return topics
 
-    def _finish(
-        self,
-        connection: Connection,
-        unit: PostgresUnit,
-        group: list[Job],
-        locks: Collection[int],
-        topics: set[str],
-    ) -> None:
+    def _finish(self, connection: Connection, unit: PostgresUnit, group: list[Job], topics: set[str]) -> None:
         """Commit, tell other servers, and release the locks."""
         began = time.perf_counter()
         unit.flush()
         moment = max(self._clock.now(), self._ids.mark()[0])
-        self.locks.note(connection, locks, moment, announced=bool(topics))
+        self.locks.note(connection, self._locked, moment, announced=bool(topics))
         try:
             # Waited for, so that until here it is known that nothing is committed.
             connection.settle()
@@ -195,7 +280,5 @@ class Committer(GroupCommitter[PostgresUnit]):
         return public_error(error)
 
 
-def _locks_of(group: list[Job]) -> frozenset[int]:
-    """Return the locks of the books that a group writes; none for the whole ledger."""
-    books = {book_of(job.work) for job in group}
-    return frozenset() if None in books else frozenset(lock_of(book) for book in books if book is not None)
+def _all(works: Works) -> list[Job]:
+    return [job for each in works.values() for job in each]

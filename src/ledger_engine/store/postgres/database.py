@@ -21,7 +21,7 @@ from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.limits import counted_together
 from ledger_engine.limits.counted_together import CountedTogether
-from ledger_engine.store import Everything, Losses, Unit, kept_time
+from ledger_engine.store import Everything, Figure, Losses, Unit, kept_time
 from ledger_engine.store.postgres import abilities, migrations, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.connection import ENDLESS, UNLIMITED, Connection
@@ -123,6 +123,32 @@ class PostgresDatabase(ThreadedDatabase):
         """How many groups were written, and how many were tried again."""
         return self._committer.counts
 
+    async def figures(self) -> list[Figure]:
+        """Return what was lost, tried again and waited for, and what the database tells of itself."""
+        losses, counts = self.losses, self.counts
+        known = [
+            Figure(
+                "ledger_storage_older",
+                losses.refused is not None,
+                "1 while the database that can be reached lacks acknowledged changes, and is not used.",
+            ),
+            Figure(
+                "ledger_lost_changes", losses.changes, "Acknowledged changes lost, by --accept-loss.", True
+            ),
+            Figure("ledger_storage_retries", counts.retries, "Transactions that were tried again.", True),
+            Figure(
+                "ledger_storage_lock_waits", counts.lock_waits, "Waits for a book of another server.", True
+            ),
+            Figure("ledger_storage_lock_wait_seconds", counts.lock_wait_s, "Time of these waits.", True),
+            Figure(
+                "ledger_storage_connections", self._hosts.opened_total, "Connections that were opened.", True
+            ),
+        ]
+        try:
+            return known + await self.read(_measured)
+        except (StorageUnavailable, DatabaseFailed):  # lost, or it has no such functions
+            return known
+
     def observe_commits(self, observer: CommitObserver) -> None:
         self._committer.observer = observer
 
@@ -194,18 +220,17 @@ class PostgresDatabase(ThreadedDatabase):
 
     def _write_until_closed(self) -> None:
         while (group := self._writes.get()) is not None:
-            topics = frozenset[str]()
-            try:
-                topics = frozenset(self._committer.commit(group))
+            left = len(group)
+            for works, topics, error in self._committer.commit(group):
+                left -= len(works)
+                if error is not None:
+                    self._lost = self._lost or not is_of_others(error)
+                    self._give_up(works, error)
                 # A lease may still be renewed on a full disk, and says nothing about postings.
-                if topics or any(job.work is _can_post and job.error is None for job in group):
+                elif topics or any(job.work is _can_post and job.error is None for job in works):
                     self._lost = False
-            except Exception as error:  # of any kind: without this thread nothing would ever be written
-                self._lost = self._lost or not is_of_others(error)
-                self._give_up(group, error)
-                if isinstance(error, OutcomeUnknown):
-                    topics = Everything()
-            self._settle(group, topics)
+                unknown = isinstance(error, OutcomeUnknown)
+                self._settle(works, Everything() if unknown else topics, ends_group=not left)
         self._committer.close()
 
     def _give_up(self, group: list[Job], error: Exception) -> None:
@@ -260,6 +285,22 @@ def _can_post(unit: Unit) -> None:
         f" FROM generate_series(1, {_PROBE_ROWS}) AS number"
     )
     unit.execute(f"DELETE FROM rate_counts WHERE who > '{_PROBE}' AND who < '{_PROBE}y'")
+
+
+def _measured(unit: Unit) -> list[Figure]:
+    (size,) = unit.execute("SELECT pg_database_size(current_database()) AS bytes")
+    (standbys,) = unit.execute(
+        "SELECT count(*) AS count, max(extract(epoch FROM coalesce(replay_lag, interval '0'))) AS lag_s,"
+        " count(state) AS visible FROM pg_stat_replication"
+    )
+    found = [
+        Figure("ledger_database_bytes", size["bytes"], "Size of the database."),
+        Figure("ledger_standbys", standbys["count"], "Standbys that follow the database."),
+    ]
+    if standbys["visible"]:  # which takes the rights of pg_monitor
+        lag_s = float(standbys["lag_s"])
+        found.append(Figure("ledger_replication_lag_seconds", lag_s, "How far the last of them is behind."))
+    return found
 
 
 def _waits_for_lock(unit: Unit, process: int) -> bool:

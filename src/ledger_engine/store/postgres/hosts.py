@@ -42,6 +42,7 @@ class Hosts:
         """Read the address; `name` is for those who look at the connections. Raises ConnectionLost."""
         self._hosts = _one_host_each(url, name)
         self._opened: WeakSet[Connection] = WeakSet()
+        self.opened_total = 0
         self._lock = threading.Lock()
         self._probing = threading.Lock()
         self._answered: dict[str, float] = {}  # when a host last answered to a probe
@@ -103,6 +104,7 @@ class Hosts:
         )
         with self._lock:
             self._opened.add(opened)
+            self.opened_total += 1
         return opened
 
     def _is_silent(self, host: str) -> bool:

@@ -1,8 +1,10 @@
 """Locks of writers: of N servers one at a time writes a book, and its ids follow those of the one before.
 
-A group of works takes the locks of its books, in order, or that of the whole ledger. Under each lock `heads`
-has the time up to which ids were given out, and by which server. A server's clock first passes the times of
-other servers, so the ids of a book are in the order of its commits whatever the servers' clocks show.
+A group of works takes the locks of its books, those that are free, or that of the whole ledger. Whoever waits
+for the lock of a book has none, or takes them in their order, so nobody waits in a circle. Under each lock
+`heads` has the time up to which ids were given out, and by which server. A server's clock first passes the
+times of other servers, so the ids of a book are in the order of its commits whatever the servers' clocks
+show.
 
 Each server has a row of its own besides, by its number, which each of its commits writes: the time that it
 has reached, and in `announced` how many of its commits announced something. Others follow that
@@ -16,13 +18,13 @@ all that was committed under them. Where it has none, the rows of `heads` are lo
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.rendering import Statement, rendered
+from ledger_engine.store.postgres.rendering import Row, Statement, rendered
 
 LEDGER = 0  # the lock of the whole ledger, which those of single books share
 _LEDGER_KEY = 0x6C6564676572  # "ledger": among the advisory locks of a database, which others may use too
@@ -32,6 +34,12 @@ _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
+# Takes so many of these locks as are free, and keeps which for the statement after it, which needs no answer.
+_LOCK_FREE = Statement(
+    b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
+    b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
+    (), False, True,
+)  # fmt: skip
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
 # Where the database does not tell rows apart, serializable transactions of two books would keep each other
@@ -42,6 +50,11 @@ _BEGIN_ROWS = rendered("BEGIN ISOLATION LEVEL READ COMMITTED")
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
 _OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
+_OF_OTHERS_LOCKED = Statement(
+    b"SELECT max(moment) AS moment, current_setting('ledger.locked') AS locked FROM heads"
+    b" WHERE server <> $1 AND lock = ANY (string_to_array(current_setting('ledger.locked'), ',')::bigint[])",
+    (), True, True,
+)  # fmt: skip
 _OF_OTHERS_IN = Statement(
     b"SELECT max(moment) AS moment FROM heads WHERE server <> $1 AND lock = ANY($2)", (), True, True
 )
@@ -83,44 +96,72 @@ class Locks:
     advisory: bool
     rows_apart: bool = False
 
-    def begin(self, connection: Connection, locks: Collection[int]) -> int | None:
-        """Take these locks and begin a transaction; return the time that others have reached, or None.
+    def begin(
+        self,
+        connection: Connection,
+        wanted: Sequence[int],
+        at_most: int,
+        awaited: Collection[int] = (),
+    ) -> tuple[frozenset[int], int | None]:
+        """Take these locks of books and begin a transaction.
 
-        Without locks it is that of the whole ledger. Raises DatabaseFailed and ConnectionLost.
+        Return the locks that it has, and the time that others have reached under them, or None. They are at
+        most so many of those that are `wanted` and free, in this order, after waiting for those `awaited`;
+        none where all others are taken. Where the database has no advisory locks all are waited for.
+
+        With none wanted it waits for the whole ledger. Raises DatabaseFailed and ConnectionLost.
         """
-        ordered = sorted(locks)
-        if self.advisory:
-            connection.send(_SHARE_LEDGER if ordered else _LOCK_LEDGER)
-            for lock in ordered:
-                connection.send(_LOCK_BOOK, {"lock": lock})
+        if not self.advisory:
+            return frozenset(wanted), self._begin_with_rows(connection, sorted(wanted))
+        if not wanted:
+            connection.send(_LOCK_LEDGER)
             connection.sync()
-            connection.send(_BEGIN_BOOKS if ordered and not self.rows_apart else _BEGIN)
-        else:
-            connection.put_dumped(_MAKE_ROWS, [rendering.array([LEDGER, *ordered])], (rendering.INT8_ARRAY,))
-            connection.sync()
-            connection.send(_BEGIN_ROWS)
-            connection.send(_SHARE_ROW if ordered else _LOCK_ROW, {"lock": LEDGER})
-            for lock in ordered:
-                connection.send(_LOCK_ROW, {"lock": lock})
+            connection.send(_BEGIN)
+            return frozenset(), connection.rows(_OF_OTHERS, {"server": self.server})[0]["moment"]
+        connection.send(_SHARE_LEDGER)
+        for lock in sorted(awaited):
+            connection.send(_LOCK_BOOK, {"lock": lock})
+        connection.put_dumped(
+            _LOCK_FREE,
+            [rendering.array(wanted), b"%d" % at_most],
+            (rendering.INT8_ARRAY, rendering.INT8),
+        )
+        connection.sync()
+        connection.send(_BEGIN if self.rows_apart else _BEGIN_BOOKS)
+        found = self._found(connection, _OF_OTHERS_LOCKED, [b"%d" % self.server], (rendering.INT8,))
+        return frozenset(map(int, found["locked"].split(","))) - {LEDGER}, found["moment"]
+
+    def _begin_with_rows(self, connection: Connection, ordered: list[int]) -> int | None:
+        rows = rendering.array([LEDGER, *ordered])
+        connection.put_dumped(_MAKE_ROWS, [rows], (rendering.INT8_ARRAY,))
+        connection.sync()
+        connection.send(_BEGIN_ROWS)
+        connection.send(_SHARE_ROW if ordered else _LOCK_ROW, {"lock": LEDGER})
+        for lock in ordered:
+            connection.send(_LOCK_ROW, {"lock": lock})
         if not ordered:
-            rows = connection.rows(_OF_OTHERS, {"server": self.server})
+            (found,) = connection.rows(_OF_OTHERS, {"server": self.server})
         else:
-            connection.put_dumped(
-                _OF_OTHERS_IN,
-                [b"%d" % self.server, rendering.array([LEDGER, *ordered])],
-                (rendering.INT8, rendering.INT8_ARRAY),
-            )
-            last = connection.settle()
-            rows = [] if last is None else rendering.rows_of(last)
-        moment: int | None = rows[0]["moment"] if rows else None
+            types = (rendering.INT8, rendering.INT8_ARRAY)
+            found = self._found(connection, _OF_OTHERS_IN, [b"%d" % self.server, rows], types)
+        moment: int | None = found["moment"]
         return moment
+
+    def _found(
+        self, connection: Connection, statement: Statement, dumped: list[bytes | None], types: tuple[int, ...]
+    ) -> Row:
+        """Return the row of an aggregate, which always has one."""
+        connection.put_dumped(statement, dumped, types)
+        last = connection.settle()
+        assert last is not None, "it has a row"
+        return rendering.rows_of(last)[0]
 
     def note(self, connection: Connection, locks: Collection[int], moment: int, *, announced: bool) -> None:
         """Store, within the transaction, up to which time ids were given out under these locks.
 
         With `announced` the commit counts as one that announces something.
         """
-        rows = rendering.array([*(sorted(locks) or [LEDGER]), self.server])
+        rows = rendering.array(sorted({*(locks or [LEDGER]), self.server}))
         connection.put_dumped(
             _STORE,
             [b"%d" % moment, b"%d" % announced, b"%d" % self.server, rows],

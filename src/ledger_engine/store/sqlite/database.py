@@ -18,7 +18,7 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdMark, IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.store import T, Work, kept_time
+from ledger_engine.store import Figure, T, Work, kept_time
 from ledger_engine.store.sqlite import backup, migrations
 from ledger_engine.store.sqlite.committer import CommitFailed, Committer
 from ledger_engine.store.sqlite.connection import (
@@ -29,6 +29,7 @@ from ledger_engine.store.sqlite.connection import (
     reason_of,
 )
 from ledger_engine.store.sqlite.file import WRITE_S, DatabaseFile, has_space, probe_read, probe_write
+from ledger_engine.store.sqlite.log import log_file
 from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import Job, ThreadedDatabase, call_soon
@@ -42,6 +43,7 @@ class SqliteDatabase(ThreadedDatabase):
     def __init__(self, path: Path, clock: Clock, *, checkpoints: bool) -> None:
         super().__init__(serving=checkpoints, can_read=probe_read, can_write=probe_write)
         self._clock = clock
+        self._path = path
         self.ids = IdSource()
         self._steps: queue.SimpleQueue[Job] = queue.SimpleQueue()  # to run between two groups
         self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
@@ -79,6 +81,13 @@ class SqliteDatabase(ThreadedDatabase):
         self._steps.put(job)
         self._writes.put([])
         return cast(T, await done)
+
+    async def figures(self) -> list[Figure]:
+        """Return the sizes of the file and of its log."""
+        return [
+            Figure("ledger_database_bytes", _size(self._path), "Size of the database."),
+            Figure("ledger_wal_bytes", _size(log_file(self._path)), "Size of the write-ahead log."),
+        ]
 
     def observe_commits(self, observer: CommitObserver) -> None:
         self._committer.observer = observer
@@ -209,6 +218,13 @@ class SqliteDatabase(ThreadedDatabase):
         self._close_writer()
         self._file.release()
         self._readers.close_connections(limit_s)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:

@@ -15,6 +15,7 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.http.operations import _TenantWork
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.balances import Balances
@@ -27,12 +28,15 @@ from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import Statement, rendered
 from tests import auditing
 from tests.ledger_engine.conftest import START
+from tests.ledger_engine.events.test_request_log import logged, note
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.store.postgres.conftest import Serve
 from tests.ledger_engine.waiting import until
 
 pytestmark = pytest.mark.process
 HOUR = 3_600_000
+# Where rows are locked in the transaction all locks of a group are waited for.
+AS_POSTGRES_CAN = pytest.mark.parametrize("plain", [False], ids=["as PostgreSQL can"])
 
 
 class InBook:
@@ -350,12 +354,72 @@ async def test_a_standby_is_left_for_whoever_can_be_written_to(
     assert notes.execute("SELECT count(*) FROM notes").fetchall() == [(1,)]
 
 
+@AS_POSTGRES_CAN
+async def test_who_posts_to_a_book_that_nobody_has_locked_waits_for_no_other_book(
+    serve: Serve, notes: psycopg.Connection
+) -> None:
+    database = serve(ManualClock(START))
+    books = [("prj_1", False), ("prj_2", False), ("prj_3", True)]
+    locked = locks.lock_of(books[0])
+    notes.execute("SELECT pg_advisory_lock(%s)", [locked])
+    waiting, *others = [asyncio.ensure_future(database.write(InBook(book))) for book in books]
+    async with asyncio.timeout(5):  # less than the other server may keep its lock
+        await asyncio.gather(*others)
+    assert not waiting.done()
+    notes.execute("SELECT pg_advisory_unlock(%s)", [locked])
+    ids = [await each for each in (waiting, *others)]
+    assert sorted(id for (id,) in notes.execute("SELECT id FROM notes").fetchall()) == sorted(ids)
+
+
+@AS_POSTGRES_CAN
+async def test_what_only_this_server_writes_waits_for_no_works_of_others(
+    serve: Serve, beside: psycopg.Connection
+) -> None:
+    """It was a work of the whole ledger, ten times a second at each server, for which all others stopped."""
+    engine = Engine(serve(ManualClock(START)), ManualClock(START))
+    new = projects.NewProject("Roastery", "enterprise")
+    tenant = Tenant((await engine.write(partial(projects.create, new=new))).id, livemode=False)
+    recorder = RequestRecorder(engine)
+    with beside.transaction():
+        beside.execute(
+            f"SELECT pg_advisory_xact_lock_shared({locks._LEDGER_KEY})"
+        )  # as others have it who post
+        recorder.start()
+        recorder.note(note(tenant))
+        async with asyncio.timeout(5):
+            await recorder.stop()
+    assert len(await logged(engine, tenant)) == 1
+
+
+@AS_POSTGRES_CAN
+async def test_where_others_are_met_half_of_the_books_are_left_to_them(
+    serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[int, int]] = []
+    begin = locks.Locks.begin
+
+    def noted(self: locks.Locks, connection: Connection, wanted: list[int], at_most: int, *of: Any) -> Any:
+        begun.append((len(wanted), at_most))
+        return begin(self, connection, wanted, at_most, *of)
+
+    database = serve(ManualClock(START))
+    books = [(f"prj_{number}", False) for number in range(6)]
+    await database.write(InBook(books[0]))
+    monkeypatch.setattr(locks.Locks, "begin", noted)
+    await asyncio.gather(*(database.write(InBook(book)) for book in books))
+    assert begun == [(6, 6)]
+    database._committer._meets_others_until = time.monotonic() + 60
+    begun.clear()
+    await asyncio.gather(*(database.write(InBook(book)) for book in books))
+    assert begun == [(6, 3), (3, 3)]
+
+
 async def test_a_server_stopped_between_its_lock_and_its_transaction_loses_the_lock(
     address: str, beside: psycopg.Connection
 ) -> None:
     with closing(Connection(address, 60)) as stopped, closing(Connection(address, 60)) as waiting:
         server = locks.Locks(1, advisory=True)
-        server.begin(stopped, [7])
+        server.begin(stopped, [7], 1)
         stopped.send(rendered("ROLLBACK"))
         stopped.settle()
         (timeout,) = stopped.rows(rendered("SHOW idle_session_timeout"), {})
@@ -363,7 +427,7 @@ async def test_a_server_stopped_between_its_lock_and_its_transaction_loses_the_l
         stopped.send(rendered("SET idle_session_timeout TO 2000"))
         stopped.settle()  # and here it stops
         began = time.monotonic()
-        await asyncio.to_thread(server.begin, waiting, [7])
+        await asyncio.to_thread(server.begin, waiting, [7], 1, [7])
         assert time.monotonic() - began > 1
         waiting.send(rendered("ROLLBACK"))
         server.release(waiting)
