@@ -82,7 +82,7 @@ def _fill(opened: Source, source: Location, target: Location, progress: Progress
         filled.finish(opened.applied(), opened.reached())
         progress.what = "Verifying"
         with filled.snapshot(audit.READERS, progress.report) as snapshot:
-            report, _ = audit.verify_all(snapshot.start)
+            report = audit.verify_all(snapshot.start)
         _require_sound(source, report)
         opened.require_unchanged()
         filled.complete()
@@ -109,7 +109,7 @@ def _moved_before(opened: Source, source: Location, target: Location, progress: 
         return None
     progress.what = "Verifying"
     with open_snapshot(target, audit.READERS, progress.report) as snapshot:
-        report, _ = audit.verify_all(snapshot.start)
+        report = audit.verify_all(snapshot.start)
     _require_sound(source, report)
     opened.require_unchanged()
     return Moved(rows, 0, report)

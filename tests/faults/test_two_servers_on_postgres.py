@@ -96,7 +96,7 @@ def test_a_posting_through_either_is_in_the_others_stream_at_once_and_outlives_a
     )
     assert answer.status_code in (201, 409), answer.text
     report = answer_of_command(running.database, "verify")
-    assert (report["ok"], report["transactions"]) == (True, 2 * POSTINGS + last + 1)
+    assert (report["ok"], report["checked"]["transactions"]) == (True, 2 * POSTINGS + last + 1)
     for id in acknowledged:
         assert running.clients[1].get(f"/v1/transactions/{id}").status_code == 200
 

@@ -20,7 +20,9 @@ from ledger_engine.access import projects
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.ledger import accounts, transactions
+from ledger_engine.log.sealer import Sealer
 from ledger_engine.migrate import Progress, move
 from ledger_engine.store import Unit, schema
 from ledger_engine.store.engine import open_engine, open_snapshot
@@ -64,16 +66,12 @@ INSERT INTO webhook_endpoints VALUES ('whe_2', :project, 0, 'http://a.example', 
     'enabled', NULL, NULL, NULL, :event, 1, 'fernet:gAAAB=', 9);
 INSERT INTO deliveries VALUES ('del_1', :project, 0, 'whe_2', :event, 'pending', 1, 1, 5, 4, 3);
 INSERT INTO delivery_attempts VALUES ('del_1', 1, 4, 12, 500, NULL, '{}', '{}', :text);
-INSERT INTO idempotency_keys VALUES (:project, 0, 'k', 'txn_1', 1, -9223372036854775808, '["a", "b"]');
+INSERT INTO idempotency_keys VALUES (:project, 0, 'k', 'app_1', 1, -9223372036854775808, 'app_ 1 2');
 INSERT INTO seeds VALUES (:project, 'roastery', 'f', 1, 's', 2, 3);
 INSERT INTO pulls VALUES (1, 'prj_x', NULL);
 INSERT INTO pull_lists VALUES (1, 'accounts', 'u', 'c', 1);
 INSERT INTO pulled VALUES (1, 'accounts', 'acc_1', :text);
-INSERT INTO log_keys VALUES (1, 'ledger.example', 'AAAA', 'fernet:gAAAA=', 1, NULL);
-INSERT INTO logs VALUES (1, 1, :event, 'checkpoint', 2);
-INSERT INTO log_tiles VALUES (1, 1, 0, 'AAAA', :event);
-INSERT INTO log_commitments VALUES (1, :event, 'AAAA', NULL);
-INSERT INTO log_cosignatures VALUES (1, 'w1', 1, 'checkpoint', 'line')
+INSERT INTO log_cosignatures SELECT book, 'w1', size, checkpoint, 'line' FROM logs
 """
 
 
@@ -130,6 +128,7 @@ def demo_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         try:
             async with demo.staged(engine, lambda share: None):
                 pass
+            await Sealer(engine, Seal(None)).seal()
         finally:
             await engine.close()
 

@@ -101,7 +101,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     return DuplicateIdempotencyKey(
         row["object"],
         row["fingerprint"] == tenant.fingerprint if known else None,
-        _unfolded(row["originals"]),
+        unfolded(row["originals"]),
     )
 
 
@@ -153,7 +153,8 @@ def _folded(ids: Sequence[str]) -> str:
     return " ".join([first[:common], *(id[common:] for id in ids)])
 
 
-def _unfolded(text: str | None) -> list[str]:
+def unfolded(text: str | None) -> list[str]:
+    """Return the ids that `name_all` has stored, in their order."""
     if text is None:
         return []
     common, *rests = text.split(" ")

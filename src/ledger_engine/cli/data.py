@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,7 +149,7 @@ def recover(dest: Path, database: Location, as_json: bool) -> None:
 
 def _print_copied(file: Path | str, report: Report, as_json: bool, more: dict[str, Any]) -> None:
     if as_json:
-        print_json({**more, **asdict(report)})
+        print_json({**more, **report.checked})
     else:
         say(f"{file}: {counts(report)}, checked.")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import wait
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -52,7 +51,7 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
                 "tables": moved.rows,
                 "rows": sum(moved.rows.values()),
                 "copied": moved.copied,
-                **asdict(moved.report),
+                **moved.report.checked,
             }
         )
     else:

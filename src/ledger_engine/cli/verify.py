@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import wait
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,69 +16,99 @@ from ledger_engine.cli import options
 from ledger_engine.cli.data import counts
 from ledger_engine.cli.running import in_thread, print_json, read, say, write
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.logs import printable
 from ledger_engine.core.settings import Location
 
 if TYPE_CHECKING:
     from ledger_engine.verify.audit import Report
-    from ledger_engine.verify.points import Point
+    from ledger_engine.verify.sealed import Kept
 
 _PROGRESS_S = 0.1  # seconds between two updates of the progress bar
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.option(
-    "--since",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--checkpoint",
+    "checkpoints",
+    type=_FILE,
+    multiple=True,
     metavar="FILE",
-    help="Check only what is newer than the point saved in FILE.",
+    help="Prove that nothing before the checkpoint in FILE was changed; may be given more than once.",
+)
+@click.option(
+    "--since",
+    type=_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Check only what is newer than the checkpoint in FILE; may be given more than once.",
 )
 @click.option(
     "--save",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Save to FILE the point up to which the ledger was verified, for --since.",
+    help="Save the checkpoint of each log to FILE when no fault was found, for --checkpoint and --since.",
 )
 @click.option("--repair", is_flag=True, help="First remove what is left of lost events, after asking.")
 @click.option("--yes", is_flag=True, help="Repair without asking.")
 @options.database
 @options.as_json
 def verify(
-    since: Path | None, save: Path | None, repair: bool, yes: bool, database: Location, as_json: bool
+    checkpoints: Sequence[Path],
+    since: Sequence[Path],
+    save: Path | None,
+    repair: bool,
+    yes: bool,
+    database: Location,
+    as_json: bool,
 ) -> None:
-    """Compute every balance from the transactions again, and compare.
+    """Compute everything from the transactions and events again, and compare.
 
-    Checks every other stored result as well. Exits with 1 and names the first wrong row, if there is one.
-    With --since the transactions up to a proven point are not read again. With --repair the deliveries of
+    Exits with 1 and names each fault, one a line, if there is one. With --checkpoint also compares with what
+    was kept outside the ledger. With --since what is older is not read again. With --repair the deliveries of
     events that a failover has lost are removed first; nothing of the books is changed.
     """
-    from ledger_engine.verify import audit, points
+    from ledger_engine.verify import audit, kept
 
     if save is not None:
-        points.require_replaceable(save)
-    point = None if since is None else points.read(since)
+        kept.require_replaceable(save)
     if repair:
         _repair(database, ask=not yes)
     try:
-        report, proven, unchecked = _audit(database, point)
+        outside = [each for file in checkpoints for each in kept.read(file)]
+        older = [each for file in since for each in kept.read(file)]
+        report = _audit(database, outside, older)
+    except kept.OtherLog as error:
+        raise click.UsageError(str(error)) from error
     except StorageUnavailable as error:
         if not as_json:
             raise
-        report, proven, unchecked = audit.unreadable(str(error)), None, None
-    if save is not None and proven is not None:
-        points.save(proven, save)
+        report = audit.unreadable(str(error))
+    if save is not None and not report.faults:
+        read(database, partial(kept.save, file=save))
     if as_json:
-        more: dict[str, Any] = {"indexes_unchecked": unchecked}
-        if point is not None:
-            more["since"] = point.at
-        print_json({"ok": report.fault is None, **asdict(report), **more})
-    elif report.fault is None:
-        after = "" if point is None else f"; those up to {point.at} were verified before"
-        but = "" if unchecked is None else f". The indexes were not checked: {unchecked}"
-        say(f"The books are correct: {counts(report)}{after}{but}.")
-        if report.copy_of is not None:
-            say(f"This ledger is {report.copy_of}.")
-    if report.fault is not None:
-        raise click.ClickException(report.fault.message)
+        faults = [
+            {"kind": each.kind, "object": each.object, "message": each.message} for each in report.faults
+        ]
+        print_json({"ok": not faults, "faults": faults, "checked": report.checked})
+    elif not report.faults:
+        _say_correct(report, older)
+    *others, last = report.faults or (None,)
+    for fault in others:
+        assert fault is not None
+        click.echo(f"ledger-engine: {printable(' '.join(fault.message.split()))}", err=True)
+    if last is not None:
+        raise click.ClickException(last.message)
+
+
+def _say_correct(report: Report, older: Sequence[Kept]) -> None:
+    checked = report.checked
+    after = "; what is before the checkpoints given was not read again" if older else ""
+    unchecked = checked.get("indexes_unchecked")
+    but = "" if unchecked is None else f". The indexes were not checked: {unchecked}"
+    say(f"The books are correct: {counts(report)}{after}{but}.")
+    if checked["copy_of"] is not None:
+        say(f"This ledger is {checked['copy_of']}.")
 
 
 def _repair(database: Location, *, ask: bool) -> None:
@@ -100,11 +130,8 @@ def _repair(database: Location, *, ask: bool) -> None:
     say("Repaired.", err=True)
 
 
-def _audit(database: Location, point: Point | None) -> tuple[Report, Point | None, str | None]:
-    """Run the audit in several threads and show its progress on stderr.
-
-    Return the report, the point that is proven, and why the indexes cannot be checked if they cannot.
-    """
+def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept]) -> Report:
+    """Run the audit in several threads and show its progress on stderr."""
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.verify import audit
 
@@ -115,15 +142,16 @@ def _audit(database: Location, point: Point | None) -> tuple[Report, Point | Non
             read[0] += rows
 
     with open_snapshot(database, audit.READERS, report) as snapshot:
-        unchecked = snapshot.indexes_unchecked
-        if point is not None:
-            return *audit.verify_since(snapshot.start, point), unchecked
-        if not sys.stderr.isatty():  # it is left to the one line of an error
-            return *audit.verify_all(snapshot.start), unchecked
-        rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
-        done = in_thread(partial(audit.verify_all, snapshot.start))
-        with click.progressbar(length=max(1, rows), label="Verifying", file=sys.stderr) as bar:
-            while not wait((done,), timeout=_PROGRESS_S).done:
-                bar.update(min(read[0], rows - 1) - bar.pos)
-            bar.update(max(1, rows) - bar.pos)
-        return *done.result(), unchecked
+        verify = partial(audit.verify_all, snapshot.start, outside, older)
+        if not sys.stderr.isatty() or older:  # it is left to the lines of errors
+            found = verify()
+        else:
+            rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
+            done = in_thread(verify)
+            with click.progressbar(length=max(1, rows), label="Verifying", file=sys.stderr) as bar:
+                while not wait((done,), timeout=_PROGRESS_S).done:
+                    bar.update(min(read[0], rows - 1) - bar.pos)
+                bar.update(max(1, rows) - bar.pos)
+            found = done.result()
+        found.checked["indexes_unchecked"] = snapshot.indexes_unchecked
+        return found

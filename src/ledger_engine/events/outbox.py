@@ -40,8 +40,16 @@ JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.
 
 def body_of(row: Row) -> str:
     """Return the body of the event in a row of `COLUMNS` and `livemode`."""
-    stored: str | None = row[2]
-    return _posting_text(row) if stored is None else stored
+    # By position, as to look each value up by its name takes as long as all the rest.
+    id, _, body, moment, object, account, amount, direction, description, balance, *others = row
+    stored: str | None = body
+    if stored is not None:
+        return stored
+    destination, transfer, reverses, *_ = others
+    return posting_text(
+        id, moment, object, account, amount, direction, description, balance, destination, transfer, reverses,
+        row["livemode"],
+    )  # fmt: skip
 
 
 def data_of(row: Row) -> dict[str, Any]:
@@ -83,22 +91,32 @@ def _posting(row: Row) -> dict[str, Any]:
     return message(row["id"], POSTING, created, livemode=livemode, subject=subject)
 
 
-def _posting_text(row: Row) -> str:
+def posting_text(
+    id: str,
+    moment: int,
+    object: str,
+    account: str,
+    amount: int,
+    direction: str,
+    description: str | None,
+    balance: int,
+    destination: str | None,
+    transfer: str | None,
+    reverses: str | None,
+    livemode: bool,
+) -> str:
     """Return what `dumps` returns for `_posting`, in a fifth of the time: each delivery and the log need it.
 
     Only a description has characters that JSON escapes.
     """
-    # By position, as to look each value up by its name takes as long as all the rest.
-    id, _, _, moment, object, account, amount, direction, description, balance, *others = row
-    destination, transfer, reverses, *_ = others
     created = iso(moment)
-    livemode = "true" if row["livemode"] else "false"
+    mode = "true" if livemode else "false"
     return (
-        f'{{"id":"{id}","object":"event","type":"{POSTING}","created":"{created}","livemode":{livemode},'
+        f'{{"id":"{id}","object":"event","type":"{POSTING}","created":"{created}","livemode":{mode},'
         f'"data":{{"object":{{"id":"{object}","object":"transaction","account":"{account}",'
         f'"amount":{amount},"type":"{direction}",'
         f'"description":{"null" if description is None else dumps(description)},'
-        f'"balance_after":{balance},"created":"{created}","livemode":{livemode},'
+        f'"balance_after":{balance},"created":"{created}","livemode":{mode},'
         f'"destination":{"null" if destination is None else _id(destination)},'
         f'"transfer":{"null" if transfer is None else _id(transfer)},'
         f'"reverses":{"null" if reverses is None else _id(reverses)}}}}}}}'

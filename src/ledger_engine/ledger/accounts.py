@@ -115,7 +115,7 @@ def page(unit: Unit, tenant: Tenant, wanted: PageRequest, *, until: str | None =
 def oldest_first(unit: Unit, tenant: Tenant) -> list[Account]:
     """Return all accounts of the book, oldest first."""
     return [
-        _read(row)
+        read(row)
         for row in unit.execute(f"SELECT * FROM accounts WHERE {OF_TENANT} ORDER BY id", tenant.bind())
     ]
 
@@ -136,5 +136,5 @@ def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
     return row["balance_after"] if row else 0
 
 
-_read = reader(Account)
-_LISTING: Listing[Account] = Listing("accounts", "account", _read, attrgetter("id"))
+read = reader(Account)
+_LISTING: Listing[Account] = Listing("accounts", "account", read, attrgetter("id"))

@@ -195,6 +195,18 @@ def index_of(unit: Unit, log: Log, event: str) -> int:
     return number * TILE_WIDTH + int(row["before"])
 
 
+def event_at(unit: Unit, log: Log, size: int) -> str:
+    """Return the last event of the first `size` entries, '' where there are not as many."""
+    if not 0 < size <= log.size:
+        return ""
+    before = _before(unit, log, size - 1)
+    row = unit.first(
+        "SELECT id FROM events WHERE book = :book AND id > :before ORDER BY id LIMIT 1 OFFSET :rows",
+        {"book": log.book.number, "before": before, "rows": (size - 1) % TILE_WIDTH},
+    )
+    return "" if row is None else str(row["id"])
+
+
 def checkpoint_note(unit: Unit, tenant: Tenant) -> str:
     """Return the last checkpoint with the cosignatures that are there. Raises Conflict `not_sealed_yet`."""
     log = of_tenant(unit, tenant)

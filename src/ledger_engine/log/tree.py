@@ -149,6 +149,10 @@ class Edge:
         self._level(0)[:] = waiting[len(waiting) // TILE_WIDTH * TILE_WIDTH :]
         return full
 
+    def add_tile(self, hash: bytes) -> None:
+        """Add the hashes of leaves that are a tile by themselves, by the hash of that tile."""
+        self._put(1, hash)
+
     def root(self) -> bytes:
         rest: list[bytes] = []
         for level in self.levels:

@@ -8,8 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol, TypeAlias
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import Columns, Parameters, T, Unit
-from ledger_engine.store.index_hashes import Prints
+from ledger_engine.store import T, Unit
 
 _INTERRUPTED_EVERY_S = 0.02
 
@@ -29,40 +28,20 @@ class AuditUnit(Unit, Protocol):
 
     report: ReportRows
 
-    def columns(
-        self, expressions: Columns, source: str, parameters: Parameters = ..., /, *, longest: int = 0
-    ) -> list[str]:
-        """Return for each expression its values over the rows of `source`, with commas between, without NULL.
-
-        `source` is a table with a condition, whose rows are read in the order of its key. This takes a
-        third of the time of `execute` for very many rows. No value may have a comma. Where
-        `reads_indexes`, raises TooLong when a text would have more than `longest` bytes, unless that is 0.
-        """
+    def inspect(self) -> list[str]:
+        """Return the faults that the storage finds in its files, a sentence each; [] without any."""
         ...
 
-    def inspect(self, *, thorough: bool = True) -> list[str]:
-        """Return the faults that the storage finds in its files, a sentence each; [] without any.
-
-        Unless it is thorough it leaves out what takes longest: whether transactions and events are in order,
-        name rows that exist, and agree with their indexes. `prints` is for the last.
-        """
+    def unlike_made(self) -> list[tuple[str, str]]:
+        """Return the tables, indexes, views and triggers that are not as made: the name, and a sentence."""
         ...
 
-    @property
-    def reads_indexes(self) -> bool:
-        """Whether `prints` reads the indexes; if not, the database alone knows what they contain."""
-        ...
-
-    def prints(self) -> Prints | None:
-        """Return the fingerprints of the indexes of transactions, None where they are not read."""
+    def is_damage(self, error: Exception, /) -> bool:
+        """Return whether an error is one of what is stored, and not one of reading it now."""
         ...
 
     def note_read(self, rows: int, /) -> None:
         """Report how many rows a long work has read since it last did, to whoever shows its progress."""
-        ...
-
-    def first_not_an_object(self, table: str, column: str) -> str | None:
-        """Return the id of a row whose `column` is not a JSON object, or None."""
         ...
 
 

@@ -33,7 +33,7 @@ def back_up(url: str, target: Path, *, overwrite: bool = False) -> Report:
         dump = folder / target.name
         make_private(dump)
         with dumping.dump(url, snapshot.name, dump):
-            report = _proven(url, audit.verify_all(snapshot.start)[0])
+            report = _proven(url, audit.verify_all(snapshot.start))
         backups.put_in_place(dump, target, overwrite=overwrite)
     return report
 
@@ -51,7 +51,7 @@ def restore(source: Path, url: str) -> Report:
     dumping.load(source, url)
     asyncio.run(_brought_up_to_date(url))
     with open_snapshot(url, _THREADS) as snapshot:
-        return _proven(url, audit.verify_all(snapshot.start)[0])
+        return _proven(url, audit.verify_all(snapshot.start))
 
 
 async def _brought_up_to_date(url: str) -> None:

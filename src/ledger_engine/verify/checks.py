@@ -1,65 +1,48 @@
-"""The checks of the audit, in the order in which their faults are reported.
+"""The checks of the audit that are one statement each, which returns the bad rows.
 
-Most are one statement that returns bad rows. What takes reading all transactions is found by the pass over
-them (`scan`), so that a million transactions take seconds and little memory.
+What takes reading all transactions and events is in the pass over each book (`book`), and what compares
+objects with their events is in `state`.
 """
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ledger_engine.access import idempotency
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import mode_name
+from ledger_engine.events.outbox import BEFORE_ALL
+from ledger_engine.log.entries import Book
 from ledger_engine.store import Row, Value
 from ledger_engine.store.snapshot import AuditUnit
-from ledger_engine.verify import scan
-from ledger_engine.verify.points import Proven
-from ledger_engine.verify.scan import Found, Pool
+from ledger_engine.verify.faults import NAMED_MAX, Faults
 
 _ROWS_AT_ONCE = 1000
-
-SOUND = "the storage is sound"
-COUNTERS = "the counters have counted right"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`sql` selects the bad rows in order; `message` is filled in from their columns.
+    """`sql` selects the bad rows, each with an `id`; `message` is filled in from their columns.
 
-    Without `sql` another part of the audit finds them. `since` are more conditions, on transactions after
-    `:transaction` of `:book`, for an audit of these alone.
+    `since` are more conditions, on transactions after `:transaction` of `:book`, for an audit of these alone.
     """
 
-    name: str
+    kind: str
     message: str
-    sql: str = ""
+    sql: str
     since: str = ""
 
 
 CHECKS = (
     Check(
-        scan.RANGE,
-        "{kind} {id} has the amount {amount}, which is out of range.",
+        "account",
+        "account {id} has the balance {amount}, which is out of range.",
         f"""
-SELECT 'account' AS kind, id, balance AS amount FROM accounts
-WHERE balance NOT BETWEEN -{MAX_AMOUNT} AND {MAX_AMOUNT}
-UNION ALL
-SELECT 'settlement', project || ' ' || currency, balance FROM settlements WHERE abs(balance / 2) > {2**61}""",
+SELECT id, balance AS amount FROM accounts WHERE balance NOT BETWEEN -{MAX_AMOUNT} AND {MAX_AMOUNT}""",
     ),
     Check(
-        scan.OF_ITS_BOOK, "transaction {id} belongs to another project or mode than its account {account}."
-    ),
-    Check(
-        scan.CHAIN,
-        "transaction {id} has the balance_after {said} for {account}; the correct value is {due}.",
-    ),
-    Check(scan.LAST, "account {id} has the balance {said}; its transactions add up to {due}."),
-    Check(scan.SETTLED, "the settlement in {currency} of {id}, {mode} mode, is off by {off}."),
-    Check(
-        "the books sum to zero",
+        "settlement",
         "the books in {currency} of {id}, {mode} mode, sum to {total}.",
         """
 SELECT project AS id, livemode, currency, sum(balance) AS total FROM (
@@ -68,10 +51,8 @@ SELECT project AS id, livemode, currency, sum(balance) AS total FROM (
     SELECT project, livemode, currency, balance FROM accounts
 ) AS sides GROUP BY project, livemode, currency HAVING sum(balance) <> 0""",
     ),
-    Check(scan.MIRRORED, "the sides of transfer {id} do not mirror each other."),
-    Check(scan.DESTINED, "transaction {id} has no destination that fits its account {account}."),
     Check(
-        "a reversal is the opposite of what it reverses",
+        "reversal",
         "transaction {id} is not the opposite of {reverses}, which it reverses.",
         """
 SELECT r.id, r.reverses FROM transactions AS r
@@ -84,7 +65,7 @@ WHERE r.reverses IS NOT NULL AND (o.id IS NULL OR o.id >= r.id OR o.account <> r
         "r.book = :book AND r.id > :transaction",
     ),
     Check(
-        "an invoice has what its status says",
+        "invoice",
         "invoice {id} is {status}, but its number, times or payment do not match that status.",
         """
 SELECT id, status FROM invoices
@@ -93,7 +74,7 @@ WHERE (number IS NULL) <> (status = 'draft') OR (opened_at IS NULL) <> (status =
     OR (voided_at IS NULL) = (status = 'void')""",
     ),
     Check(
-        "a paid invoice was paid once and in full",
+        "invoice",
         "invoice {id} was not paid once and in full by {payment}.",
         """
 SELECT i.id, i.payment FROM invoices AS i
@@ -105,23 +86,14 @@ UNION ALL
 SELECT max(id), payment FROM invoices WHERE payment IS NOT NULL GROUP BY payment HAVING count(*) > 1""",
     ),
     Check(
-        "an invoice is in its account's currency, project and mode",
+        "invoice",
         "invoice {id} does not fit its account {account}.",
         """
 SELECT i.id, i.account FROM invoices AS i JOIN accounts AS a ON a.id = i.account
 WHERE i.currency <> a.currency OR i.project <> a.project OR i.livemode <> a.livemode""",
     ),
     Check(
-        scan.POSTED,
-        "{kind} {id} belongs to {object}, which does not exist.",
-        """
-SELECT 'delivery' AS kind, d.id, d.event AS object FROM deliveries AS d
-    LEFT JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode
-    LEFT JOIN events AS e ON e.book = b.book AND e.id = d.event
-WHERE e.id IS NULL""",
-    ),
-    Check(
-        "invoice numbers have no gaps",
+        "invoice",
         "invoice {id} has the number {number}; the next number without a gap is {due}.",
         """
 SELECT id, number, due FROM (
@@ -135,80 +107,115 @@ SELECT id, number, due FROM (
 ) AS expected WHERE number <> due""",
     ),
     Check(
-        "an order or user has what its status says",
-        "{kind} {id} is {status}, but its times do not match that status.",
+        "order",
+        "order {id} is {status}, but its times do not match that status.",
         """
-SELECT 'order' AS kind, id, status FROM orders
-WHERE (paid_at IS NULL) <> (status = 'open') OR (shipped_at IS NULL) = (status = 'shipped')
-UNION ALL
-SELECT 'user', id, status FROM users WHERE (deactivated_at IS NULL) <> (status = 'active')""",
+SELECT id, status FROM orders
+WHERE (paid_at IS NULL) <> (status = 'open') OR (shipped_at IS NULL) = (status = 'shipped')""",
     ),
     Check(
-        "an order is in its user's project and mode",
+        "user",
+        "user {id} is {status}, but its times do not match that status.",
+        """
+SELECT id, status FROM users WHERE (deactivated_at IS NULL) <> (status = 'active')""",
+    ),
+    Check(
+        "order",
         "order {id} belongs to another project or mode than its user {user_id}.",
         """
 SELECT o.id, o.user_id FROM orders AS o JOIN users AS u ON u.id = o.user_id
 WHERE o.project <> u.project OR o.livemode <> u.livemode""",
     ),
     Check(
-        COUNTERS,
-        "the counters of project {id}, {mode} mode, are off by {objects_off} objects and {numbers_off}"
-        " invoice numbers.",
-    ),
-)
-
-# The kinds, tables and columns of what is stored as a JSON object. Each engine checks these by its own means:
-# in Python it would take an eighth of the audit's time.
-OBJECTS_CHECK = "what is stored as JSON is a JSON object"
-_OBJECTS = (
-    ("account", "accounts", "metadata"),
-    ("invoice", "invoices", "metadata"),
-    ("event", "events", "body"),
-)
-
-# Each selects rows after `:after`, with `said` and the JSON `items` that must add up to it.
-SUMS = (
-    Check(
-        "an invoice's lines add up to its amount",
-        "invoice {id} has the amount {said}; its lines add up to {due}.",
-        "SELECT id, amount AS said, lines AS items FROM invoices WHERE lines IS NOT NULL AND id > :after",
+        "event",
+        "event {id} is about {object}, which does not exist.",
+        """
+SELECT e.id, e.object FROM events AS e JOIN books AS b ON b.book = e.book AND b.copy_of IS NULL
+WHERE e.body IS NOT NULL AND NOT CASE substr(e.object, 1, 4)
+    WHEN 'acc_' THEN EXISTS (SELECT 1 FROM accounts AS x WHERE x.id = e.object
+        AND x.project = b.project AND x.livemode = b.livemode)
+    WHEN 'inv_' THEN EXISTS (SELECT 1 FROM invoices AS x WHERE x.id = e.object
+        AND x.project = b.project AND x.livemode = b.livemode)
+    WHEN 'usr_' THEN EXISTS (SELECT 1 FROM users AS x WHERE x.id = e.object
+        AND x.project = b.project AND x.livemode = b.livemode)
+    WHEN 'ord_' THEN EXISTS (SELECT 1 FROM orders AS x WHERE x.id = e.object
+        AND x.project = b.project AND x.livemode = b.livemode)
+    ELSE e.type = 'transaction.created' END""",
     ),
     Check(
-        "an order's items add up to its total",
-        "order {id} has the amount {said}; its items add up to {due}.",
-        "SELECT id, total AS said, items FROM orders WHERE id > :after",
+        "delivery",
+        "delivery {id} belongs to {object}, which does not exist.",
+        """
+SELECT d.id, d.event AS object FROM deliveries AS d
+    LEFT JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode
+    LEFT JOIN events AS e ON e.book = b.book AND e.id = d.event
+WHERE e.id IS NULL""",
+    ),
+    Check(
+        "delivery",
+        "delivery {id} has {made} attempts in place of {attempts}.",
+        """
+SELECT d.id, d.attempts, count(a.number) AS made FROM deliveries AS d
+    LEFT JOIN delivery_attempts AS a ON a.delivery = d.id
+GROUP BY d.id, d.attempts HAVING count(a.number) <> d.attempts""",
+    ),
+    Check(
+        "endpoint",
+        "webhook endpoint {id} is at {cursor}, beyond the last event.",
+        f"""
+SELECT w.id, w.cursor FROM webhook_endpoints AS w JOIN books AS b
+    ON b.project = w.project AND b.livemode = w.livemode
+WHERE w.cursor > coalesce((SELECT max(e.id) FROM events AS e WHERE e.book = b.book), '{BEFORE_ALL}')""",
+    ),
+    Check(
+        "idempotency_key",
+        "idempotency key {id} names {object}, which does not exist or was not made then.",
+        """
+SELECT k.key AS id, k.object FROM idempotency_keys AS k
+    JOIN books AS b ON b.project = k.project AND b.livemode = k.livemode
+WHERE NOT CASE substr(k.object, 1, 4)
+    WHEN 'txn_' THEN EXISTS (SELECT 1 FROM transactions AS x WHERE x.book = b.book AND x.id = k.object
+        AND x.created = k.created)
+    WHEN 'acc_' THEN EXISTS (SELECT 1 FROM accounts AS x WHERE x.id = k.object AND x.project = k.project
+        AND x.livemode = k.livemode AND x.created = k.created)
+    WHEN 'inv_' THEN EXISTS (SELECT 1 FROM invoices AS x WHERE x.id = k.object AND x.project = k.project
+        AND x.livemode = k.livemode AND k.created IN (x.created, x.opened_at, x.paid_at))
+    WHEN 'ord_' THEN EXISTS (SELECT 1 FROM orders AS x WHERE x.id = k.object AND x.project = k.project
+        AND x.livemode = k.livemode AND k.created IN (x.created, x.paid_at, x.shipped_at))
+    WHEN 'usr_' THEN EXISTS (SELECT 1 FROM users AS x WHERE x.id = k.object AND x.project = k.project
+        AND x.livemode = k.livemode AND k.created >= x.created)
+    WHEN 'evt_' THEN EXISTS (SELECT 1 FROM events AS x WHERE x.book = b.book AND x.id = k.object)
+    ELSE k.object <> '' END""",
+    ),
+    Check(
+        "idempotency_key",
+        "idempotency key {id} of request {request}, which was answered 201, is missing.",
+        """
+SELECT r.idempotency_key AS id, r.id AS request FROM requests AS r LEFT JOIN idempotency_keys AS k
+    ON k.project = r.project AND k.livemode = r.livemode AND k.key = r.idempotency_key
+WHERE r.status = 201 AND r.idempotency_key IS NOT NULL AND k.key IS NULL
+    AND r.path NOT LIKE '/v1/test_helpers%'""",
     ),
 )
-MESSAGES = {check.name: check.message for check in (*CHECKS, *SUMS)} | {
-    OBJECTS_CHECK: "{kind} {id} has text in {column} that is not a JSON object."
-}
-# In which faults are reported: storage, which is none of them, comes before all.
-ORDER = [*(check.name for check in CHECKS), OBJECTS_CHECK, *(check.name for check in SUMS)]
 
 
-def first_faults(unit: AuditUnit, since: Mapping[int, Proven] | None) -> dict[str, Found]:
-    """Return the first fault of each check that a statement makes, by the check's name.
-
-    With `since`, transactions and events up to there are left out.
-    """
-    faults: dict[str, Found] = {}
-    for check in CHECKS:
-        if check.sql and (row := _first_row(unit, check, since)) is not None:
-            faults[check.name] = _found(row)
-    for kind, table, column in _OBJECTS:
-        if since is not None and table == "events":
-            continue
-        id = unit.first_not_an_object(table, column)
-        if id is not None and OBJECTS_CHECK not in faults:
-            faults[OBJECTS_CHECK] = Found(id, {"kind": kind, "column": column})
-    for check in SUMS:
-        if (found := _first_wrong_sum(unit, check)) is not None:
-            faults[check.name] = found
-    return faults
+def run(unit: AuditUnit, check: Check, since: Mapping[Book, str] | None, faults: Faults) -> None:
+    """Note the rows that the check finds; with `since`, by book, transactions up to there are left out."""
+    if since is None or not check.since:
+        _note(unit, check, check.sql, {}, faults)
+        return
+    for book, transaction in since.items():
+        bounds: dict[str, Value] = {"book": book.number, "transaction": transaction}
+        _note(unit, check, f"{check.sql} AND {check.since}", bounds, faults)
 
 
-def miscounted(unit: AuditUnit, counted: Mapping[int, int]) -> Found | None:
-    """Return the first project and mode whose counters are wrong; `counted` has its transactions by book."""
+def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], faults: Faults) -> None:
+    for row in unit.execute(f"{sql} LIMIT {NAMED_MAX + 1}", bounds):
+        faults.add(check.kind, str(row["id"]), check.message.format(**_named(row)))
+
+
+def miscounted(unit: AuditUnit, counted: Mapping[int, int], faults: Faults) -> None:
+    """Note the projects and modes whose counters are wrong; `counted` has their transactions by book."""
     rows = unit.execute(
         """
 SELECT min(b.book) AS book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
@@ -228,33 +235,17 @@ GROUP BY project, livemode ORDER BY project, livemode"""
     for row in rows:
         off = row["objects_off"] - counted.get(row["book"], 0)
         if off or row["numbers_off"]:
-            return _found(row, objects_off=off)
-    return None
+            named = _named(row)
+            faults.add(
+                "counter",
+                str(row["id"]),
+                f"the counters of project {row['id']}, {named['mode']} mode, are off by {off} objects and"
+                f" {row['numbers_off']} invoice numbers.",
+            )
 
 
-def unsettled(unit: AuditUnit, moved: Mapping[Pool, int], since: Mapping[int, Proven] | None) -> Found | None:
-    """Return the first settlement that is not the other side of what was `moved`, since then."""
-    off: defaultdict[Pool, int] = defaultdict(int, moved)
-    for row in unit.execute(
-        "SELECT b.book, s.currency, s.balance FROM settlements AS s JOIN books AS b USING (project, livemode)"
-    ):
-        off[Pool(row["book"], row["currency"])] += row["balance"]
-    for book, proven in (since or {}).items():
-        for currency, balance in proven.settlements.items():
-            off[Pool(book, currency)] -= balance
-    books = {row["book"]: row for row in unit.execute("SELECT book, project AS id, livemode FROM books")}
-    wrong = [
-        (books[pool.book]["id"], books[pool.book]["livemode"], pool.currency, by)
-        for pool, by in off.items()
-        if by
-    ]
-    for id, livemode, currency, by in sorted(wrong)[:1]:
-        return Found(id, {"mode": mode_name(bool(livemode)), "currency": currency, "off": by})
-    return None
-
-
-def unlike_last(unit: AuditUnit, held: Mapping[str, int], *, every: bool) -> Found | None:
-    """Return the first account that does not hold what its last transaction says, as in `held`.
+def unlike_last(unit: AuditUnit, held: Mapping[str, int], every: bool, faults: Faults) -> None:
+    """Note the accounts that do not hold what their last transaction says, as in `held`.
 
     Unless it is `every` account, only those in `held` are looked at.
     """
@@ -264,58 +255,40 @@ def unlike_last(unit: AuditUnit, held: Mapping[str, int], *, every: bool) -> Fou
         {"after": after, "rows": _ROWS_AT_ONCE},
     ):
         for row in rows:
-            if (every or row["id"] in held) and held.get(row["id"], 0) != row["balance"]:
-                return Found(row["id"], {"said": row["balance"], "due": held.get(row["id"], 0)})
+            due = held.get(row["id"], 0)
+            if (every or row["id"] in held) and due != row["balance"]:
+                faults.add(
+                    "account",
+                    row["id"],
+                    f"account {row['id']} has the balance {row['balance']}; its transactions add up to"
+                    f" {due}.",
+                )
+        if rows[-1]["id"] <= after:
+            return
         after = rows[-1]["id"]
-    return None
 
 
-def _first_row(unit: AuditUnit, check: Check, since: Mapping[int, Proven] | None) -> Row | None:
-    if since is None or not check.since:
-        return unit.first(f"{check.sql} LIMIT 1")
-    for book in scan.books_of(unit, "transactions"):
-        proven = since.get(book)
-        bounds: dict[str, Value] = {"book": book, "transaction": "" if proven is None else proven.transaction}
-        if (row := unit.first(f"{check.sql} AND {check.since} LIMIT 1", bounds)) is not None:
-            return row
-    return None
-
-
-def _found(row: Row, **others: object) -> Found:
-    named: dict[str, object] = {name: row[name] for name in list(row.keys())} | others
-    if "livemode" in named:
-        named["mode"] = mode_name(bool(named["livemode"]))
-    return Found(str(row["id"]), named)
-
-
-def _first_wrong_sum(unit: AuditUnit, check: Check) -> Found | None:
-    after = ""
+def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:
+    """Note the idempotency keys whose list of what their request made does not have it."""
+    given: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(
-        f"{check.sql} ORDER BY id LIMIT :rows", {"after": after, "rows": _ROWS_AT_ONCE}
+        "SELECT project, livemode, key, object, originals FROM idempotency_keys"
+        " WHERE originals IS NOT NULL AND (project, livemode, key) > (:project, :livemode, :key)"
+        " ORDER BY project, livemode, key LIMIT :rows",
+        {**given, "rows": _ROWS_AT_ONCE},
     ):
         for row in rows:
-            due = _total(row["items"])
-            if due != row["said"]:
-                return Found(
-                    row["id"], {"said": row["said"], "due": "no whole number" if due is None else due}
+            if row["object"] not in idempotency.unfolded(row["originals"]):
+                faults.add(
+                    "idempotency_key",
+                    row["key"],
+                    f"idempotency key {row['key']} names {row['object']}, but not among all of its request.",
                 )
-        after = rows[-1]["id"]
-    return None
+        given = {name: rows[-1][name] for name in given}
 
 
-def _total(items: str) -> int | None:
-    """Return the sum of quantity × unit_amount, or None when `items` is not a JSON list of such objects.
-
-    Either may be missing: the quantity is then 1, the unit amount 0, as in `orders.create`.
-    """
-    try:
-        parsed = json.loads(items)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(parsed, list) or not all(isinstance(each, dict) for each in parsed):
-        return None
-    factors = [(each.get("quantity", 1), each.get("unit_amount", 0)) for each in parsed]
-    if not all(type(factor) is int for pair in factors for factor in pair):
-        return None
-    total: int = sum(quantity * amount for quantity, amount in factors)
-    return total
+def _named(row: Row) -> dict[str, object]:
+    named: dict[str, object] = {name: row[name] for name in list(row.keys())}
+    if "livemode" in named:
+        named["mode"] = mode_name(bool(named["livemode"]))
+    return named

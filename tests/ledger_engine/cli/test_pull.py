@@ -94,7 +94,7 @@ def test_pull_copies_and_verify_says_of_what(
     assert (answer["mode"], answer["not_shown"]) == ("test", ["events", "invoices"])
     verified = run_json("verify")
     assert verified["ok"]
-    assert server.url in verified["copy_of"]
+    assert server.url in verified["checked"]["copy_of"]
     assert f"a copy of {server.url} as of" in command("verify").stdout
     assert "nothing new" in pull(command, server, database).stdout
     server.add_account("Safe")
@@ -156,7 +156,7 @@ def test_a_writable_copy_is_an_own_ledger(
     server: ContractServer, command: Command, run_json: RunJson, database: Location
 ) -> None:
     pull(command, server, database, "--writable")
-    assert run_json("verify")["copy_of"] is None
+    assert run_json("verify")["checked"]["copy_of"] is None
     assert "ledger of its own" in pull(command, server, database, status=1).stderr
 
 

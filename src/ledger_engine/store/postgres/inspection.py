@@ -7,23 +7,19 @@ answered from it, be it right or wrong.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 
 from ledger_engine.core.clock import SystemClock
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store import Columns, Parameters, Value
-from ledger_engine.store.index_hashes import Prints
 from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.errors import DatabaseFailed
+from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import PostgresUnit
 from ledger_engine.store.snapshot import ReportRows, report_nothing
 
-_NOTHING: Parameters = {}
-_ROWS_AT_ONCE = 20_000
-_KNOWS_JSON = 160_000  # from this version on
-_KEYS = {"transactions": "book, id", "events": "book, id"}
 _FAULTS_MAX = 10
+_OF_CONTENT = ("22", "42")  # values that are none, and tables or columns that are missing
 _DAMAGED = ("XX001", "XX002")  # a table's pages, an index
 _FOUND = rendered(
     "SELECT CAST(check_ IS NOT NULL AS int) AS there,"
@@ -49,7 +45,6 @@ CROSS JOIN LATERAL unnest(conkey, confkey) AS pair (child, parent)
 JOIN pg_attribute AS child ON child.attrelid = conrelid AND child.attnum = pair.child
 JOIN pg_attribute AS parent ON parent.attrelid = confrelid AND parent.attnum = pair.parent
 WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
-    AND conrelid NOT IN ('transactions'::regclass, 'events'::regclass)
 GROUP BY conname, conrelid, confrelid ORDER BY conrelid::regclass::text, conname
 """)
 # What the table's constraints forbid, and the passes over it do not see.
@@ -65,62 +60,26 @@ _BACK = rendered("ROLLBACK TO SAVEPOINT index_check")
 class PostgresAuditUnit(PostgresUnit):
     """The `AuditUnit` of a PostgreSQL connection."""
 
-    __slots__ = ("report",)
-    reads_indexes = False
+    __slots__ = ("_unlike", "report")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, unlike: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(connection, SystemClock(), IdSource(), {})
+        self._unlike = unlike
         self.report: ReportRows = report_nothing
 
     def note_read(self, rows: int, /) -> None:
         self.report(rows)
 
-    def columns(
-        self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /, *, longest: int = 0
-    ) -> list[str]:
-        key = _KEYS.get(source.split(maxsplit=1)[0], "id")
-        rows = self.execute(f"SELECT {', '.join(expressions)} FROM {source} ORDER BY {key}", parameters)
-        return [
-            ",".join([str(row[column]) for row in rows if row[column] is not None])
-            for column in range(len(expressions))
-        ]
+    def is_damage(self, error: Exception, /) -> bool:
+        if isinstance(error, DatabaseFailed):
+            return error.state in _DAMAGED or error.state[:2] in _OF_CONTENT
+        return not isinstance(error, ConnectionLost | StorageUnavailable)
 
-    def inspect(self, *, thorough: bool = True) -> list[str]:
-        return [] if thorough else faults(self._connection)
+    def inspect(self) -> list[str]:
+        return faults(self._connection)
 
-    def prints(self) -> Prints | None:
-        return None
-
-    def first_not_an_object(self, table: str, column: str) -> str | None:
-        if self._connection.server_version < _KNOWS_JSON:
-            return self._first_no_object(table, column)
-        row = self.first(
-            f"SELECT id FROM {table} WHERE {column} IS NOT NULL AND {column} IS NOT JSON OBJECT LIMIT 1"
-        )
-        return None if row is None else str(row["id"])
-
-    def _first_no_object(self, table: str, column: str) -> str | None:
-        """Do the same for a database that does not know `IS JSON`."""
-        key = _KEYS.get(table, "id")
-        after: dict[str, Value] = {"book": -(2**63), "id": ""}
-        given = ", ".join(f":{name}" for name in key.split(", "))
-        page = (
-            f"SELECT {key}, {column} AS text FROM {table} WHERE {column} IS NOT NULL AND ({key}) > ({given})"
-            f" ORDER BY {key} LIMIT {_ROWS_AT_ONCE}"
-        )
-        while rows := self.execute(page, after):
-            for row in rows:
-                if not _is_object(row["text"]):
-                    return str(row["id"])
-            after |= {name: rows[-1][name] for name in key.split(", ")}
-        return None
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
+    def unlike_made(self) -> list[tuple[str, str]]:
+        return list(self._unlike)
 
 
 def why_not(connection: Connection) -> str | None:
@@ -142,7 +101,7 @@ def faults(connection: Connection) -> list[str]:
 
 
 def _missing(connection: Connection) -> list[str]:
-    """Return which tables have rows that name missing ones, but for transactions and events (`scan`)."""
+    """Return which tables have rows that name missing ones."""
     keys = connection.rows(_FOREIGN_KEYS, {})
     if not keys:
         return []

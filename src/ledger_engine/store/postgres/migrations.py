@@ -211,15 +211,15 @@ def require_all_there(connection: Connection) -> None:
     schema.require_all_there("postgres", [row["name"] for row in connection.rows(_NAMES, {})])
 
 
-def require_as_made(connection: Connection) -> None:
-    """Raise StorageUnavailable when somebody has changed the tables of an up-to-date database.
+def unlike_made(connection: Connection) -> list[tuple[str, str]]:
+    """Return what somebody has changed in the tables of an up-to-date database; see `AuditUnit.unlike_made`.
 
     They are compared with temporary ones, which are made in a transaction that is rolled back. Where these
     cannot be made, on a standby or in a distributed database, only the names are compared.
     """
-    require_all_there(connection)
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
-        return
+        require_all_there(connection)
+        return []
     found = _objects(connection)
     connection.send(rendered("BEGIN"))
     connection.send(rendered("SET LOCAL search_path TO pg_temp"))
@@ -237,7 +237,7 @@ def require_as_made(connection: Connection) -> None:
     connection.send(rendered("ROLLBACK"))
     connection.settle()
     same = {each: made[each] for each, definition in restored.items() if found.get(each) == definition}
-    schema.require_as_made(found | same, made)
+    return schema.unlike_made(found | same, made)
 
 
 def _objects(connection: Connection) -> dict[schema.Object, str]:

@@ -37,13 +37,13 @@ def open_snapshot(
             abilities.require_sessions(connections[0], partial(connect, url, math.inf))
             if not migrations.is_up_to_date(connections[0], unfinished=unfinished):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)
-            migrations.require_as_made(connections[0])
+            unlike = migrations.unlike_made(connections[0])
             name = _begin(connections[0], None)
             for connection in connections[1:]:
                 _begin(connection, name)
 
             opened = [
-                UnitReader(inspection.PostgresAuditUnit(connection), connection.interrupt, report)
+                UnitReader(inspection.PostgresAuditUnit(connection, unlike), connection.interrupt, report)
                 for connection in connections
             ]
             snapshot = Snapshot(opened, name, inspection.why_not(connections[0]))

@@ -81,7 +81,7 @@ def require_no_others(tables: Collection[str]) -> None:
 def require_all_there(engine: Engine, found: Collection[str]) -> None:
     """Raise StorageUnavailable unless all tables, indexes, views and triggers are among the names `found`.
 
-    This is for each start. What they are is compared by `require_as_made`.
+    This is for each start. What they are is compared by `unlike_made`.
     """
     made: dict[str, str] = {}
     for name in names(engine):
@@ -95,18 +95,21 @@ def require_all_there(engine: Engine, found: Collection[str]) -> None:
     _refuse([f"the {made[name]} {name} is missing" for name in sorted(made.keys() - set(found))])
 
 
-def require_as_made(found: Mapping[Object, str], made: Mapping[Object, str]) -> None:
-    """Raise StorageUnavailable unless each object of the database has the definition with which it was made.
+def unlike_made(found: Mapping[Object, str], made: Mapping[Object, str]) -> list[tuple[str, str]]:
+    """Return each object that has another definition than it was made with: its name, and why.
 
     Further tables, indexes and views may be there, but no further trigger: it may change what is written.
     """
     faults = [
-        f"the {kind} {name} is " + ("not as the ledger made it" if (kind, name) in found else "missing")
+        (
+            name,
+            f"the {kind} {name} is " + ("not as the ledger made it" if (kind, name) in found else "missing"),
+        )
         for kind, name in sorted(made)
         if found.get((kind, name)) != made[kind, name]
     ]
-    added = sorted(each for each in found if each[0] == "trigger" and each not in made)
-    _refuse(faults + [f"the trigger {name} is not the ledger's" for _, name in added])
+    added = sorted(part for part in found if part[0] == "trigger" and part not in made)
+    return faults + [(name, f"the trigger {name} is not the ledger's") for _, name in added]
 
 
 def _refuse(faults: list[str]) -> None:

@@ -65,20 +65,23 @@ def require_usable(connection: sqlite3.Connection) -> None:
 def require_ledger(connection: sqlite3.Connection, *, up_to_date: bool = True) -> None:
     """Raise StorageUnavailable for a file that is no ledger, or unusable; change nothing.
 
-    With `up_to_date` also for one without the tables of this version, or whose tables somebody has changed.
+    With `up_to_date` also for one without the tables of this version.
     """
     applied, pending = _state(connection)
     if applied is None:
         raise StorageUnavailable("it is not a ledger")
     if pending and up_to_date:
         raise StorageUnavailable(schema.NOT_UP_TO_DATE)
-    if up_to_date:
-        schema.require_as_made(_objects(connection), _made(schema.FOLDER))
 
 
 def require_all_there(connection: sqlite3.Connection) -> None:
     """Raise StorageUnavailable when a table, index, view or trigger of an up-to-date file is missing."""
     schema.require_all_there("sqlite", [name for _, name, _ in connection.execute(_OBJECTS)])
+
+
+def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Return what somebody has changed in the tables; see `AuditUnit.unlike_made`."""
+    return schema.unlike_made(_objects(connection), _made(schema.FOLDER))
 
 
 def require_no_others(connection: sqlite3.Connection) -> None:

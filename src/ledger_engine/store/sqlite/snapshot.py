@@ -16,8 +16,6 @@ from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 # 16 MB an audit of a million transactions takes 0.2 s more.
 _CACHE_KB = 1_024
 _TRIES = 200
-_KEPT_BYTES = 4 << 20
-PROCESSES_FROM_BYTES = 256 << 20
 
 
 class ConnectionReader(UnitReader):
@@ -50,7 +48,6 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
     Where others write so often that no two readers see the same, there is one. `report` is called with the
     numbers of rows that long works have read. Raises StorageUnavailable.
     """
-    _keep_freed_memory()
     try:
         with ExitStack() as stack:
             opened = [stack.enter_context(closing(ConnectionReader(file, report))) for _ in range(readers)]
@@ -58,16 +55,8 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
             snapshot = Snapshot(_on_one_state(watch, opened))
             stack.callback(snapshot.close)
             yield snapshot
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StorageUnavailable(f"{file}: {error}") from error
-
-
-def _keep_freed_memory() -> None:
-    """Free a large block once, after which glibc keeps blocks of up to its size instead of giving them back.
-
-    Pages that were given back are cleared when they are used again: 0.4 s of 35 for ten million transactions.
-    """
-    bytearray(_KEPT_BYTES)
 
 
 def _on_one_state(watch: sqlite3.Connection, readers: list[ConnectionReader]) -> list[ConnectionReader]:

@@ -155,7 +155,10 @@ def finish(unit: Unit, book: Book) -> None:
 
 
 def release(unit: Unit, book: Book) -> None:
-    """Make the copy a ledger of its own, which can be written to and no longer pulled into."""
+    """Make the copy a ledger of its own, which can be written to and no longer pulled into.
+
+    That it was one stays noted in `pulls`, as what was copied has no events.
+    """
     unit.execute("UPDATE books SET copy_of = NULL WHERE book = :book", book.bind())
-    for table in ("pulled", "pull_lists", "pulls"):
+    for table in ("pulled", "pull_lists"):
         unit.execute(f"DELETE FROM {table} WHERE book = :book", book.bind())

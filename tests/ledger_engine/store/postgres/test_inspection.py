@@ -54,11 +54,14 @@ def run(address: str, statement: str) -> None:
 
 def test_without_amcheck_it_says_that_indexes_were_not_checked(address: str) -> None:
     report = answer_of_command(address, "verify")
-    assert (report["ok"], report["indexes_unchecked"]) == (True, "the extension amcheck is not installed")
+    assert (report["ok"], report["checked"]["indexes_unchecked"]) == (
+        True,
+        "the extension amcheck is not installed",
+    )
     said = CliRunner().invoke(main, ["verify", "--database", address]).stdout
     assert said.endswith(". The indexes were not checked: the extension amcheck is not installed.\n")
     run(address, STAND_IN % ("none", "XX002"))
-    assert answer_of_command(address, "verify")["indexes_unchecked"] is None
+    assert answer_of_command(address, "verify")["checked"]["indexes_unchecked"] is None
 
 
 @pytest.mark.parametrize("index", [INDEX, "accounts_pkey"])
@@ -103,7 +106,7 @@ def test_a_role_that_may_not_use_amcheck_is_told_so(address: str) -> None:
         finally:
             connection.execute(sql.SQL("DROP ROLE {}").format(role))
     reason = "the role may not execute bt_index_check of amcheck"
-    assert (report["ok"], report["indexes_unchecked"]) == (True, reason)
+    assert (report["ok"], report["checked"]["indexes_unchecked"]) == (True, reason)
 
 
 def test_amcheck_finds_an_index_that_lacks_a_row(address: str) -> None:
@@ -112,7 +115,7 @@ def test_amcheck_finds_an_index_that_lacks_a_row(address: str) -> None:
     if ("amcheck",) not in offered:
         pytest.skip("needs the extension amcheck, which PostgreSQL by pip does not have")
     run(address, "CREATE EXTENSION amcheck")
-    assert answer_of_command(address, "verify")["indexes_unchecked"] is None
+    assert answer_of_command(address, "verify")["checked"]["indexes_unchecked"] is None
     ready = f"UPDATE pg_index SET indisready = %s WHERE indexrelid = '{INDEX}'::regclass"
     run(address, ready % "false")
     run(address, "UPDATE transactions SET transfer = id WHERE transfer IS NULL")

@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from operator import methodcaller
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,8 @@ from ledger_engine.ledger import accounts, transactions, users
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine
-from ledger_engine.store.sqlite import inspection
 from ledger_engine.store.sqlite.backup import read_copy
-from ledger_engine.verify import audit, checks
+from ledger_engine.verify import audit
 
 # With a comma, and with the character that the audit expects in none.
 DESCRIBED = ("Flat white, two", None, "a\x1fb", "x" * 200)
@@ -81,17 +79,6 @@ CHANGES = [
         f" WHERE id = {LAST.format('account > (SELECT min(account) FROM transactions)')}",
     ),
     ("transactions_by_account_and_type", f"type = 'credit' WHERE id = {LAST.format('true')}"),
-    *(
-        ("transactions_by_account_and_type", f"{change} WHERE id = {LAST.format('destination IS NOT NULL')}")
-        for change in (
-            "amount = amount + 1",
-            "balance_after = balance_after + 1",
-            "created = created + 1",
-            "description = 'x'",
-            "destination = 'acc_x'",
-        )
-    ),
-    ("transactions_by_account_and_type", "description = 'A' WHERE id = (SELECT min(id) FROM transactions)"),
     ("transactions_by_type", f"type = 'credit' WHERE id = {LAST.format('true')}"),
     ("transactions_by_transfer", f"transfer = 'txn_x' WHERE id = {LAST.format('transfer IS NOT NULL')}"),
     ("transactions_reversed_once", f"reverses = 'txn_x' WHERE id = {LAST.format('reverses IS NOT NULL')}"),
@@ -101,29 +88,16 @@ CHANGES = [
 @pytest.mark.parametrize(("index", "change"), CHANGES)
 def test_a_row_that_is_not_as_in_its_index_is_found_and_named(ledger: Path, index: str, change: str) -> None:
     change_beside_index(ledger, index, f"UPDATE transactions SET {change}")
-    assert read_copy(ledger, lambda unit: unit.inspect(thorough=False)) == [], "the quick check leaves it out"
-    fault = read_copy(ledger, audit.verify).fault
-    assert fault is not None
-    assert fault.check == checks.SOUND
-    assert f"missing from index {index}" in fault.message
-
-
-@pytest.mark.parametrize("type", ["user.created", "account.created"])
-def test_an_event_that_is_not_as_in_its_index_is_found(ledger: Path, type: str) -> None:
-    of_one = f"(SELECT min(id) FROM events WHERE type = '{type}')"
-    change_beside_index(ledger, "events_about", f"UPDATE events SET object = 'x' WHERE id = {of_one}")
-    fault = read_copy(ledger, audit.verify).fault
-    assert fault is not None
-    assert "missing from index events_about" in fault.message
+    faults = read_copy(ledger, audit.verify).faults
+    assert any(f"missing from index {index}" in each.message for each in faults if each.kind == "damage")
 
 
 def test_an_entry_without_a_transaction_is_found(ledger: Path) -> None:
     change_beside_index(
         ledger, "transactions_by_type", f"DELETE FROM transactions WHERE id = {LAST.format('true')}"
     )
-    fault = read_copy(ledger, audit.verify).fault
-    assert fault is not None
-    assert "transactions_by_type" in fault.message
+    faults = read_copy(ledger, audit.verify).faults
+    assert any("transactions_by_type" in each.message for each in faults)
 
 
 def disordered(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -150,9 +124,8 @@ def test_an_entry_whose_key_is_damaged_among_others_is_found(ledger: Path, index
         (of_type,) = {at.start() for at in re.finditer(key, data)} - {of_account + len(before)}
         damaged = (of_type if index == "transactions_by_type" else of_account) + 2
         ledger.write_bytes(data[:damaged] + b"X" + data[damaged + 1 :])
-        fault = read_copy(ledger, audit.verify).fault
-        assert fault is not None
-        assert f"missing from index {index}" in fault.message
+        faults = read_copy(ledger, audit.verify).faults
+        assert any(f"missing from index {index}" in each.message for each in faults)
 
 
 def test_rows_and_entries_in_a_wrong_order_are_found(ledger: Path) -> None:
@@ -163,63 +136,5 @@ def test_rows_and_entries_in_a_wrong_order_are_found(ledger: Path) -> None:
         if b"txn_" in page:
             tried += 1
             ledger.write_bytes(data)
-            fault = read_copy(ledger, audit.verify).fault
-            assert fault is not None, page
-            assert fault.check == checks.SOUND
+            assert "damage" in {each.kind for each in read_copy(ledger, audit.verify).faults}, page
     assert tried == 6, "the table, its four indexes, and the events"
-
-
-def test_a_row_of_no_book_is_found(ledger: Path) -> None:
-    for table in ("events", "transactions"):
-        with closing(sqlite3.connect(ledger)) as connection, connection:
-            connection.execute(f"UPDATE {table} SET book = 99 WHERE id = (SELECT max(id) FROM {table})")
-        fault = read_copy(ledger, audit.verify).fault
-        assert fault is not None
-        assert fault.message == f"The database is damaged: a row of {table} refers to a missing row of books."
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("id = 'txn_,' || id", "an id between the transactions txn_ and txn_.* has a comma"),
-        ("destination = 'acc' || char(9)", "a text of the transaction txn_.* has a tabulator"),
-        ("account = 'acc_x'", "transaction txn_.* refers to a missing row of accounts"),
-        ("type = 'gift'", "CHECK constraint failed in transactions"),
-    ],
-)
-def test_a_value_that_no_transaction_can_have_is_damage(ledger: Path, change: str, said: str) -> None:
-    """These are in the table and its indexes alike, so that they do not differ."""
-    with closing(sqlite3.connect(ledger)) as connection, connection:
-        connection.execute("PRAGMA ignore_check_constraints=ON")
-        last = LAST.format("destination IS NOT NULL")
-        assert connection.execute(f"UPDATE transactions SET {change} WHERE id = {last}").rowcount == 1
-    fault = read_copy(ledger, audit.verify).fault
-    assert fault is not None
-    assert fault.check == checks.SOUND
-    assert re.search(said, fault.message), fault.message
-
-
-def test_the_indexes_are_the_same_read_in_parts(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = read_copy(ledger, methodcaller("prints"))
-    assert at_once is not None
-    monkeypatch.setattr(inspection, "ENTRIES_AT_ONCE", 2)
-    monkeypatch.setattr(inspection, "TEXT_MAX", 330)  # shorter than the ids of eleven credits
-    read: list[int] = []
-    with closing(sqlite3.connect(ledger)) as connection:
-        assert inspection.prints(connection, read.append) == at_once
-    assert sum(read) == 2 * read_copy(ledger, audit.count_transactions)
-
-
-def test_the_indexes_are_read_without_the_table_or_sorting(ledger: Path) -> None:
-    with closing(sqlite3.connect(ledger)) as connection:
-        asked: list[str] = []
-        connection.set_trace_callback(asked.append)
-        inspection.prints(connection, lambda rows: None)
-        connection.set_trace_callback(None)
-        grouped = [sql for sql in asked if "group_concat" in sql]
-        assert {index for sql in grouped for index in ("by_account_and_type", "by_type") if index in sql} == {
-            "by_account_and_type", "by_type"
-        }  # fmt: skip
-        for sql in grouped:
-            (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
-            assert "COVERING INDEX" in plan[3], plan

@@ -57,7 +57,7 @@ async def assert_equal(copied: Copied, app: Quart, key: str) -> None:
         report = await engine.read(auditing.verify)
     assert report.fault is None, report
     assert shown == await everything(app, key)
-    assert URL in str(report.copy_of)
+    assert URL in str(report.checked["copy_of"])
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ async def test_a_pull_that_was_interrupted_ten_times_ends_equal_to_the_source(
         async with copied() as engine:  # sound at every point, and not said to be complete
             report = await engine.read(auditing.verify)
         assert report.fault is None, report
-        assert "not yet complete" in str(report.copy_of)
+        assert "not yet complete" in str(report.checked["copy_of"])
         if interruption == 4:
             await fill(20)  # what is made meanwhile comes too
     await pull_copy()

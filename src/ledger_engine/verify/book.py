@@ -1,0 +1,268 @@
+"""The pass over one book: its transactions and its events, side by side in the order of their ids.
+
+Each balance follows from the one before, each event of a posting has its transaction and the other way
+round, and what each event says is compared with the log (`sealed`). Nothing is kept but the balance of each
+account, the transfers of which one side was met, and the entries of one tile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ledger_engine.core.clock import iso
+from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.events import outbox
+from ledger_engine.ledger.accounts import TRANSACTIONS
+from ledger_engine.log.entries import Book
+from ledger_engine.store import Row, Unit
+from ledger_engine.store.snapshot import AuditUnit
+from ledger_engine.verify.faults import Faults
+from ledger_engine.verify.sealed import Entries
+
+ROWS_AT_ONCE = 4_000
+UNPAIRED_MAX = 100_000  # transactions whose event has not come where it was expected
+_TRANSACTIONS = (
+    "SELECT id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
+    " destination, transfer, reverses, created FROM transactions NOT INDEXED"
+    " WHERE book = :book AND id > :after ORDER BY id LIMIT :rows"
+)
+_ONE = (
+    "SELECT id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
+    " destination, transfer, reverses, created FROM transactions WHERE book = :book AND id = :id"
+)
+_EVENTS = (
+    "SELECT id, type, object, body, created FROM events NOT INDEXED"
+    " WHERE book = :book AND id > :after ORDER BY id LIMIT :rows"
+)
+_BEFORE = (
+    f"SELECT id, balance_after FROM {TRANSACTIONS} WHERE account = :account AND id <= :until"
+    " ORDER BY id DESC LIMIT 1"
+)
+
+
+class Damaged(Exception):
+    """Rows that are not in the order of their key, or other rows than were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a pass begins: after which event and transaction, '' for all of them."""
+
+    event: str = ""
+    transaction: str = ""
+
+
+class _Side(NamedTuple):
+    """One side of a transfer, until the other is met."""
+
+    id: str
+    account: str
+    change: int
+    created: int
+    destination: str | None
+
+
+def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
+    """Yield the rows of a book after an id. Raises Damaged where their ids do not ascend."""
+    while True:
+        rows = unit.execute(sql, {"book": book, "after": after, "rows": ROWS_AT_ONCE})
+        unit.note_read(len(rows))
+        for row in rows:
+            id = row[0]
+            if id <= after:
+                raise Damaged(f"the rows after {after} are not in order")
+            after = id
+            yield row
+        if len(rows) < ROWS_AT_ONCE:
+            return
+
+
+@dataclass(slots=True)
+class BookPass:
+    """The pass; `run` it once. `held` has the balance of each account after it."""
+
+    unit: AuditUnit
+    book: Book
+    start: Start
+    entries: Entries
+    whole: bool  # whether all events are there
+    faults: Faults
+    transactions: int = 0
+    events: int = 0
+    held: dict[str, int] = field(default_factory=dict)
+    _currencies: dict[str, str | None] = field(default_factory=dict)
+    _open: dict[str, _Side] = field(default_factory=dict)
+    _ahead: Row | None = None  # a transaction whose event is still to come
+    _unpaired: dict[str, None] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Look at all of it. Raises Damaged."""
+        after = self.start
+        postings = map(self._follow, rows_of(self.unit, _TRANSACTIONS, self.book.number, after.transaction))
+        for event in rows_of(self.unit, _EVENTS, self.book.number, after.event):
+            self.events += 1
+            body = self._body(event, postings)
+            self.entries.add(event[0], event[1], event[4], body)
+        for posting in postings if self._ahead is None else (self._ahead, *postings):
+            self._unpair(posting)
+        for id in self._unpaired:
+            self._no_event(id)
+        for side in self._open.values():
+            self.faults.add("transfer", side.id, f"transfer {side.id} has one side only.")
+        self.entries.finish()
+
+    def _body(self, event: Row, postings: Iterator[Row]) -> bytes:
+        """Return the body of an event; note what is wrong with it."""
+        id, kind, object, body, created = event
+        posting = self._posting_of(id, object, postings) if kind == outbox.POSTING else None
+        if body is not None:
+            self._look_at_body(event, posting)
+            return str(body).encode(errors="replace")
+        if posting is None:
+            self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
+            return b""
+        _, account, amount, type, description, balance, destination, transfer, reverses, posted = posting
+        if posted != created:
+            self.faults.add("event", id, f"event {id} has another time than {object}, which it belongs to.")
+        text = outbox.posting_text(
+            id, created, object, account, amount, type, description, balance, destination, transfer, reverses,
+            self.book.livemode,
+        )  # fmt: skip
+        return text.encode(errors="replace")
+
+    def _posting_of(self, id: str, object: str, postings: Iterator[Row]) -> Row | None:
+        """Return the transaction with this id: the next one, as the ledger writes them."""
+        while (posting := self._ahead or next(postings, None)) is not None:
+            self._ahead = None
+            if posting[0] == object:
+                return posting
+            if posting[0] > object:
+                self._ahead = posting
+                break
+            self._unpair(posting)
+        found = self.unit.first(_ONE, {"book": self.book.number, "id": object})
+        if found is not None and self.whole and self._unpaired.pop(object, id) is not None:
+            self.faults.add("event", id, f"event {id} is a second one of {object}.")
+        return found
+
+    def _unpair(self, posting: Row) -> None:
+        """Note that a transaction was not followed by its event: a version before 1.0 had other orders."""
+        if self.whole:
+            self._unpaired[posting[0]] = None
+            if len(self._unpaired) > UNPAIRED_MAX:
+                self._no_event(next(iter(self._unpaired)))
+                del self._unpaired[next(iter(self._unpaired))]
+
+    def _no_event(self, id: str) -> None:
+        self.faults.add("transaction", id, f"transaction {id} has no event.")
+
+    def _look_at_body(self, event: Row, posting: Row | None) -> None:
+        id, kind, object, body, created = event
+        if kind == outbox.POSTING and posting is None and self.whole:
+            self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
+        try:
+            message: dict[str, Any] = json.loads(body)
+            said = message["id"], message["type"], message["created"], message["data"]["object"]["id"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            self.faults.add("event", id, f"event {id} has text in body that is not the JSON of an event.")
+            return
+        if self.whole and said != (id, kind, iso(created), object):
+            self.faults.add(
+                "event", id, f"event {id} has another id, type, time or object in its body than beside it."
+            )
+
+    def _follow(self, posting: Row) -> Row:
+        """Look at a transaction, and return it."""
+        id, account, amount, type, _, balance, destination, transfer, _, created = posting
+        self.transactions += 1
+        change = amount if type == "credit" else -amount
+        if account not in self.held:
+            self._meet(account, id)
+        due = self.held[account] + change
+        if due != balance:
+            self.faults.add(
+                "transaction",
+                id,
+                f"transaction {id} has the balance_after {balance} for {account}; the correct value is"
+                f" {due}.",
+            )
+        if not (0 < amount <= MAX_AMOUNT and -MAX_AMOUNT <= balance <= MAX_AMOUNT):
+            wrong = balance if 0 < amount <= MAX_AMOUNT else amount
+            self.faults.add(
+                "transaction", id, f"transaction {id} has the amount {wrong}, which is out of range."
+            )
+        self.held[account] = balance
+        if transfer is not None:
+            self._pair(transfer, _Side(id, account, change, created, destination))
+        if (transfer is None) != (destination is None) or (
+            destination is not None and self._currency(destination) != self._currency(account)
+        ):
+            self.faults.add(
+                "transfer", id, f"transaction {id} has no destination that fits its account {account}."
+            )
+        return posting
+
+    def _meet(self, account: str, id: str) -> None:
+        """Begin to follow the balance of an account, of which this is the first transaction that is met."""
+        self.held[account] = 0
+        if self.start.transaction:
+            row = self.unit.first(_BEFORE, {"account": account, "until": self.start.transaction})
+            self.held[account] = 0 if row is None else row["balance_after"]
+        if self._currency(account) is None:
+            self.faults.add(
+                "transaction",
+                id,
+                f"transaction {id} belongs to another project or mode than its account {account},"
+                " or the account does not exist.",
+            )
+
+    def _currency(self, account: str) -> str | None:
+        """Return the currency of an account of this book, None where there is none."""
+        if account not in self._currencies:
+            row = self.unit.first(
+                "SELECT currency FROM accounts"
+                " WHERE id = :id AND project = :project AND livemode = :livemode",
+                {"id": account, "project": self.book.project, "livemode": int(self.book.livemode)},
+            )
+            self._currencies[account] = None if row is None else row["currency"]
+        return self._currencies[account]
+
+    def _pair(self, transfer: str, side: _Side) -> None:
+        other = self._open.pop(transfer, None)
+        if other is None:
+            self._open[transfer] = side
+        elif not (
+            other.id == transfer
+            and other.created == side.created
+            and other.change == -side.change
+            and other.account == side.destination != side.account == other.destination
+        ):
+            self.faults.add(
+                "transfer", transfer, f"the sides of transfer {transfer} do not mirror each other."
+            )
+
+
+def start_after(unit: Unit, book: int, event: str) -> Start:
+    """Return the start of a pass over what follows an event."""
+    row = unit.first(
+        "SELECT object FROM events WHERE book = :book AND id <= :event AND type = :posting"
+        " ORDER BY id DESC LIMIT 1",
+        {"book": book, "event": event, "posting": outbox.POSTING},
+    )
+    return Start(event, "" if row is None else row["object"])
+
+
+def books_of(unit: Unit) -> Mapping[Book, bool]:
+    """Return the books, and of each whether it has all events: what `pull` has copied came without them."""
+    rows = unit.execute(
+        "SELECT b.book, b.project, b.livemode, b.copy_of, p.book AS pulled FROM books AS b"
+        " LEFT JOIN pulls AS p ON p.book = b.book ORDER BY b.book"
+    )
+    return {
+        Book(row["book"], row["project"], bool(row["livemode"])): row["copy_of"] is None
+        and row["pulled"] is None
+        for row in rows
+    }

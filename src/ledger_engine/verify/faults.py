@@ -1,0 +1,42 @@
+"""What an audit finds: faults, each with its kind and the object at fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+NAMED_MAX = 1000  # faults of one kind that are named; the others are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What does not hold: `kind` as in docs/verify.md#faults, and the id of the `object`, '' without one."""
+
+    kind: str
+    object: str
+    message: str
+
+
+@dataclass(slots=True)
+class Faults:
+    """The faults found so far, each once; of a kind that has very many, the first ones."""
+
+    found: dict[Fault, None] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, kind: str, object: str, message: str) -> None:
+        """Note a fault."""
+        fault = Fault(kind, object, message)
+        if fault not in self.found:
+            self.counts[kind] += 1
+            if self.counts[kind] <= NAMED_MAX:
+                self.found[fault] = None
+
+    def all(self) -> tuple[Fault, ...]:
+        """Return the faults, and of each kind how many more there are."""
+        more = [
+            Fault(kind, "", f"there are {count - NAMED_MAX:,} more faults of this kind: {kind}.")
+            for kind, count in self.counts.items()
+            if count > NAMED_MAX
+        ]
+        return (*self.found, *more)

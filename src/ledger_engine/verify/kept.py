@@ -1,0 +1,90 @@
+"""Checkpoints that were kept outside the ledger, in files: what nobody who changes the ledger can change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.tenant import mode_name
+from ledger_engine.log import stored
+from ledger_engine.log.checkpoints import Checkpoint
+from ledger_engine.log.entries import Book
+from ledger_engine.log.notes import BadNote
+from ledger_engine.store import Unit
+from ledger_engine.store.files import write_private
+from ledger_engine.verify.book import books_of
+from ledger_engine.verify.sealed import Kept
+
+Checkpoints: TypeAlias = Sequence[Kept]
+_SIZE_MAX = 10_000_000  # bytes of a file
+
+
+class OtherLog(Exception):
+    """A checkpoint that is of no log of this ledger, or no checkpoint."""
+
+
+def read(file: Path) -> list[Kept]:
+    """Return the checkpoints in a file. Raises OtherLog for a file without any, and OSError."""
+    with file.open("rb") as opened:
+        text = opened.read(_SIZE_MAX).decode(errors="replace")
+    try:
+        return [Kept(str(file), Checkpoint.parse(note)) for note in _notes(text)]
+    except BadNote as error:
+        raise OtherLog(
+            f"{file} is not a checkpoint as `ledger-engine checkpoint` prints it: {error}."
+        ) from None
+
+
+def _notes(text: str) -> list[str]:
+    """Return the notes that stand one after the other in a text: each ends with lines of signatures."""
+    notes: list[str] = []
+    ended = True
+    for line in text.splitlines(keepends=True):
+        signature = line.startswith("— ")
+        if ended and not signature:
+            notes.append("")
+        ended = signature
+        notes[-1:] = ["".join([*notes[-1:], line])]
+    return notes or [""]
+
+
+def save(unit: Unit, file: Path) -> None:
+    """Write the last checkpoint of each log to a file, private to its owner.
+
+    Raises OSError, and Conflict before anything is sealed.
+    """
+    notes = [str(each.require().note) for each in stored.every(unit)]
+    if not notes:
+        raise stored.not_sealed_yet()
+    write_private(file, "".join(notes))
+
+
+def require_replaceable(file: Path) -> None:
+    """Raise Conflict when checkpoints cannot be written to the file, or would replace something else."""
+    if not file.parent.is_dir():
+        raise Conflict("not_recoverable", f"There is no folder {file.parent}.")
+    if file.exists() and file.stat().st_size:
+        try:
+            read(file)
+        except (OtherLog, OSError):
+            raise Conflict(
+                "not_recoverable", f"{file} exists and has no checkpoints; name another file."
+            ) from None
+
+
+def by_book(unit: Unit, kept: Checkpoints) -> Mapping[Book, list[Kept]]:
+    """Return the checkpoints by the book that they are of. Raises OtherLog."""
+    found: dict[Book, list[Kept]] = {}
+    if not kept:
+        return found
+    known = {f"{book.project}/{mode_name(book.livemode)}": book for book in books_of(unit)}
+    for each in kept:
+        whose = "/".join(each.checkpoint.origin.split("/")[-2:])
+        if whose not in known:
+            raise OtherLog(
+                f"{each.name} is a checkpoint of {each.checkpoint.origin}, which is not in this ledger."
+            )
+        found.setdefault(known[whose], []).append(each)
+    return found

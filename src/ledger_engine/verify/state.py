@@ -1,0 +1,142 @@
+"""The objects as their events say they are: accounts, invoices, users and orders.
+
+The events of each object must be ones that can follow each other, and its row what the last one says. What is
+no text of an event, such as the digits of an e-mail address without case, follows from what is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ledger_engine.core import emails
+from ledger_engine.core.records import as_json
+from ledger_engine.ledger import accounts, invoices, orders, users
+from ledger_engine.store import Row
+from ledger_engine.store.snapshot import AuditUnit
+from ledger_engine.verify.faults import Faults
+
+_ROWS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object: its table, the order of its events, and what of its row they do not say.
+
+    `events` is a pattern of the words after the dot, each with a comma. `summed` are the column that is the
+    sum, and the one with what is added up.
+    """
+
+    noun: str
+    table: str
+    read: Callable[[Row], Any]
+    events: re.Pattern[str]
+    apart: frozenset[str] = frozenset()
+    summed: tuple[str, str] | None = None
+
+
+KINDS = (
+    Kind("account", "accounts", accounts.read, re.compile("created,"), frozenset({"balance"})),
+    Kind(
+        "invoice",
+        "invoices",
+        invoices.read,
+        re.compile("created,(updated,)*(opened,(paid,|voided,)?)?"),
+        summed=("amount", "lines"),
+    ),
+    Kind("user", "users", users.read, re.compile("created,(deactivated,restored,)*(deactivated,)?")),
+    Kind(
+        "order", "orders", orders.read, re.compile("created,(paid,(shipped,)?)?"), summed=("total", "items")
+    ),
+)
+
+
+def look_at(unit: AuditUnit, kind: Kind, counts: Counter[str], faults: Faults) -> None:
+    """Look at all objects of a kind, and count them."""
+    after = ""
+    counts[kind.table] += 0
+    while rows := unit.execute(
+        f"SELECT x.*, b.book, coalesce(b.copy_of, CAST(p.book AS TEXT)) AS copied FROM {kind.table} AS x"
+        " LEFT JOIN books AS b ON b.project = x.project AND b.livemode = x.livemode"
+        " LEFT JOIN pulls AS p ON p.book = b.book WHERE x.id > :after ORDER BY x.id LIMIT :rows",
+        {"after": after, "rows": _ROWS_AT_ONCE},
+    ):
+        events = _events(unit, kind, rows[0]["id"], rows[-1]["id"])
+        for row in rows:
+            fault = _fault(kind, row, events.get((row["book"], row["id"]), []))
+            if fault is not None:
+                faults.add(kind.noun, row["id"], f"{kind.noun} {row['id']} {fault}.")
+        counts[kind.table] += len(rows)
+        if rows[-1]["id"] <= after:
+            faults.add("damage", rows[-1]["id"], f"the rows of {kind.table} are not in order.")
+            return
+        after = rows[-1]["id"]
+
+
+def _events(unit: AuditUnit, kind: Kind, first: str, last: str) -> dict[tuple[int, str], list[Row]]:
+    """Return the events of the objects between two ids, by their book and object, in order."""
+    found: dict[tuple[int, str], list[Row]] = {}
+    for row in unit.execute(
+        "SELECT book, id, object, type, body FROM events WHERE object >= :first AND object <= :last"
+        " AND body IS NOT NULL ORDER BY object, book, id",
+        {"first": first, "last": last},
+    ):
+        found.setdefault((row["book"], row["object"]), []).append(row)
+    return found
+
+
+def _fault(kind: Kind, row: Row, events: list[Row]) -> str | None:
+    """Return what is wrong with an object, as the end of a sentence."""
+    try:
+        shown = as_json(kind.read(row))
+        if not isinstance(shown.get("metadata", {}), dict):
+            return "has text in metadata that is not a JSON object"
+    except (ValueError, RecursionError, TypeError):
+        return "has text that is not JSON, or a time that is none"
+    if kind.summed is not None and row[kind.summed[1]] is not None:
+        said, due = row[kind.summed[0]], _total(shown[kind.summed[1]])
+        if said != due:
+            what = f"its {kind.summed[1]} add up to {'no whole number' if due is None else due}"
+            return f"has the {kind.summed[0]} {said}; {what}"
+    if row["copied"] is not None:
+        return None
+    words = "".join(f"{event['type'].partition('.')[2]}," for event in events)
+    if not kind.events.fullmatch(words):
+        return f"has events that cannot follow each other: {words.strip(',').replace(',', ', ') or 'none'}"
+    try:
+        said = json.loads(events[-1]["body"])["data"]["object"]
+        unlike = [name for name, value in said.items() if shown.get(name) != value and name not in kind.apart]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return f"has the event {events[-1]['id']}, whose body cannot be read"
+    if kind.noun == "user":
+        unlike += _unlike_user(row, unlike)
+    if unlike:
+        return f"has another {', '.join(dict.fromkeys(unlike))} than its last event {events[-1]['id']} says"
+    return None
+
+
+def _unlike_user(row: Row, unlike: list[str]) -> list[str]:
+    """Return what else is wrong with a user; what is erased is taken out of `unlike`."""
+    if row["erased_at"] is None:
+        return [] if row["email_folded"] == emails.fold(row["email"]) else ["email_folded"]
+    kept = [name for name in ("name", "email", "email_folded", "password_hash") if row[name] is not None]
+    unlike[:] = [name for name in unlike if name not in ("name", "email")]
+    return kept
+
+
+def _total(items: Any) -> int | None:
+    """Return the sum of quantity × unit_amount, or None when `items` is not a list of such objects.
+
+    Either may be missing: the quantity is then 1, the unit amount 0, as in `orders.create`.
+    """
+    if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
+        return None
+    factors = [(each.get("quantity", 1), each.get("unit_amount", 0)) for each in items]
+    if not all(type(factor) is int for pair in factors for factor in pair):
+        return None
+    total: int = sum(quantity * amount for quantity, amount in factors)
+    return total
