@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -17,11 +18,16 @@ import httpx
 from ledger_client.errors import LedgerError, NotConnected, NotSent, Unreadable
 
 LIST_BYTES_MAX = 128_000_000  # a page of 100 orders can have 100 MB, as a request has up to 1 MB
+_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # where the environment says that they are
 SMALL_BYTES_MAX = 1_000_000  # of an error, or of an answer that has one small object
 
 
 class Unread(httpx.TransportError):
-    """An answer that was not read to its end; the text says why."""
+    """An answer that was not read to its end: the text says why, `answer` has its head if that is here."""
+
+    def __init__(self, message: str, answer: httpx.Response | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 class Client(httpx.AsyncClient):
@@ -33,7 +39,8 @@ class Client(httpx.AsyncClient):
 
     def __init__(self, *, bytes_max: int, seconds_max: float, **settings: Any) -> None:
         if settings.get("verify", True) is True:
-            settings["verify"] = _trusted(settings.get("trust_env", True))
+            trust_env = settings.get("trust_env", True)
+            settings["verify"] = _trusted(trust_env, *map(os.environ.get, _AUTHORITIES))
         super().__init__(**settings)
         self._bytes_max = bytes_max
         self._seconds_max = seconds_max
@@ -62,7 +69,7 @@ class Client(httpx.AsyncClient):
         async for part in answer.stream:
             body += part
             if len(body) > bytes_max:
-                raise Unread(f"the answer has more than {bytes_max // 1_000_000} MB")
+                raise Unread(f"the answer has more than {bytes_max // 1_000_000} MB", answer)
         await answer.aclose()
         read = httpx.Response(
             answer.status_code,
@@ -76,21 +83,26 @@ class Client(httpx.AsyncClient):
 
 
 @functools.cache
-def _trusted(trust_env: bool) -> ssl.SSLContext:
-    """Return the authorities to trust, which take 30 ms to read."""
+def _trusted(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
+    """Return the authorities to trust, which take 30 ms to read. Raises OSError."""
     return httpx.create_ssl_context(trust_env=trust_env)
 
 
 def require_plain(answer: httpx.Response) -> None:
     """Raise Unread for an answer that is compressed."""
     if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-        raise Unread("the answer is compressed, which was not asked for")
+        raise Unread("the answer is compressed, which was not asked for", answer)
 
 
 def no_answer(error: Exception) -> LedgerError:
     """Return the exception for a request without an answer; its text says why in a few words."""
     if isinstance(error, Unread):
-        return Unreadable(str(error))
+        head = error.answer
+        return (
+            Unreadable(str(error))
+            if head is None
+            else Unreadable(str(error), status=head.status_code, headers=head.headers)
+        )
     if not isinstance(error, httpx.HTTPError | httpx.StreamError):  # InvalidURL, UnicodeError and idna's
         return NotSent(f"The request cannot be sent: {error}")
     if isinstance(error, httpx.TimeoutException):

@@ -78,6 +78,7 @@ class Call(Generic[T]):
     key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     is_anonymous: bool = False  # sent without the credential and without a key, as it asks for tokens
+    is_form: bool = False  # the body is a form, as OAuth has it, and not JSON
     attempts: int = 0
     is_unanswered: bool = False  # an attempt had no answer, so it may have had its effect
 
@@ -126,6 +127,7 @@ class Page:
     rows: list[dict[str, Any]]
     after: str | None
     total: int | None = None
+    summary: dict[str, Any] | None = None
 
 
 def page_of(shown: Any, paging: str, cursor: str | None = None, size: int = 100) -> Page:
@@ -146,10 +148,11 @@ def page_of(shown: Any, paging: str, cursor: str | None = None, size: int = 100)
     if after is None and envelope.get("has_more") is True and rows:
         after = rows[-1].get("id")
     if envelope.get("has_more") is False or after is None:
-        return Page(rows, None)
-    if not isinstance(after, str) or not after.isascii() or after == cursor:
+        after = None
+    elif not isinstance(after, str) or not after.isascii():
         raise Unreadable(f"The list has more, but no cursor to go on from. {NOT_A_LEDGER}")
-    return Page(rows, after)
+    summary = envelope.get("summary")
+    return Page(rows, after, summary=summary if isinstance(summary, dict) else None)
 
 
 def record(kind: type[R], shown: Any) -> R:

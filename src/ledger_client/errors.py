@@ -28,7 +28,7 @@ class LedgerError(Exception):
 
     `status` is None when there is no answer. `type`, `code` and `param` are those of the ledger surface; on
     the directory and OAuth surfaces `code` is what the answer calls `error`. It is "" where what answers is
-    not a ledger.
+    not a ledger. `headers` are those of the answer.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class LedgerError(Exception):
         type: str = "",
         code: str = "",
         param: str | None = None,
-        request_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -47,7 +47,12 @@ class LedgerError(Exception):
         self.type = type
         self.code = code
         self.param = param
-        self.request_id = request_id
+        self.headers = headers or {}
+
+    @property
+    def request_id(self) -> str | None:
+        """Return the id by which the server's log has the request."""
+        return self.headers.get("Request-Id")
 
 
 class NotSent(LedgerError):
@@ -133,17 +138,17 @@ def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
     code = shown.get("error")
     if isinstance(code, dict):
         shown, code = code, code.get("code") or code.get("type")
-    message = shown.get("message") or shown.get("error_description")
-    param, kind = shown.get("param"), TYPES[type]
+    message = _text(shown.get("message")) or _text(shown.get("error_description"))
+    kind = TYPES[type]
     if kind is Conflict and code in ("duplicate_idempotency_key", None):
         kind = AlreadyDone
     error = kind(
-        message if isinstance(message, str) else f"The server answered {status}.",
+        message or f"The server answered {status}.",
         status=status,
-        type=str(shown.get("type") or type),
-        code=code if isinstance(code, str) else "",
-        param=param if isinstance(param, str) else None,
-        request_id=headers.get("Request-Id"),
+        type=_text(shown.get("type")) or type,
+        code=_text(code) or "",
+        param=_text(shown.get("param")),
+        headers=headers,
     )
     if isinstance(error, AlreadyDone):
         error.originals = _originals(headers, shown, error.message)
@@ -151,6 +156,11 @@ def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
     elif isinstance(error, RateLimited):
         error.retry_after = max(1.0, seconds(headers.get("Retry-After")))
     return error
+
+
+def _text(value: Any) -> str | None:
+    """Return a text without lone surrogates, which could not be shown; None for anything else."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
 def _originals(headers: Mapping[str, str], shown: Mapping[str, Any], message: str) -> Sequence[str]:

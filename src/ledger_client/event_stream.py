@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from ledger_client import webhooks
 from ledger_client.answers import Unread, require_plain
 from ledger_client.parsing import parsed
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 EVENT_BYTES_MAX = 16_000_000  # an event has a record of up to 1 MB, as JSON within JSON
 
 
@@ -96,33 +98,40 @@ def _require_small(held: bytearray) -> None:
 class Received:
     """An event of the live stream: its raw body, as webhooks have it, and whether that is signed.
 
-    `body` is None for the first message of a connection. `id` is where the stream goes on.
+    `body` is None for the first message of a connection, which is not signed when it has no secret. `id` is
+    where the stream goes on, "" for where it was.
     """
 
     id: str
-    body: bytes | None = None
-    is_signed: bool = True
+    body: bytes | None
+    is_signed: bool
 
 
 class Session:
     """One connection to the live stream: its first message has the secret that signs the others."""
 
     def __init__(self) -> None:
-        self._secret = ""
+        self._secret: str | None = None
 
     def read(self, sent: ServerSentEvent) -> Received | None:
-        """Return what a message has, None for one of a kind that is not known. Raises Unread."""
-        try:
-            if not sent.id.isascii():  # it is sent back in a header
-                raise ValueError
-            if sent.event == "session":
-                self._secret = parsed(sent.data)["secret"]
-                self._secret.encode()
-                return Received(sent.id)
-            if sent.event != "event":
-                return None
-            shown = parsed(sent.data)
-            body, signature = shown["body"].encode(), shown["signature"].encode()
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise Unread("the server sent an event that cannot be read; is it a ledger?") from None
-        return Received(sent.id, body, webhooks.is_signed(body, signature, self._secret))
+        """Return what a message has, None for one of a kind that is not known."""
+        id = sent.id if sent.id.isascii() else ""  # it is sent back in a header
+        if sent.event == "session":
+            (self._secret,) = _texts(sent.data, "secret")
+            return Received(id, None, self._secret is not None)
+        if sent.event != "event":
+            return None
+        body, signature = _texts(sent.data, "body", "signature")
+        raw = (body or "").encode()
+        is_signed = self._secret is not None and signature is not None
+        return Received(id, raw, is_signed and webhooks.is_signed(raw, signature or "", self._secret or ""))
+
+
+def _texts(text: str, *names: str) -> list[str | None]:
+    """Return the texts of these names in a JSON object, None for each that is missing or no text."""
+    try:
+        found = parsed(text)
+    except ValueError:
+        found = None
+    values = [found.get(name) if isinstance(found, dict) else None for name in names]
+    return [value if isinstance(value, str) and not _SURROGATE.search(value) else None for value in values]

@@ -69,8 +69,8 @@ class AsyncLedger(Everything["AsyncLedger"]):
         self._process = os.getpid()
         try:
             self._http = answers.Client(base_url=self.url, **self._settings)
-        except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
-            raise answers.no_answer(error) from error
+        except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:  # a proxy, the authorities
+            raise NotSent(f"Cannot connect: {error}") from error
 
     async def __aenter__(self) -> AsyncLedger:
         return self
@@ -81,6 +81,10 @@ class AsyncLedger(Everything["AsyncLedger"]):
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+    def use(self, key: str) -> None:
+        """Send another key or access token from now on."""
+        self._key, self._tokens = key, None
 
     async def send(self, call: Call[T]) -> T:
         """Send a request until it is answered, and return its result.
@@ -119,7 +123,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
         key = self._key if self._tokens is None or call.is_anonymous else await self._tokens.access()
         if key is not None and not call.is_anonymous:
             headers["Authorization"] = f"Bearer {key}"
-        body: dict[str, Any] = {"json": call.body}
+        body: dict[str, Any] = {"data" if call.is_form else "json": call.body}
         if isinstance(call.body, bytes):
             body, headers["Content-Type"] = {"content": call.body}, "application/json"
         try:

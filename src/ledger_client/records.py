@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from ledger_client.addresses import is_key
+
 _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 
 
@@ -272,6 +274,17 @@ def read(kind: type[R], shown: Mapping[str, Any]) -> R:
     values = {name: convert(shown.get(name)) for name, convert in fields.items()}
     more = {name: value for name, value in shown.items() if name not in fields and name != "object"}
     return kind(**values, more=more)
+
+
+def token_pair(shown: Any) -> TokenPair:
+    """Return the tokens of an answer. Raises ValueError when it has no access token that could be sent."""
+    pair = read(TokenPair, shown if isinstance(shown, dict) else {})
+    if not isinstance(pair.access_token, str) or not is_key(pair.access_token):
+        raise ValueError("The answer has no access token.")
+    has_refresh = isinstance(pair.refresh_token, str) and is_key(pair.refresh_token)
+    lasts = pair.expires_in if isinstance(pair.expires_in, int) and pair.expires_in > 0 else 3600
+    refresh_token = pair.refresh_token if has_refresh else None
+    return dataclasses.replace(pair, refresh_token=refresh_token, expires_in=lasts)
 
 
 def _fields(kind: type[Record]) -> dict[str, Callable[[Any], Any]]:

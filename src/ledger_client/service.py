@@ -23,6 +23,7 @@ from ledger_client.records import (
     Project,
     TokenPair,
     WebhookEndpoint,
+    token_pair,
 )
 
 
@@ -303,7 +304,7 @@ class TokenGrants(Resource[L]):
     ) -> Call[None]:
         """Revoke the tokens of an app; an unknown one changes nothing."""
         body = body_of(token=token, token_type_hint=token_type_hint, client_id=client_id)
-        return Call(lambda answer: None, "POST", "/oauth/revoke", body, is_anonymous=True)
+        return Call(lambda answer: None, "POST", "/oauth/revoke", body, is_anonymous=True, is_form=True)
 
     @Operation
     def metadata(self) -> Call[dict[str, Any]]:
@@ -313,7 +314,15 @@ class TokenGrants(Resource[L]):
 
 
 def _issue(path: str, **body: Any) -> Call[TokenPair]:
-    return Call(one(TokenPair), "POST", path, body_of(**body), is_anonymous=True)
+    is_form = path.startswith("/oauth")
+    return Call(_tokens_of, "POST", path, body_of(**body), is_anonymous=True, is_form=is_form)
+
+
+def _tokens_of(answer: Answer) -> TokenPair:
+    try:
+        return token_pair(answer.json)
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
 
 
 class Everything(Objects[L]):

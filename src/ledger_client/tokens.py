@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ledger_client.errors import AuthenticationError, InvalidRequest, LedgerError
-from ledger_client.records import TokenPair
+
+if TYPE_CHECKING:
+    from ledger_client.records import TokenPair
 
 # an access token is refreshed this long before it expires (docs/interface.md#authentication)
 EARLY_S = 300.0
@@ -62,6 +66,6 @@ class Tokens:
                 raise
             return
         if pair.refresh_token is None:
-            pair = TokenPair(**{**vars(pair), "refresh_token": refresh_token})
+            pair = replace(pair, refresh_token=refresh_token)
         self._changed(pair)
         self._take(pair)

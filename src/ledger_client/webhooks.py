@@ -25,14 +25,18 @@ def verify(body: bytes, headers: Mapping[str, str], secret: str, tolerance_s: fl
         _verify_standard(body, given, secret, tolerance_s)
         return
     signatures = [given.get(name, "") for name in ("ledger-signature", "ledger-signature-previous")]
-    if not any(is_signed(body, each.encode(), secret) for each in signatures):
+    if not any(is_signed(body, each, secret) for each in signatures):
         raise NotSigned("The signature does not hold.")
 
 
-def is_signed(body: bytes, signature: bytes, secret: str) -> bool:
+def sign(body: bytes, secret: str) -> str:
+    """Return the value of `Ledger-Signature` for a raw body: 64 lowercase hex digits."""
+    return hmac.new(secret.encode(), body, "sha256").hexdigest()
+
+
+def is_signed(body: bytes, signature: str, secret: str) -> bool:
     """Return whether the value of `Ledger-Signature` signs the raw body, in the same time for any."""
-    expected = hmac.new(secret.encode(), body, "sha256").hexdigest()
-    return hmac.compare_digest(expected.encode(), signature)
+    return hmac.compare_digest(sign(body, secret).encode(), signature.encode("utf-8", "replace"))
 
 
 def _verify_standard(body: bytes, given: Mapping[str, str], secret: str, tolerance_s: float) -> None:

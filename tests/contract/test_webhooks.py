@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
+from ledger_client.webhooks import is_signed, sign
 from ledger_engine.core.settings import Location
-from ledger_tui.client.stream import sign, verify
 from tests.contract.conftest import (
     Cli,
     MakeClient,
@@ -89,8 +89,8 @@ async def test_a_delivery_is_the_event_signed_over_its_raw_body(client: httpx.As
         await receiver.until_received(1)
         (request,) = receiver.received
     assert request.method == "POST"
-    assert verify(secret, request.body, request.headers["ledger-signature"])
-    assert request.headers["ledger-signature"] == sign(secret, request.body)
+    assert is_signed(request.body, request.headers["ledger-signature"], secret)
+    assert request.headers["ledger-signature"] == sign(request.body, secret)
     message = json.loads(request.body)
     assert message["data"]["object"] == account
     assert (message["type"], message["livemode"], message["object"]) == ("account.created", False, "event")
@@ -123,8 +123,8 @@ async def test_a_delivery_has_the_headers_of_standard_webhooks_and_after_a_roll_
     assert "ledger-signature-previous" not in before.headers
     both = f"{standard(rolled, after)} {standard(endpoint['secret'], after)}"
     assert after.headers["webhook-signature"] == both
-    assert verify(rolled, after.body, after.headers["ledger-signature"])
-    assert verify(endpoint["secret"], after.body, after.headers["ledger-signature-previous"])
+    assert is_signed(after.body, after.headers["ledger-signature"], rolled)
+    assert is_signed(after.body, after.headers["ledger-signature-previous"], endpoint["secret"])
 
 
 @holds("events-webhooks", "webhooks-delivery")
@@ -145,7 +145,7 @@ async def test_an_https_endpoint_receives_events_as_they_happen(
                 await client.post("/v1/accounts", json=TILL)
                 await receiver.until_received(1)
             (request,) = receiver.received
-            assert verify(secret, request.body, request.headers["ledger-signature"])
+            assert is_signed(request.body, request.headers["ledger-signature"], secret)
     finally:
         stop_server(server)
 
@@ -326,7 +326,7 @@ async def test_a_listener_follows_the_events_and_resumes(client: httpx.AsyncClie
         (told,) = await messages(lines, 1)
     assert (session["event"], told["event"]) == ("session", "event")
     data = json.loads(told["data"])
-    assert verify(json.loads(session["data"])["secret"], data["body"].encode(), data["signature"])
+    assert is_signed(data["body"].encode(), data["signature"], json.loads(session["data"])["secret"])
     assert json.loads(data["body"])["id"] == told["id"]
     await client.post("/v1/accounts", json=TILL)
     last = {"Last-Event-ID": told["id"]}

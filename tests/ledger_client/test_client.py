@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import os
 import threading
 import time
@@ -17,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ledger_client import AsyncLedger, Ledger, TokenPair, errors, records, tokens, webhooks
+from ledger_client import AsyncLedger, Ledger, TokenPair, errors, records, tokens
 from ledger_client.calls import ATTEMPTS, Call, as_it_is
 from tests.contract.conftest import Server, start_server, stop_server
 from tests.contract.conftest import ledger_engine as command
@@ -386,22 +384,6 @@ def test_a_batch_whose_answer_was_lost_returns_what_it_made(
     assert [each.id for each in posted] == [each.id for each in ledger.transactions.list(account=till.id)][
         ::-1
     ]
-
-
-def test_a_signed_webhook_is_verified_and_any_other_refused() -> None:
-    from ledger_engine.events.webhooks import signatures
-
-    secret, body = "whsec_dGVzdHRlc3R0ZXN0", b'{"id":"evt_1"}'
-    headers = dict(signatures.signed_headers(secret, None, "evt_1", int(time.time()), body))
-    webhooks.verify(body, headers, secret)
-    plain = {"ledger-signature": hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}
-    webhooks.verify(body, plain, secret)
-    old = dict(signatures.signed_headers(secret, None, "evt_1", int(time.time()) - 301, body))
-    for wrong_body, given in ((b"{}", headers), (b"{}", plain), (body, {}), (body, old)):
-        with pytest.raises(webhooks.NotSigned):
-            webhooks.verify(wrong_body, given, secret)
-    rolled = dict(signatures.signed_headers("whsec_bmV3", secret, "evt_1", int(time.time()), body))
-    webhooks.verify(body, rolled, secret)
 
 
 def test_a_record_keeps_what_its_class_does_not_have() -> None:

@@ -23,6 +23,7 @@ from ledger_tui.ui.view import NamesLoaded
 
 if TYPE_CHECKING:
     from ledger_tui.client.oauth import OAuthTokenManager
+    from ledger_tui.client.tokens import TokenPair
 
 
 class SessionChanged(Message):
@@ -152,11 +153,11 @@ class Connecting:
 
         self._app.push_screen(SignInScreen(manager.app), self._sign_in_closed)
 
-    def _sign_in_closed(self, answer: dict[str, Any] | None) -> None:
+    def _sign_in_closed(self, answer: TokenPair | None) -> None:
         if answer is not None:
             self._work("connect", self._use_sign_in(answer))
 
-    async def _use_sign_in(self, answer: dict[str, Any]) -> None:
+    async def _use_sign_in(self, answer: TokenPair) -> None:
         try:
             await self._connection.signed_in(answer)
         except ClientError as error:

@@ -11,38 +11,35 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from ledger_tui.client import past
 from ledger_tui.client.errors import (
-    CannotSend,
+    NO_LEDGER,
     ClientError,
     NoLedger,
     NotFound,
     NotOffered,
     NotThen,
-    Problem,
     RateLimited,
     ReadOnly,
     Unreachable,
     Unreadable,
-    is_problem,
-    refusal,
 )
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Exchange, Traffic, masked
-from ledger_tui.client.transport import decoded, is_address, make_client, transport_errors
+from ledger_tui.client.transport import client_of, decoded
 
 if TYPE_CHECKING:
-    import httpx
+    from ledger_client.calls import Answer
+    from ledger_client.event_stream import Received
+    from ledger_client.ledger import AsyncLedger
 
-    from ledger_client.answers import Client
-    from ledger_client.event_stream import ServerSentEvent
-
-TIMEOUT_SECONDS = 20.0
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
 _MAX_CONNECTIONS = 8
 _TAGGED_MAX = 32
@@ -53,7 +50,7 @@ _ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """A 2xx answer: its status, its JSON body and its headers (lower-case names)."""
+    """A 2xx answer: its status, its JSON body and its headers, whose names are in any case."""
 
     status: int
     body: Any
@@ -71,7 +68,7 @@ class Api:
     def __init__(self, session: Session, traffic: Traffic) -> None:
         self.session = session
         self._traffic = traffic
-        self._client: Client | None = None
+        self._client: AsyncLedger | None = None
         # What was answered last to a GET, with its ETag: an unchanged answer is not sent again.
         self._tagged: dict[tuple[object, ...], tuple[str, bytes]] = {}
         self.later: past.Later | None = None  # of the moment shown, on a server with the contract alone
@@ -84,31 +81,21 @@ class Api:
         Raises CannotSend when no client can be made for it.
         """
         # Importing httpx takes a tenth of a second, so it happens in a thread, after the first paint.
-        await asyncio.to_thread(__import__, "httpx")
+        await asyncio.to_thread(import_module, "ledger_client.ledger")
         import httpx
 
-        root = server_root(url)
-        if not is_address(root):
-            raise CannotSend(f"{root} is not the address of a server.")
         before = self._client
-        self._client = make_client(
-            base_url=root,
-            auth=bearer(credential),
-            timeout=TIMEOUT_SECONDS,
-            limits=httpx.Limits(max_connections=_MAX_CONNECTIONS),
-            headers={"User-Agent": "ledger-tui", "Accept": "application/json"},
-            event_hooks={"request": [_start_clock], "response": [self._note_answer]},
-        )
+        self._client = client_of(url, credential, limits=httpx.Limits(max_connections=_MAX_CONNECTIONS))
         self._tagged.clear()
-        self.session.begin(root, credential)
+        self.session.begin(self._client.url, credential)
         self._opened.set()
         if before is not None:
-            await before.aclose()
+            await before.close()
 
     def use(self, credential: str) -> None:
         """Use another credential from now on."""
         assert self._client is not None
-        self._client.auth = bearer(credential)
+        self._client.use(credential)
         self._tagged.clear()
         self.session.credential_changed()
 
@@ -116,7 +103,7 @@ class Api:
         if self._probe is not None:
             self._probe.cancel()
         if self._client is not None:
-            await self._client.aclose()
+            await self._client.close()
 
     # ------------------------------------------------------------------ calls
 
@@ -143,27 +130,22 @@ class Api:
         await self._opened.wait()
         await self._wait_for_leave()
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        content = json.dumps(body, ensure_ascii=False).encode() if body is not None else None
-        if content is not None:
-            headers["Content-Type"] = "application/json"
         asked = (path, *sorted((params or {}).items()))
         known = self._tagged.get(asked) if method == "GET" else None
         if known is not None:
             headers["If-None-Match"] = known[0]
-        response = await self._send(method, path, params, content, headers)
-        if response.status_code == 304 and known is not None:
-            status, text = 200, known[1]
-        elif response.is_success:
-            status, text = response.status_code, response.content
-            if method == "GET" and (tag := response.headers.get("ETag")):
-                self._tagged.pop(asked, None)
-                self._tagged[asked] = tag, text
-                if len(self._tagged) > _TAGGED_MAX:
-                    del self._tagged[next(iter(self._tagged))]
-        else:
-            raise self._refused(response, part)
-        answer_headers = {name.lower(): value for name, value in response.headers.items()}
-        return ApiResponse(status, decoded(text), answer_headers)
+        try:
+            answer = await self._send(method, path, params, body, headers)
+        except ClientError as error:
+            if error.status != 304 or known is None:
+                raise self._noted(error, part) from error
+            return ApiResponse(200, decoded(known[1]), error.headers)
+        if method == "GET" and (tag := answer.headers.get("ETag")):
+            self._tagged.pop(asked, None)
+            self._tagged[asked] = tag, answer.content
+            if len(self._tagged) > _TAGGED_MAX:
+                del self._tagged[next(iter(self._tagged))]
+        return ApiResponse(answer.status, decoded(answer.content), answer.headers)
 
     async def read(
         self, path: str, params: Mapping[str, str] | None = None, *, part: str | None = None
@@ -177,7 +159,7 @@ class Api:
         looks_back = past.PART not in self.session.missing_parts
         if moment is not None:
             if not looks_back and past.is_only_now(path):
-                raise NotThen(Problem(404, "", past.NOT_THEN, None))
+                raise NotThen(past.NOT_THEN, status=404)
             params = past.asked_then(path, params, moment, looks_back=looks_back)
         while True:
             try:
@@ -210,45 +192,32 @@ class Api:
             except RateLimited:
                 continue  # call() waits before the next try
 
-    async def events(
-        self, path: str, headers: Mapping[str, str], *, part: str, silence_seconds: float
-    ) -> AsyncIterator[ServerSentEvent]:
-        """Yield the server-sent events that have data, as they arrive.
+    async def events(self, last_event_id: str | None, *, part: str) -> AsyncIterator[Received]:
+        """Yield what comes over one connection to the live stream.
 
-        Raises ClientError when the server refuses; Unreachable when the connection breaks or is silent for
-        too long.
+        Raises ClientError when the server refuses, or when the connection breaks or is silent for too long.
         """
         await self._opened.wait()
         await self._wait_for_leave()
-        import httpx
-
-        from ledger_client.event_stream import events
-
         assert self._client is not None
-        timeout = httpx.Timeout(TIMEOUT_SECONDS, read=silence_seconds)
-        with transport_errors():
-            async with self._client.stream("GET", path, headers=dict(headers), timeout=timeout) as response:
-                if not response.is_success:
-                    raise self._refused(response, part)
-                async for event in events(response):
-                    yield event
-        raise Unreachable("the server closed the connection")
+        try:
+            async for received in self._client.listen(last_event_id):
+                yield received
+        except ClientError as error:
+            raise self._noted(error, part) from error
 
     # ------------------------------------------------------------------ inside
 
-    def _refused(self, response: httpx.Response, part: str | None) -> ClientError:
-        """Return the exception for an answer that is not 2xx, and note it in the session."""
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        body = decoded(response.content)
-        error = refusal(response.status_code, body, headers)
+    def _noted(self, error: ClientError, part: str | None) -> ClientError:
+        """Note a refusal in the session, and return the exception that it is here."""
         if isinstance(error, RateLimited):
             self.session.rate_limited(error.retry_after)
-        if part is not None and (isinstance(error, NotFound) or error.status == 405):
+        if part is not None and error.status in (404, 405):
             self.session.mark_missing(part)
-            return NotOffered(error.problem)
-        if part is None and isinstance(error, NotFound) and not is_problem(body):
+            return NotOffered(error.message, status=error.status, code=error.code)
+        if part is None and isinstance(error, NotFound) and not error.code:
             self.session.saw_no_ledger()
-            return error if self.session.known_ledger else NoLedger(error.problem)
+            return error if self.session.known_ledger else NoLedger(NO_LEDGER, status=404)
         return error
 
     async def _send(
@@ -256,25 +225,45 @@ class Api:
         method: str,
         path: str,
         params: Mapping[str, str] | None,
-        content: bytes | None,
+        body: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-    ) -> httpx.Response:
+    ) -> Answer:
+        """Send a request once, and note its answer in the session and the traffic."""
         assert self._client is not None
-        with transport_errors():
-            request = self._client.build_request(
-                method, path, params=dict(params or {}), content=content, headers=dict(headers)
-            )
-        number = self.session.sent()
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        query = f"?{urlencode(params)}" if params else ""
+        sent = Exchange(
+            method=method,
+            url=f"{self.session.url}{path}{query}",
+            body=masked(content.decode()) if content else None,
+            idempotency_key=headers.get("Idempotency-Key"),
+            at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        )
+        started, number = time.perf_counter(), self.session.sent()
+        answer: Answer | ClientError
         try:
-            with transport_errors():
-                return await self._client.send(request)
-        except Unreachable as error:
-            self._note(request, None, str(error))
-            if not isinstance(error, Unreadable):
-                self.session.lost(str(error))
-            raise
+            answer = await self._client.request(method, path, body=content, query=params, headers=headers)
+        except ClientError as error:
+            answer = error
         finally:
             self.session.done(number)
+        problem = str(answer) if answer.status is None else ""
+        self._traffic.add(
+            replace(
+                sent,
+                status=answer.status,
+                duration_ms=(time.perf_counter() - started) * 1000,
+                request_id=answer.headers.get("Request-Id"),
+                error=problem,
+            )
+        )
+        if answer.status is not None:
+            self.session.answered(answer.status, answer.headers)
+        elif not isinstance(answer, Unreadable):
+            self.session.lost(problem)
+        if isinstance(answer, ClientError):
+            raise answer
+        return answer
 
     async def _wait_for_leave(self) -> None:
         if (seconds := self.session.waiting_seconds) > 0:
@@ -300,48 +289,7 @@ class Api:
                 return
             return
 
-    async def _note_answer(self, response: httpx.Response) -> None:
-        self.session.answered(response.status_code, response.headers)
-        self._note(response.request, response)
-
-    def _note(self, request: httpx.Request, response: httpx.Response | None, error: str = "") -> None:
-        content = request.content
-        self._traffic.add(
-            Exchange(
-                method=request.method,
-                url=str(request.url),
-                body=masked(content.decode()) if content else None,
-                idempotency_key=request.headers.get("Idempotency-Key"),
-                status=response.status_code if response is not None else None,
-                duration_ms=(time.perf_counter() - request.extensions.get("started", 0.0)) * 1000,
-                request_id=response.headers.get("Request-Id") if response is not None else None,
-                error=error,
-                at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            )
-        )
-
-
-def bearer(credential: str | None) -> Callable[[httpx.Request], httpx.Request]:
-    """Return what signs requests with a key or an access token: the scheme, exactly one space, no quotes."""
-
-    def sign(request: httpx.Request) -> httpx.Request:
-        if credential:
-            request.headers["Authorization"] = f"Bearer {credential}"
-        return request
-
-    return sign
-
 
 def new_idempotency_key() -> str:
     """Return a new idempotency key: 128 random bits."""
     return f"tui-{secrets.token_hex(16)}"
-
-
-def server_root(url: str) -> str:
-    """Return `http://host:8700` for `http://host:8700/v1/`: the ledger's prefix is part of each path."""
-    root = url.rstrip("/")
-    return root.removesuffix("/v1")
-
-
-async def _start_clock(request: httpx.Request) -> None:
-    request.extensions["started"] = time.perf_counter()

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote
 
 from ledger_tui.client import past
 from ledger_tui.client.api import Api, ApiResponse
-from ledger_tui.client.errors import NO_LEDGER, ClientError, NotFound
+from ledger_tui.client.errors import NO_LEDGER, ClientError, NotFound, Unreadable
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Page, Record, Want
 
@@ -186,25 +186,15 @@ async def postings_after(
 
 
 def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> Page:
-    body = answer.body
+    from ledger_client.calls import page_of  # not before the first paint
+
     if paging == "statement":
         return Page(_statement_rows(answer.record), None)
-    if isinstance(body, list):  # the interface does not fix the shape of a directory list
-        return Page(_records(body), None)
-    if not isinstance(body, dict) or not isinstance(body.get("data"), list):
-        raise NotAList(NO_LEDGER)
-    rows = _records(body["data"])
-    if paging == "page":
-        number, pages = int(want.cursor or "1"), body.get("total_pages")
-        more = isinstance(pages, int) and number < pages
-        total = body.get("total")
-        return Page(rows, str(number + 1) if more else None, total if isinstance(total, int) else None)
-    cursor = body.get("next_cursor")
-    if body.get("has_more") is True and not isinstance(cursor, str) and rows:
-        cursor = rows[-1].get("id")
-    older = cursor if isinstance(cursor, str) and body.get("has_more") is not False else None
-    summary = body.get("summary")
-    return Page(rows, older, summary=summary if isinstance(summary, dict) else None)
+    try:
+        page = page_of(answer.body, paging, want.cursor)
+    except Unreadable:
+        raise NotAList(NO_LEDGER) from None
+    return Page(_records(page.rows), page.after, page.total, summary=page.summary)
 
 
 def _require_progress(page: Page, want: Want) -> None:
@@ -229,11 +219,11 @@ def _statement_rows(body: Record) -> list[Record]:
     return [ends["opening_balance"], *rows, ends["closing_balance"]]
 
 
-def _records(items: list[Any]) -> list[Record]:
+def _records(items: list[Record]) -> list[Record]:
     """Return the objects of a list, each with its id as text, which identifies the row."""
     records: list[Record] = []
     for item in items:
-        if not isinstance(item, dict) or not isinstance(item.get("id"), str | int):
+        if not isinstance(item.get("id"), str | int):
             raise NotAList("The list contains something without an id.")
         records.append(item if isinstance(item["id"], str) else {**item, "id": str(item["id"])})
     return records

@@ -18,21 +18,23 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, read_problem
-from ledger_tui.client.records import Record
+from ledger_tui.client.errors import ClientError
 from ledger_tui.client.tokens import EARLY_SECONDS, NoTokens, TokenManager, Tokens
-from ledger_tui.client.transport import decoded, is_confidential, is_key, make_client, transport_errors
+from ledger_tui.client.transport import client_of, is_confidential, is_key
+
+if TYPE_CHECKING:
+    from ledger_client.records import TokenPair
 
 CALLBACK_PATH = "/callback"
 _HEAD_BYTES_MAX = 16_384
 _HEAD_SECONDS = 10.0
-_TOKEN_SECONDS = 20.0
 
 
 class SignInFailed(ClientError):
@@ -93,17 +95,11 @@ class SignIn:
         }
         return f"{self._issuer}/oauth/authorize?{urlencode(query)}"
 
-    async def answer(self) -> dict[str, Any]:
+    async def answer(self) -> TokenPair:
         """Wait for the user, then exchange the code for tokens. Raises SignInFailed."""
         code = await self._code
-        return await ask_for_tokens(
-            self._app,
-            {
-                "grant_type": "authorization_code",
-                "code": code,
-                "code_verifier": self._verifier,
-                "redirect_uri": self._redirect_uri,
-            },
+        return await issued(
+            self._app, code=code, code_verifier=self._verifier, redirect_uri=self._redirect_uri
         )
 
     # ------------------------------------------------------------------ the browser comes back
@@ -161,27 +157,17 @@ class SignIn:
         return code[0]
 
 
-async def ask_for_tokens(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
-    """POST /oauth/token as the app. Raises SignInFailed, and Refused for a final refusal."""
-    await asyncio.to_thread(__import__, "httpx")
-    from ledger_client.answers import SMALL_BYTES_MAX
-
-    url = f"{app.auth_url.rstrip('/')}/oauth/token"
+async def issued(app: OAuthApp, **grant: str) -> TokenPair:
+    """Exchange a code or a refresh token as the app. Raises SignInFailed, and Refused for a final refusal."""
+    await asyncio.to_thread(import_module, "ledger_client.ledger")
     try:
-        async with make_client(bytes_max=SMALL_BYTES_MAX, timeout=_TOKEN_SECONDS) as client:
-            with transport_errors():
-                response = await client.post(
-                    url, data={**fields, "client_id": app.client_id}, headers={"Accept": "application/json"}
-                )
+        async with client_of(app.auth_url) as server:
+            exchange = server.tokens.exchange_code if "code" in grant else server.tokens.refresh_oauth
+            return await exchange(**grant, client_id=app.client_id)
     except ClientError as error:
-        raise SignInFailed(f"The server did not exchange the code for tokens: {error}.") from None
-    body = decoded(response.content)
-    if response.is_success and isinstance(body, dict) and isinstance(body.get("access_token"), str):
-        return body
-    problem = read_problem(response.status_code, body, {})
-    sentence = f"The server gave no tokens: {problem.message}"
-    # A 400 or 401 is about what was sent, so it is final; every other error may pass.
-    raise Refused(sentence) if response.status_code in (400, 401) else SignInFailed(sentence)
+        # A 400 or 401 is about what was sent, so it is final; every other error may pass.
+        kind = Refused if error.status in (400, 401) else SignInFailed
+        raise kind(f"The server gave no tokens: {error}") from None
 
 
 class Refused(SignInFailed):
@@ -246,9 +232,9 @@ class OAuthTokenManager(TokenManager):
                     await self._rotate()
                 except Refused:
                     self.tokens.drop()
-            return self.tokens.pair.access if self.tokens.pair is not None else None
+            return self.tokens.pair.access_token if self.tokens.pair is not None else None
 
-    async def signed_in(self, answer: Record) -> None:
+    async def signed_in(self, answer: TokenPair) -> None:
         """Store the tokens of a sign-in. They are used once the server is opened with them."""
         async with self._lock, self._turn():
             await self._take_and_keep(answer)
@@ -271,7 +257,7 @@ class OAuthTokenManager(TokenManager):
             ):  # the tokens in memory are valid; storing reports the problem
                 kept = await asyncio.to_thread(self._store.read)
             pair = self.tokens.pair
-            worthless = (None, self._refused, pair.refresh if pair is not None else None)
+            worthless = (None, self._refused, pair.refresh_token if pair is not None else None)
             usable = kept is not None and is_key(kept.access_token or "")
             if kept is not None and usable and pair is not None and kept.refresh_token not in worthless:
                 self._take_kept(kept)
@@ -281,7 +267,7 @@ class OAuthTokenManager(TokenManager):
                 await self._rotate()
             except Refused as error:
                 # It would be refused again, so it is not sent until somebody signs in.
-                self._refused = pair.refresh if pair is not None else None
+                self._refused = pair.refresh_token if pair is not None else None
                 self.tokens.lose_refresh()
                 self.tokens.problem = f"Sign in again. {error}"
                 raise
@@ -292,19 +278,18 @@ class OAuthTokenManager(TokenManager):
 
     async def _rotate(self) -> None:
         pair = self.tokens.pair
-        if pair is None or pair.refresh is None:
+        if pair is None or pair.refresh_token is None:
             raise NoTokens("There is no refresh token; sign in.")
-        fields = {"grant_type": "refresh_token", "refresh_token": pair.refresh}
-        answer = await ask_for_tokens(self.app, fields)
-        await self._take_and_keep({"refresh_token": pair.refresh, **answer})
+        fresh = await issued(self.app, refresh_token=pair.refresh_token)
+        if fresh.refresh_token is None:
+            fresh = replace(fresh, refresh_token=pair.refresh_token)
+        await self._take_and_keep(fresh)
 
-    async def _take_and_keep(self, answer: Record) -> None:
-        try:
-            pair = self.tokens.take(answer)
-        except ValueError as error:
-            raise NoTokens(str(error)) from None
+    async def _take_and_keep(self, pair: TokenPair) -> None:
+        self.tokens.take(pair)
+        expires_at = time.time() + pair.expires_in
         try:  # first stored, then used, because the former token is no longer valid
-            await asyncio.to_thread(self._store.keep, pair.access, pair.refresh, time.time() + pair.lasts)
+            await asyncio.to_thread(self._store.keep, pair.access_token, pair.refresh_token, expires_at)
         except TokenStoreFailed as error:
             self.tokens.problem = f"The tokens could not be stored: {error}"
 
@@ -315,11 +300,13 @@ class OAuthTokenManager(TokenManager):
 
     def _take_kept(self, kept: StoredPair) -> int:
         """Use the tokens that an earlier run or another dashboard stored; returns their seconds left."""
+        from ledger_client.records import TokenPair
+
         left = max(1, int((kept.expires_at or 0) - time.time()))
-        answer = {"access_token": kept.access_token, "refresh_token": kept.refresh_token, "expires_in": left}
-        self.tokens.take(answer)
+        access, refresh = kept.access_token or "", kept.refresh_token
+        self.tokens.take(TokenPair(access_token=access, refresh_token=refresh, expires_in=left))
         return left
 
     def _use(self) -> None:
         if self.tokens.pair is not None:
-            self._api.use(self.tokens.pair.access)
+            self._api.use(self.tokens.pair.access_token)

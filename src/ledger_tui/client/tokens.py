@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from ledger_client.tokens import AGAIN_S, due_in
+from ledger_client.tokens import EARLY_S as EARLY_SECONDS
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, NotFound, Refusal, Unauthorized
+from ledger_tui.client.errors import ClientError, NotFound, Unauthorized
 from ledger_tui.client.records import Record
 
-# an access token is refreshed this long before it expires (docs/interface.md#authentication)
-EARLY_SECONDS = 300.0
-_DEFAULT_SECONDS = 3600  # the lifetime of an access token (docs/interface.md#token-response)
+if TYPE_CHECKING:
+    from ledger_client.records import TokenPair as TokenPair
 
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """An access token with the refresh token that is exchanged once for the next pair.
-
-    `until` is by the clock of `Tokens`.
-    """
-
-    access: str
-    refresh: str | None
-    until: float
-    lasts: float
+__all__ = ["EARLY_SECONDS", "NoTokens", "TokenManager", "Tokens", "refusal_of"]
 
 
 class Tokens:
@@ -34,25 +25,21 @@ class Tokens:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.pair: Pair | None = None
+        self.pair: TokenPair | None = None
+        self._until = 0.0
         self.rotations = 0
         self.problem = ""
 
-    def take(self, answer: Record) -> Pair:
-        """Use a token response (docs/interface.md#token-response). Raises ValueError when it is not one."""
-        access, refresh = answer.get("access_token"), answer.get("refresh_token")
-        if not isinstance(access, str) or not access.isascii() or not access.isprintable():
-            raise ValueError("The answer has no access token.")
-        seconds = answer.get("expires_in")
-        lasts = float(seconds) if isinstance(seconds, int) and seconds > 0 else float(_DEFAULT_SECONDS)
-        self.pair = Pair(access, refresh if isinstance(refresh, str) else None, self.clock() + lasts, lasts)
+    def take(self, pair: TokenPair) -> None:
+        """Use a pair from now on."""
+        self.pair = pair
+        self._until = self.clock() + pair.expires_in
         self.problem = ""
-        return self.pair
 
     def lose_refresh(self) -> None:
         """Forget the refresh token: the access token lasts to its end, and none follows it."""
         if self.pair is not None:
-            self.pair = replace(self.pair, refresh=None)
+            self.pair = replace(self.pair, refresh_token=None)
 
     def drop(self) -> None:
         """Forget the pair and use the key again."""
@@ -63,20 +50,14 @@ class Tokens:
     @property
     def left(self) -> float:
         """Return the seconds until the access token expires; 0 without one."""
-        return max(0.0, self.pair.until - self.clock()) if self.pair else 0.0
+        return max(0.0, self._until - self.clock()) if self.pair else 0.0
 
     @property
     def due_in(self) -> float | None:
         """Return the seconds until it should be refreshed; None when there is no refresh token."""
-        if self.pair is None or self.pair.refresh is None:
+        if self.pair is None or self.pair.refresh_token is None:
             return None
-        # A token that lasts no longer than the margin is refreshed at half its lifetime, not at once.
-        early = min(EARLY_SECONDS, self.pair.lasts / 2)
-        return max(0.0, self.pair.until - early - self.clock())
-
-
-PATH = "/v1/auth/token"
-_AGAIN_SECONDS = 15.0  # after a refresh that failed for a reason that may pass
+        return due_in(self.left, self.pair.expires_in)
 
 
 class NoTokens(ClientError):
@@ -98,8 +79,7 @@ class TokenManager:
         async with self._lock:
             if not self.key:
                 raise NoTokens("There is no API key to exchange.")
-            answer = await self._api.write("POST", PATH, {"grant_type": "api_key", "api_key": self.key}, None)
-            self._take(answer.record)
+            self._take(await self._issue({"grant_type": "api_key", "api_key": self.key}))
             self.tokens.rotations = 0
 
     async def refresh(self) -> None:
@@ -109,16 +89,16 @@ class TokenManager:
         """
         async with self._lock:
             pair = self.tokens.pair
-            if pair is None or pair.refresh is None:
+            if pair is None or pair.refresh_token is None:
                 raise NoTokens("There is no refresh token; exchange the key first.")
-            grant = {"grant_type": "refresh_token", "refresh_token": pair.refresh}
+            grant = {"grant_type": "refresh_token", "refresh_token": pair.refresh_token}
             try:
-                answer = await self._api.write("POST", PATH, grant, None)
+                fresh = await self._issue(grant)
             except (Unauthorized, NotFound) as error:
                 self.use_key()
                 self.tokens.problem = f"The refresh token is not accepted: {error}"
                 raise
-            self._take(answer.record)
+            self._take(fresh)
             self.tokens.rotations += 1
 
     async def refresh_when_due(self) -> bool:
@@ -126,7 +106,7 @@ class TokenManager:
         due = self.tokens.due_in
         if due is None or due > 0 or self._lock.locked() or self.tokens.clock() < self._try_at:
             return False
-        self._try_at = self.tokens.clock() + _AGAIN_SECONDS
+        self._try_at = self.tokens.clock() + AGAIN_S
         try:
             await self.refresh()
         except ClientError as error:
@@ -150,16 +130,22 @@ class TokenManager:
         self.key = key
         self.use_key()
 
-    def _take(self, answer: Record) -> None:
+    async def _issue(self, grant: Mapping[str, str]) -> TokenPair:
+        from ledger_client.records import token_pair
+
+        answer = await self._api.write("POST", "/v1/auth/token", grant, None)
         try:
-            pair = self.tokens.take(answer)
+            return token_pair(answer.body)
         except ValueError as error:
             raise NoTokens(str(error)) from None
-        self._api.use(pair.access)
+
+    def _take(self, pair: TokenPair) -> None:
+        self.tokens.take(pair)
+        self._api.use(pair.access_token)
 
 
 def refusal_of(error: ClientError) -> str:
     """Return why no tokens were issued, where the server's own message would mislead."""
-    if isinstance(error, Refusal) and error.status in (404, 405):
+    if error.status in (404, 405):
         return "This server issues no tokens."
     return str(error)

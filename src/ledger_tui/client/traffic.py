@@ -27,9 +27,9 @@ class Exchange:
     url: str
     body: str | None
     idempotency_key: str | None
-    status: int | None
-    duration_ms: float
-    request_id: str | None
+    status: int | None = None
+    duration_ms: float = 0.0
+    request_id: str | None = None
     error: str = ""
     at: str = ""  # when it was sent, ISO 8601 in UTC
 

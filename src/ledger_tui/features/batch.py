@@ -29,7 +29,7 @@ from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
 
 from ledger_tui.client.api import Api, new_idempotency_key
-from ledger_tui.client.errors import AlreadyDone, ClientError, NotOffered, Refusal, ServerError, Unreachable
+from ledger_tui.client.errors import AlreadyDone, ClientError, NotOffered, ServerError, Unreachable
 from ledger_tui.client.lists import learn_account, learn_accounts_until
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.session import Mode, Session
@@ -549,7 +549,7 @@ class BatchScreen(Dialog[int]):
 
 def _with_line(error: ClientError, part: Part) -> str:
     """Return the refusal with the line of the file that it is about."""
-    found = _ITEM.search(error.param or "") if isinstance(error, Refusal) else None
+    found = _ITEM.search(error.param or "")
     at = int(found[1]) if found else 0 if len(part.postings) == 1 else None
     if at is None or at >= len(part.postings):
         return literal(error)

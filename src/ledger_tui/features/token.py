@@ -134,7 +134,7 @@ class TokenView(View, can_focus=True):
             allowed = tokens.key and not self.asking and not self.context.session.read_only
             return True if allowed else None
         if action == "rotate":
-            return True if pair is not None and pair.refresh and not self.asking else None
+            return True if pair is not None and pair.refresh_token and not self.asking else None
         if action == "use_key":
             return True if pair is not None and tokens.key else None
         return True
@@ -228,7 +228,7 @@ class TokenView(View, can_focus=True):
     def _value(self) -> Cell:
         tokens = self.context.tokens
         pair = tokens.tokens.pair
-        value = pair.access if pair is not None else tokens.key
+        value = pair.access_token if pair is not None else tokens.key
         if not value:
             return Cell("none", "dim")
         prefix = value[: value.rfind("_") + 1]
@@ -313,7 +313,7 @@ class TokenView(View, can_focus=True):
             shown = [Cell("The API key itself is shown with every request.", "dim")]
             may = "x exchanges it for an access token, which lasts an hour and is then renewed."
             return [shown] if self.context.session.read_only else [shown, [Cell(may, "dim")]]
-        share = tokens.left / tokens.pair.lasts
+        share = tokens.left / tokens.pair.expires_in
         filled, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
         tone: Tone = "accent" if tokens.left > EARLY_SECONDS else "warn"
         due = tokens.due_in
@@ -333,7 +333,7 @@ def _clock(seconds: float) -> str:
     return f"{whole // 60}:{whole % 60:02d}"
 
 
-class SignInScreen(Dialog[dict[str, Any] | None]):
+class SignInScreen(Dialog[Any]):
     """Returns the token response, or None when cancelled."""
 
     BINDINGS = [

@@ -19,7 +19,6 @@ from ledger_tui.client.errors import (
     Forbidden,
     NotFound,
     RateLimited,
-    Refusal,
     ServerError,
     Unreachable,
 )
@@ -215,10 +214,8 @@ class Submission:
             return self._no_answer(f"No answer ({literal(error)}).", body)
         except ServerError as error:
             return self._no_answer(literal(error), body)
-        except Refusal as error:
-            return FormRefused({self._field_of(error, typed): literal(error)})
         except ClientError as error:
-            return FormRefused({"": literal(error)})
+            return FormRefused({self._field_of(error, typed): literal(error)})
         record_id = answer.record.get("id")
         if isinstance(record_id, str) and record_id.startswith(self._resource.id_prefix):
             return FormSent(answer.record)
@@ -303,7 +300,7 @@ class Submission:
                 continue
             self._names.learn_users([answer.record])
 
-    def _field_of(self, refusal: Refusal, typed: Mapping[str, str]) -> str:
+    def _field_of(self, refusal: ClientError, typed: Mapping[str, str]) -> str:
         """Return the name of the field that a refusal is about, or "".
 
         It is the first part of `param`; without a `param`, as in the directory's errors, the field whose

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import CannotSend, ClientError
@@ -18,6 +18,7 @@ from ledger_tui.settings.config import BadConfig, Profile
 
 if TYPE_CHECKING:
     from ledger_tui.client.oauth import OAuthTokenManager
+    from ledger_tui.client.tokens import TokenPair
     from ledger_tui.server.embedded import EmbeddedServer
     from ledger_tui.settings.secret_store import Secrets, SecretStore
 
@@ -116,9 +117,8 @@ class ServerConnection:
     def secrets(self) -> list[str]:
         """Return the secrets that no report may contain."""
         pair = self.token_manager.tokens.pair
-        return [
-            text for text in (self.token_manager.key, *((pair.access, pair.refresh) if pair else ())) if text
-        ]
+        tokens = (pair.access_token, pair.refresh_token) if pair else ()
+        return [text for text in (self.token_manager.key, *tokens) if text]
 
     async def open(self) -> None:
         """Connect to the server. Raises CannotConnect or SignInNeeded."""
@@ -187,19 +187,19 @@ class ServerConnection:
             raise CannotConnect(str(error)) from None
         # the server does not answer now; requests with the stored token show what is wrong
         except ClientError:
-            access = token_manager.tokens.pair.access if token_manager.tokens.pair else None
+            access = token_manager.tokens.pair.access_token if token_manager.tokens.pair else None
         if access is None:
             raise SignInNeeded
         await self._api.open(url, access)
 
-    async def signed_in(self, answer: dict[str, Any]) -> None:
+    async def signed_in(self, answer: TokenPair) -> None:
         """Use the tokens that the sign-in returned. Raises ClientError."""
         assert self.signs_in is not None
         assert self._url is not None
         await self.signs_in.signed_in(answer)
         pair = self.token_manager.tokens.pair
         assert pair is not None
-        await self._api.open(self._url, pair.access)
+        await self._api.open(self._url, pair.access_token)
 
     # ------------------------------------------------------------------ the dashboard's own server
 

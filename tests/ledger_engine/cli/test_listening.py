@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from ledger_client.webhooks import is_signed
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener, Refused
 from ledger_engine.events.webhooks.signatures import sign
-from ledger_tui.client.stream import verify
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
 from tests.forking import Process, run
@@ -95,7 +95,7 @@ async def test_each_event_is_forwarded_signed_and_printed(server: Server, key: s
         await output.until("<-- 200", 5)
         assert receiver.events == await events(server, key)
         for request in receiver.received:
-            assert verify(SECRET, request.body, request.headers["ledger-signature"])
+            assert is_signed(request.body, request.headers["ledger-signature"], SECRET)
             assert request.headers["ledger-event-type"] == "account.created"
             assert request.attempt == 1
     out = [line for line in output.lines if line.startswith("--> account.created evt_")]
@@ -132,7 +132,7 @@ async def test_after_a_lost_connection_it_goes_on_where_it_was_with_the_same_sec
         await receiver.until_received(5)
         assert receiver.events == await events(server, key)
         for request in receiver.received:
-            assert verify(SECRET, request.body, request.headers["ledger-signature"])
+            assert is_signed(request.body, request.headers["ledger-signature"], SECRET)
     assert "Connected again." in output.lines
 
 
@@ -343,7 +343,7 @@ async def test_without_a_key_it_listens_to_the_databases_own_server_with_one_sec
                 await open_accounts(server.port, key, count=1)
                 await receiver.until_received(run_number)
                 request = receiver.received[-1]
-                assert verify(secret, request.body, request.headers["ledger-signature"])
+                assert is_signed(request.body, request.headers["ledger-signature"], secret)
                 assert (await command.line()).startswith("--> account.created evt_")
                 assert (await command.line()).startswith("<-- 200 ")
                 assert await command.end(stop) == 0

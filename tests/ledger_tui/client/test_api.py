@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ledger_tui.client import api as client_api
-from ledger_tui.client.api import Api, server_root
+from ledger_tui.client.api import Api
 from ledger_tui.client.errors import Invalid, NotFound, NotOffered, Unauthorized, Unreachable
 from ledger_tui.client.lists import NotAList, fetch_page
 from ledger_tui.client.records import Want
@@ -30,19 +30,6 @@ async def client(url: str, key: str = KEY) -> AsyncIterator[tuple[Api, Session, 
         yield api, session, traffic
     finally:
         await api.close()
-
-
-@pytest.mark.parametrize(
-    ("given", "root"),
-    [
-        ("http://h:8700", "http://h:8700"),
-        ("http://h:8700/", "http://h:8700"),
-        ("https://h/v1", "https://h"),
-        ("https://h/prefix/v1/", "https://h/prefix"),
-    ],
-)
-def test_the_ledgers_base_address_and_the_servers_root_are_both_taken(given: str, root: str) -> None:
-    assert server_root(given) == root
 
 
 async def test_an_answer_carries_the_record_and_the_session_learns_the_limits(server: ContractServer) -> None:

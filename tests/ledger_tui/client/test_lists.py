@@ -50,11 +50,20 @@ async def test_a_name_is_looked_for_no_further_than_the_last_page(
         assert len(server.requests) - before == 2
 
 
-@pytest.mark.parametrize("data", [[5], [None], [{"name": "Till"}], [{"id": None}], [{"id": ["a"]}]])
+@pytest.mark.parametrize("data", [[{"name": "Till"}], [{"id": None}], [{"id": ["a"]}]])
 async def test_a_list_of_what_has_no_id_is_none_of_a_ledger(server: ContractServer, data: list[Any]) -> None:
     async with client(server.url) as (api, session, _traffic):
         server.refuse(200, {"data": data, "has_more": False})
         with pytest.raises(NotAList, match="something without an id"):
+            await fetch_page(api, "/v1/accounts", "starting_after", {}, FIRST)
+        assert session.state is ConnectionState.FOREIGN
+
+
+@pytest.mark.parametrize("shown", [{"data": [5]}, {"data": [None]}, {"data": {}}, {}, 5, None])
+async def test_another_answer_is_no_list(server: ContractServer, shown: Any) -> None:
+    async with client(server.url) as (api, session, _traffic):
+        server.refuse(200, shown)
+        with pytest.raises(NotAList, match="not a ledger's answer"):
             await fetch_page(api, "/v1/accounts", "starting_after", {}, FIRST)
         assert session.state is ConnectionState.FOREIGN
 

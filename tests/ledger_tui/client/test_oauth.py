@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from ledger_tui.client.oauth import OAuthApp, Refused, SignIn, SignInFailed, ask_for_tokens, code_challenge
+from ledger_tui.client.oauth import OAuthApp, Refused, SignIn, SignInFailed, code_challenge, issued
 from tests.ledger_tui.signing_in import Ledger, decide
 
 pytestmark = pytest.mark.process
@@ -37,13 +37,13 @@ async def test_a_user_signs_in_and_the_tokens_work_and_rotate(
         answer = await waiting
     assert "You are signed in." in back.text
     assert back.headers["Referrer-Policy"] == "no-referrer"
-    headers = {"Authorization": f"Bearer {answer['access_token']}"}
+    headers = {"Authorization": f"Bearer {answer.access_token}"}
     assert (await browser.get(f"{ledger.url}/v1/accounts", headers=headers)).status_code == 200
-    fields = {"grant_type": "refresh_token", "refresh_token": answer["refresh_token"]}
-    second = await ask_for_tokens(ledger.app, fields)
-    assert second["refresh_token"] != answer["refresh_token"]
+    assert answer.refresh_token is not None
+    second = await issued(ledger.app, refresh_token=answer.refresh_token)
+    assert second.refresh_token not in (None, answer.refresh_token)
     with pytest.raises(Refused):
-        await ask_for_tokens(ledger.app, fields)
+        await issued(ledger.app, refresh_token=answer.refresh_token)
 
 
 async def test_a_user_who_refuses_is_reported(ledger: Ledger, browser: httpx.AsyncClient) -> None:

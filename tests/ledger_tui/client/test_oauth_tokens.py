@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import Any
 
 import pytest
 
+from ledger_client import TokenPair
 from ledger_tui.client import oauth
 from ledger_tui.client.api import Api
 from ledger_tui.client.oauth import OAuthApp, OAuthTokenManager, Refused, TokenStoreFailed
@@ -40,8 +40,8 @@ class TokenStore:
         return self.turns[-1]
 
 
-def pair(number: int) -> dict[str, Any]:
-    return {"access_token": f"at_{number}", "refresh_token": f"rt_{number}", "expires_in": 3600}
+def pair(number: int) -> TokenPair:
+    return TokenPair(access_token=f"at_{number}", refresh_token=f"rt_{number}")
 
 
 @pytest.fixture
@@ -58,17 +58,17 @@ async def token_manager(shelf: TokenStore, monkeypatch: pytest.MonkeyPatch) -> O
         api, Tokens(), OAuthApp("http://127.0.0.1:9", "app_1", "read:projects"), shelf
     )
 
-    async def ask(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
-        return pair(int(fields["refresh_token"].removeprefix("rt_")) + 1)
+    async def ask(app: OAuthApp, *, refresh_token: str) -> TokenPair:
+        return pair(int(refresh_token.removeprefix("rt_")) + 1)
 
-    monkeypatch.setattr(oauth, "ask_for_tokens", ask)
+    monkeypatch.setattr(oauth, "issued", ask)
     await token_manager.signed_in(pair(1))
     return token_manager
 
 
 def access(token_manager: OAuthTokenManager) -> str:
     assert token_manager.tokens.pair is not None
-    return token_manager.tokens.pair.access
+    return token_manager.tokens.pair.access_token
 
 
 async def test_a_pair_is_rotated_and_kept_in_one_turn(
@@ -111,11 +111,11 @@ async def test_a_refresh_token_that_is_refused_is_not_sent_again(
 ) -> None:
     sent: list[str] = []
 
-    async def refuse(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
-        sent.append(fields["refresh_token"])
+    async def refuse(app: OAuthApp, *, refresh_token: str) -> TokenPair:
+        sent.append(refresh_token)
         raise Refused("It was used before.")
 
-    monkeypatch.setattr(oauth, "ask_for_tokens", refuse)
+    monkeypatch.setattr(oauth, "issued", refuse)
     with pytest.raises(Refused):
         await token_manager.refresh()
     assert access(token_manager) == "at_1", "it may be good until it ends"
@@ -142,10 +142,10 @@ async def test_a_run_begins_with_what_is_kept_and_rotates_it_when_it_is_about_to
 async def test_a_run_whose_kept_tokens_are_refused_has_its_user_sign_in(
     token_manager: OAuthTokenManager, shelf: TokenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
+    async def refuse(app: OAuthApp, *, refresh_token: str) -> TokenPair:
         raise Refused("It was used before.")
 
-    monkeypatch.setattr(oauth, "ask_for_tokens", refuse)
+    monkeypatch.setattr(oauth, "issued", refuse)
     shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=1.0)
     assert await token_manager.resume() is None
     assert token_manager.tokens.pair is None

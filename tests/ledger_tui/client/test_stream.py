@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ledger_client.webhooks import sign
 from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
-from ledger_tui.client.stream import EventLine, ReceivedEvent, repair, sign
+from ledger_tui.client.stream import EventLine, ReceivedEvent, repair
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
 
@@ -21,7 +22,7 @@ def message(kind: str, event_id: str, data: object) -> bytes:
 
 def event(number: int, secret: str = SECRET, name: str = "Till") -> bytes:
     body = json.dumps({"id": f"evt_{number}", "type": "account.created", "name": name}, ensure_ascii=False)
-    return message("event", f"evt_{number}", {"body": body, "signature": sign(secret, body.encode())})
+    return message("event", f"evt_{number}", {"body": body, "signature": sign(body.encode(), secret)})
 
 
 @asynccontextmanager
@@ -78,7 +79,7 @@ async def test_a_line_separator_inside_of_a_body_cuts_nothing() -> None:
 
 async def test_an_event_in_several_data_lines_and_any_line_ends_is_one() -> None:
     body = json.dumps({"id": "evt_1", "type": "account.created"})
-    data = json.dumps({"body": body, "signature": sign(SECRET, body.encode())}, indent=1)
+    data = json.dumps({"body": body, "signature": sign(body.encode(), SECRET)}, indent=1)
     said = "".join(f"data:{line}\r\n" for line in data.splitlines())
     session = message("session", "evt_0", {"secret": SECRET})
     async with (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from ledger_client.records import TokenPair, token_pair
 from ledger_tui.client.errors import ClientError, Unauthorized
 from ledger_tui.client.tokens import EARLY_SECONDS, NoTokens, TokenManager, Tokens, refusal_of
 from tests.ledger_tui.client.test_api import client
@@ -84,7 +86,7 @@ async def test_without_a_key_there_is_nothing_to_exchange(server: ContractServer
 async def test_tokens_without_a_key_are_forgotten_when_they_are_refused(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
         token_manager = TokenManager(api, Tokens())
-        token_manager.tokens.take({"access_token": "at_1", "refresh_token": "rt_1"})
+        token_manager.tokens.take(TokenPair(access_token="at_1", refresh_token="rt_1"))
         with pytest.raises(Unauthorized):
             await token_manager.refresh()
         assert token_manager.tokens.pair is None
@@ -111,7 +113,7 @@ async def test_a_server_that_issues_no_tokens_is_said_to_be_one(
     assert refusal_of(refused.value) == sentence
 
 
-ANSWER = {"access_token": "at_1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "rt_1"}
+PAIR = TokenPair(access_token="at_1", refresh_token="rt_1")
 
 
 class Clock:
@@ -124,7 +126,7 @@ class Clock:
 def test_a_pair_is_due_five_minutes_before_it_ends() -> None:
     clock = Clock()
     tokens = Tokens(clock)
-    tokens.take(ANSWER)
+    tokens.take(PAIR)
     assert (tokens.left, tokens.due_in) == (3600, 3600 - EARLY_SECONDS)
     clock.now += 3600 - EARLY_SECONDS
     assert (tokens.left, tokens.due_in) == (EARLY_SECONDS, 0)
@@ -134,14 +136,14 @@ def test_a_pair_is_due_five_minutes_before_it_ends() -> None:
 
 def test_a_token_that_lasts_shorter_than_the_margin_is_due_at_half_its_time() -> None:
     tokens = Tokens(Clock())
-    tokens.take({**ANSWER, "expires_in": 60})
+    tokens.take(replace(PAIR, expires_in=60))
     assert tokens.due_in == 30
 
 
 def test_without_a_refresh_token_nothing_is_due() -> None:
     tokens = Tokens(Clock())
     assert tokens.due_in is None
-    tokens.take({"access_token": "at_1"})
+    tokens.take(replace(PAIR, refresh_token=None))
     assert (tokens.due_in, tokens.left) == (None, 3600)
 
 
@@ -149,15 +151,20 @@ def test_a_pair_that_loses_its_refresh_token_lasts_to_its_end() -> None:
     tokens = Tokens(Clock())
     tokens.lose_refresh()  # before there are any
     assert tokens.pair is None
-    tokens.take(ANSWER)
+    tokens.take(PAIR)
     tokens.lose_refresh()
     assert (tokens.due_in, tokens.left) == (None, 3600)
 
 
-@pytest.mark.parametrize("answer", [{}, {"access_token": 5}, {"access_token": "a\nb"}, {"access_token": "ä"}])
-def test_an_answer_without_an_access_token_is_refused_and_the_pair_kept(answer: dict[str, object]) -> None:
-    tokens = Tokens(Clock())
-    before = tokens.take(ANSWER)
+@pytest.mark.parametrize(
+    "answer", [None, {}, {"access_token": 5}, {"access_token": "a\nb"}, {"access_token": "ä"}]
+)
+def test_an_answer_without_an_access_token_is_no_pair(answer: object) -> None:
     with pytest.raises(ValueError, match="no access token"):
-        tokens.take(answer)
-    assert tokens.pair is before
+        token_pair(answer)
+
+
+def test_what_else_is_wrong_with_an_answer_is_left_out() -> None:
+    assert token_pair({"access_token": "at_1", "refresh_token": 5, "expires_in": {}}) == TokenPair(
+        access_token="at_1", token_type=None, scope=None
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import NotOffered, Problem
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
@@ -69,7 +69,7 @@ async def test_for_what_is_no_payment_nothing_is_asked(
     ("found", "facts", "links"),
     [
         (None, [], []),
-        (NotOffered(Problem(404, "not_found", "No such thing.", None)), [], []),
+        (NotOffered("No such thing."), [], []),
         ("INV-7, not there", ["INV-7, not there"], []),
         ({"id": "inv_1", "number": "INV-7", "customer": "Eve"}, ["INV-7  Eve"], ["inv_1"]),
     ],

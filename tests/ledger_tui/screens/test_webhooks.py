@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 from textual.widgets import Static
 
+from ledger_client.webhooks import is_signed
 from ledger_tui.app.navigation import ScreenTabs
-from ledger_tui.client.stream import verify
 from ledger_tui.features import events
 from ledger_tui.features.events import EventsView
 from ledger_tui.resources.events import Listening
@@ -92,7 +92,9 @@ async def test_a_wrong_signature_is_shown_unmistakably(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await open_log(driver)
-    monkeypatch.setattr("ledger_tui.client.stream.verify", lambda *given: verify("whsec_other", *given[1:]))
+    monkeypatch.setattr(
+        "ledger_client.webhooks.is_signed", lambda *given: is_signed(*given[:2], "whsec_other")
+    )
     await make_account(driver, "Forged")
     await driver.sees("✗ BAD", "✗ 1 with a wrong signature", "Forged")
 
@@ -129,7 +131,7 @@ async def test_a_delivery_is_shown_with_its_attempt_and_bodies(driver: Driver, r
     await make_account(driver, "Delivered")
     await until(lambda: Receiver.came)
     body, signature = Receiver.came[0]
-    assert verify(secret, body, signature)
+    assert is_signed(body, signature, secret)
     await driver.press("escape")
     await driver.sees("✓ 1/1", "Delivered")
     await driver.press("home")
