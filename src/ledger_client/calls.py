@@ -147,7 +147,7 @@ def page_of(shown: Any, paging: str, cursor: str | None = None, size: int = 100)
     after = envelope.get("next_cursor")
     if after is None and envelope.get("has_more") is True and rows:
         after = rows[-1].get("id")
-    if envelope.get("has_more") is False or after is None:
+    if envelope.get("has_more") is False or (after is None and envelope.get("has_more") is not True):
         after = None
     elif not isinstance(after, str) or not after.isascii():
         raise Unreadable(f"The list has more, but no cursor to go on from. {NOT_A_LEDGER}")

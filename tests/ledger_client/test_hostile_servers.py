@@ -51,7 +51,7 @@ async def no_wait(_seconds: float) -> None:
 
 async def pulls(url: str, _seconds: float) -> None:
     with contextlib.suppress(PullFailed):
-        async with Remote(url, KEY, no_wait) as source:
+        async with Remote(url, KEY) as source:
             await pull.identify(source, KEY)
 
 
@@ -168,6 +168,12 @@ def _calls(url: str) -> None:
 
 
 CLIENTS: list[Use] = [pulls, conforms, listens, asks, shows, sends, connects, calls]
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the client wait for no other attempt."""
+    monkeypatch.setattr(client, "sleep", no_wait)
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from ledger_client.calls import Page
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.store import Unit, books
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.pull import applying, staging
 from ledger_engine.tools.pull.applying import Applied, Unusable, id_of
-from ledger_engine.tools.pull.remote import LISTS, CursorLost, ListOf, PageRead, PullFailed, Remote
+from ledger_engine.tools.pull.remote import LISTS, CursorLost, ListOf, PullFailed, Remote
 from ledger_engine.tools.pull.staging import Book, Origin
 
 _READ_AGAIN_MAX = 5  # times, for a list of invoices that changes under the reading
@@ -109,10 +110,10 @@ async def _read(
             before = ids
             records = [
                 (id, record)
-                for id, record in zip(ids, page.records, strict=True)
+                for id, record in zip(ids, page.rows, strict=True)
                 if not listed.grows or id > reading.until
             ]
-            ends = page.after is None or len(records) < len(page.records)
+            ends = page.after is None or len(records) < len(page.rows)
             after = None if ends else page.after
             await engine.write(
                 partial(staging.keep, book=book, reading=reading, records=records, after=after)
@@ -126,14 +127,14 @@ async def _read(
     raise PullFailed("The numbers of the source's invoices have a gap, so a copy would not verify.")
 
 
-def _ids(listed: ListOf, page: PageRead, before: list[str], now: int) -> list[str]:
+def _ids(listed: ListOf, page: Page, before: list[str], now: int) -> list[str]:
     """Return the ids of the page's records, which must be in the list's order; `before` is the page before.
 
     Raises PullFailed, also for a page that leads on and has nothing new: the list would never end.
     """
     ids: list[str] = []
     last = before[-1] if before else None
-    for record in page.records:
+    for record in page.rows:
         try:
             id = id_of(record, listed.prefix, now)
         except Unusable as error:
@@ -171,7 +172,7 @@ async def _require_balance(remote: Remote, engine: Engine, tenant: Tenant, accou
         return
     listed = next(each for each in LISTS if each.kind == "transactions")
     page = await remote.page(listed, None, account=account, limit="1")
-    newest = None if page is None or not page.records else page.records[0].get("id")
+    newest = None if page is None or not page.rows else page.rows[0].get("id")
     if newest == ours[1]:
         raise PullFailed(
             f"The source shows the balance {shown.get('balance')} for {account}, but its transactions"

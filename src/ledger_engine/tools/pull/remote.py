@@ -6,30 +6,30 @@ not shown.
 
 from __future__ import annotations
 
-import asyncio
 import math
+import re
 import time
-from collections.abc import Awaitable, Callable
+from asyncio import sleep
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import httpx
 
-from ledger_client.answers import LIST_BYTES_MAX, Client, Unread
-from ledger_client.parsing import parsed
+from ledger_client.answers import LIST_BYTES_MAX
+from ledger_client.calls import Answer, Page, page_of
+from ledger_client.errors import LedgerError, Unreadable, seconds
+from ledger_client.ledger import AsyncLedger
 from ledger_engine.core.errors import Conflict
 
 PAGE = 100  # records: the most that a list gives at once
-RETRIES_S = (0.5, 1, 2, 5, 10)  # waits after a failure of the network or of the server
-REFUSALS_MAX = 60  # answers 429 in a row; each says how long to wait
 WAIT_MAX_S = 65.0  # for the next window of a minute
 ANSWER_BYTES_MAX = LIST_BYTES_MAX
 ANSWER_SECONDS_MAX = 300.0
 SHARE = 0.9  # of the rate limit; the rest is left to others who use the same key
+_UNFIT = re.compile("[\\0\ud800-\udfff]")
 _CURSOR_LOST = (400, 404, 410, 422)
 _NOT_SHOWN = (403, 404, 405, 501)
-_RETRIED = (429, *(status for status in range(500, 600) if status != 501))
 
 
 class PullFailed(Conflict):
@@ -70,167 +70,100 @@ LISTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PageRead:
-    """One page of a list, as the server has sent it. `after` is the next cursor, None at the end."""
-
-    records: list[dict[str, Any]]
-    after: str | None
-
-
 class Remote:
     """A server at `url`, asked with `key`. Use it as an asynchronous context manager.
 
     Requests are spread evenly over the rate limit that the answers report, which also keeps them within the
-    burst of a second. `sleep` waits, and `transport` carries the requests, by default over the network.
+    burst of a second. `transport` carries the requests, by default over the network.
     """
 
-    def __init__(
-        self,
-        url: str,
-        key: str,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self.url = url.rstrip("/").removesuffix("/v1").rstrip("/")
-        self._key = key
-        self._sleep = sleep
-        self._transport = transport
-        self._next_at = 0.0
-        self._client: Client | None = None
-
-    async def __aenter__(self) -> Remote:
-        headers = {
-            "Authorization": f"Bearer {self._key}",
-            "User-Agent": "ledger-engine pull",
-        }
+    def __init__(self, url: str, key: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         # As in `listen`: the proxies in the environment are not meant for this server.
-        self._client = Client(
+        self._ledger = AsyncLedger(
+            url,
+            key,
             bytes_max=ANSWER_BYTES_MAX,
             seconds_max=ANSWER_SECONDS_MAX,
-            headers=headers,
+            headers={"User-Agent": "ledger-engine pull"},
             trust_env=False,
-            timeout=30,
-            transport=self._transport,
+            transport=transport,
         )
+        self.url = self._ledger.url
+        self._next_at = 0.0
+
+    async def __aenter__(self) -> Remote:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._client is not None:
-            await self._client.aclose()
+    async def __aexit__(self, *_: object) -> None:
+        await self._ledger.close()
 
-    async def page(self, listed: ListOf, cursor: str | None, **narrowed: str) -> PageRead | None:
+    async def page(self, listed: ListOf, cursor: str | None, **narrowed: str) -> Page | None:
         """Return a page of the list, the newest without a cursor; None when the server does not show it.
 
         `narrowed` are further parameters. Raises CursorLost and PullFailed.
         """
-        params = {"per_page" if listed.by == "page" else "limit": str(PAGE)} | narrowed
-        if cursor is not None:
-            params[listed.by] = cursor
-        response = await self._get(listed.path, params)
-        if cursor is not None and listed.by != "page" and response.status_code in _CURSOR_LOST:
-            raise CursorLost(f"{self.url}{listed.path}: {_refusal(response)}")
-        if response.status_code in _NOT_SHOWN and not listed.required:
-            return None
-        if response.status_code != 200:
-            raise PullFailed(f"{self.url}{listed.path}: {_refusal(response)}")
-        found = _json(response)
-        envelope = found if isinstance(found, dict) else {"data": found}
-        records = envelope.get("data")
-        if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
-            raise PullFailed(f"{self.url}{listed.path} did not answer with a list. Is it a ledger?")
-        after = None
-        if listed.by == "page":
-            number = int(cursor or "1")
-            after = str(number + 1) if len(records) == PAGE else None
-        elif envelope.get("has_more") is True:
-            after = envelope.get("next_cursor")
-            if not isinstance(after, str) or not after or after == cursor:
-                raise PullFailed(f"{self.url}{listed.path} has more, but no cursor to continue from.")
-        return PageRead(records, after)
+        size = "per_page" if listed.by == "page" else "limit"
+        try:
+            found = await self._get(listed.path, {size: str(PAGE)} | narrowed | {listed.by: cursor})
+            return page_of(found, listed.by, cursor, PAGE)
+        except LedgerError as error:
+            if cursor is not None and listed.by != "page" and error.status in _CURSOR_LOST:
+                raise CursorLost(f"{self.url}{listed.path}: {_reason(error)}") from None
+            if error.status in _NOT_SHOWN and not listed.required:
+                return None
+            raise self._failed(listed.path, error) from None
 
-    async def get(self, path: str, **params: str) -> dict[str, Any] | None:
+    async def get(self, path: str) -> dict[str, Any] | None:
         """Return the JSON object at `path`, None when it is not shown. Raises PullFailed."""
-        response = await self._get(path, params)
-        if response.status_code in _NOT_SHOWN:
-            return None
-        if response.status_code != 200:
-            raise PullFailed(f"{self.url}{path}: {_refusal(response)}")
-        found = _json(response)
+        try:
+            found = await self._get(path, {})
+        except LedgerError as error:
+            if error.status in _NOT_SHOWN:
+                return None
+            raise self._failed(path, error) from None
         if not isinstance(found, dict):
             raise PullFailed(f"{self.url}{path} did not answer with an object. Is it a ledger?")
         return found
 
-    async def _get(self, path: str, params: dict[str, str]) -> httpx.Response:
-        """Ask, again and again where that can help; the answer is neither 429 nor 5xx."""
-        assert self._client is not None
-        failures = refusals = 0
-        while True:
-            await self._wait_for_turn()
-            try:
-                response = await self._client.get(self.url + path, params=params)
-            except Unread as error:
-                raise PullFailed(f"{self.url}{path}: {error}.") from None
-            except httpx.HTTPError as error:
-                reason = str(error) or type(error).__name__
-            else:
-                if response.status_code == 429 and refusals < REFUSALS_MAX:
-                    refusals += 1
-                    await self._sleep(_seconds(response.headers.get("Retry-After"), 1.0))
-                    continue
-                self._note_limit(response)
-                if response.status_code not in _RETRIED:
-                    return response
-                reason = _refusal(response)
-            if failures == len(RETRIES_S):
-                raise PullFailed(
-                    f"{self.url} cannot be read: {reason}. Run the command again to go on from here."
-                )
-            await self._sleep(RETRIES_S[failures])
-            failures += 1
-
-    async def _wait_for_turn(self) -> None:
+    async def _get(self, path: str, params: Mapping[str, str | None]) -> Any:
+        """Return the JSON of an answer, sent for when it is time. Raises LedgerError."""
         wait = self._next_at - time.monotonic()
         if wait > 0:
-            await self._sleep(wait)
+            await sleep(wait)
+        answer = await self._ledger.request("GET", path, query=params)
+        self._note_limit(answer)
+        found = answer.json
+        if not _can_be_held(found):
+            raise Unreadable("The answer has what no ledger can hold. Is it a ledger?")
+        return found
 
-    def _note_limit(self, response: httpx.Response) -> None:
+    def _failed(self, path: str, error: LedgerError) -> PullFailed:
+        if isinstance(error, Unreadable) or (error.status is not None and error.status < 429):
+            return PullFailed(f"{self.url}{path}: {_reason(error)}")
+        return PullFailed(
+            f"{self.url} cannot be read: {_reason(error)}. Run the command again to go on from here."
+        )
+
+    def _note_limit(self, answer: Answer) -> None:
         """Set when the next request may be sent, by the limit that the answer tells."""
-        limit = _number(response.headers.get("X-RateLimit-Limit"))
-        remaining = _number(response.headers.get("X-RateLimit-Remaining"))
-        wait = 0.0 if not limit else 60 / (limit * SHARE)
-        if remaining == 0:  # others use the key too
-            reset = _number(response.headers.get("X-RateLimit-Reset")) or 0
+        limit = seconds(answer.headers.get("X-RateLimit-Limit"))
+        wait = 60 / (limit * SHARE) if limit else 0.0
+        if answer.headers.get("X-RateLimit-Remaining") == "0":  # others use the key too
+            reset = seconds(answer.headers.get("X-RateLimit-Reset"))
             wait = max(wait, min(max(reset - time.time(), 1.0), WAIT_MAX_S))
         self._next_at = time.monotonic() + min(wait, WAIT_MAX_S)
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
-
-
-def _seconds(text: str | None, otherwise: float) -> float:
-    number = _number(text)
-    return otherwise if number is None else min(max(float(number), otherwise), WAIT_MAX_S)
-
-
-def _json(response: httpx.Response) -> Any:
-    """Return the answer's JSON. Raises PullFailed for what no ledger can hold, too."""
-    try:
-        found = parsed(response.content)
-        if _can_be_held(found):
-            return found
-    except ValueError:
-        pass
-    raise PullFailed(f"{response.url.host} did not answer with JSON. Is it a ledger?")
+def _reason(error: LedgerError) -> str:
+    if error.status is None or isinstance(error, Unreadable):
+        return str(error)
+    return f"{error.status}: {error}" if error.code else f"it answered {error.status}"
 
 
 def _can_be_held(value: Any) -> bool:
-    """Return whether no text has U+0000 and each number is finite. Raises ValueError for a lone surrogate."""
+    """Return whether no text has U+0000 or half a character, and each number is finite."""
     if isinstance(value, str):
-        return b"\0" not in value.encode()
+        return _UNFIT.search(value) is None
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, list):
@@ -238,14 +171,3 @@ def _can_be_held(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(_can_be_held, value)) and all(map(_can_be_held, value.values()))
     return True
-
-
-def _refusal(response: httpx.Response) -> str:
-    """Return what a server that refuses says, in words."""
-    try:
-        body = parsed(response.content)
-        error = body["error"]
-        message = error["message"] if isinstance(error, dict) else body["message"]
-        return f"{response.status_code}: {message}"
-    except (ValueError, KeyError, TypeError):
-        return f"it answered {response.status_code}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,6 +13,7 @@ import httpx
 import pytest
 from quart import Quart
 
+from ledger_client import ledger
 from ledger_engine.access import api_keys
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
@@ -19,6 +21,7 @@ from ledger_engine.http.app import create_app
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.store import Unit, books
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.tools.pull import remote
 from ledger_engine.tools.pull.pull import Pulled, ReportProgress, identify, pull
 from ledger_engine.tools.pull.remote import Remote
 from tests.ledger_engine.conftest import MakeKey
@@ -31,8 +34,18 @@ LISTS = ("/v1/accounts", "/v1/transactions", "/v1/invoices", "/v1/events", "/api
 Pull = Callable[..., Awaitable[Pulled]]
 
 
-async def no_wait(_seconds: float) -> None:
-    return None
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return what a pull would have waited; it waits for nothing here."""
+    waited: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waited.append(seconds)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(ledger, "sleep", note)
+    monkeypatch.setattr(remote, "sleep", note)
+    return waited
 
 
 def nothing(_what: str, _records: int) -> None:
@@ -76,7 +89,7 @@ def pull_copy(app: Quart, make_key: MakeKey, copied: Callable[[], Any]) -> Pull:
             keys.append(await make_key())
         key = key or keys[0]
         transport = httpx.ASGITransport(app=app)
-        async with Remote(url, key, no_wait, transport) as remote, copied() as engine:
+        async with Remote(url, key, transport) as remote, copied() as engine:
             return await pull(remote, engine, await identify(remote, key), report)
 
     return run

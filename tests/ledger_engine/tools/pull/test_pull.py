@@ -28,7 +28,7 @@ from tests import auditing
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.ledger_engine.tools.pull.conftest import URL, Pull, everything, everything_copied, no_wait, nothing
+from tests.ledger_engine.tools.pull.conftest import URL, Pull, everything, everything_copied, nothing
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 Fill = Callable[[int], Awaitable[None]]
@@ -311,7 +311,7 @@ async def test_ids_that_are_not_in_the_order_of_time_are_refused(copied: Copied)
 
 
 async def contract_pull(server: ContractServer, engine: Engine) -> pull.Pulled:
-    async with Remote(server.url, KEY, no_wait) as remote:
+    async with Remote(server.url, KEY) as remote:
         return await pull.pull(remote, engine, await pull.identify(remote, KEY), nothing)
 
 
@@ -336,7 +336,7 @@ async def test_a_list_that_would_never_end_is_refused(
         assert len(asked) < 50, "the list is read on and on"
         return httpx.Response(200, json=page if request.url.path == path else NOTHING)
 
-    async with Remote(URL, KEY, no_wait, httpx.MockTransport(answer)) as remote, copied() as engine:
+    async with Remote(URL, KEY, httpx.MockTransport(answer)) as remote, copied() as engine:
         with pytest.raises(PullFailed, match="brings nothing new"):
             await pull.pull(remote, engine, Origin(URL, livemode=False, project=None), nothing)
 
@@ -354,10 +354,10 @@ async def test_a_list_without_a_list_is_refused_when_a_balance_is_looked_at(copi
             return httpx.Response(found.status_code, headers=found.headers, content=found.content)
 
         async with (
-            Remote(server.url, KEY, no_wait, httpx.MockTransport(answer)) as remote,
+            Remote(server.url, KEY, httpx.MockTransport(answer)) as remote,
             copied() as engine,
         ):
-            with pytest.raises(PullFailed, match="did not answer with a list"):
+            with pytest.raises(PullFailed, match="no page of a list"):
                 await pull.pull(remote, engine, await pull.identify(remote, KEY), nothing)
 
 
@@ -370,7 +370,7 @@ async def test_the_mode_of_a_key_of_another_form_is_what_the_server_says(livemod
         whoami = {"project": None, "livemode": livemode}
         return httpx.Response(200, json=whoami if request.url.path == "/v1/whoami" else NOTHING)
 
-    async with Remote(URL, "at_1", no_wait, httpx.MockTransport(answer)) as remote:
+    async with Remote(URL, "at_1", httpx.MockTransport(answer)) as remote:
         assert await pull.identify(remote, "at_1") == Origin(URL, livemode, None)
 
 
@@ -379,7 +379,7 @@ async def test_a_key_whose_mode_cannot_be_told_is_refused(whoami: httpx.Response
     def answer(request: httpx.Request) -> httpx.Response:
         return whoami if request.url.path == "/v1/whoami" else httpx.Response(200, json=NOTHING)
 
-    async with Remote(URL, "at_1", no_wait, httpx.MockTransport(answer)) as remote:
+    async with Remote(URL, "at_1", httpx.MockTransport(answer)) as remote:
         with pytest.raises(PullFailed, match="Give a key that begins with sk_test_ or sk_live_"):
             await pull.identify(remote, "at_1")
 
@@ -406,7 +406,7 @@ async def test_a_list_of_invoices_whose_numbers_have_a_gap_is_read_some_times_an
         found = [invoice] if request.url.path == "/v1/invoices" else []
         return httpx.Response(200, json=NOTHING | {"data": found})
 
-    async with Remote(URL, KEY, no_wait, httpx.MockTransport(answer)) as remote, copied() as engine:
+    async with Remote(URL, KEY, httpx.MockTransport(answer)) as remote, copied() as engine:
         with pytest.raises(PullFailed, match="invoices have a gap"):
             await pull.pull(remote, engine, Origin(URL, livemode=False, project=None), nothing)
     assert asked.count("/v1/invoices") == pull._READ_AGAIN_MAX
@@ -428,7 +428,7 @@ async def test_an_account_that_is_posted_to_while_it_is_compared_is_left_to_the_
 
         async with copied() as engine:
             await contract_pull(server, engine)
-            async with Remote(server.url, KEY, no_wait, httpx.MockTransport(answer)) as remote:
+            async with Remote(server.url, KEY, httpx.MockTransport(answer)) as remote:
                 origin = await pull.identify(remote, KEY)
                 pulls = [await pull.pull(remote, engine, origin, nothing) for _ in range(2)]
             assert [each.applied.new["transactions"] for each in pulls] == [1, 2]
@@ -456,7 +456,7 @@ async def test_a_list_whose_cursor_the_source_no_longer_knows_is_read_from_its_b
             server.add_account(f"Account {number}")
         async with (
             copied() as engine,
-            Remote(server.url, KEY, no_wait, httpx.MockTransport(answer)) as remote,
+            Remote(server.url, KEY, httpx.MockTransport(answer)) as remote,
         ):
             origin = await pull.identify(remote, KEY)
             with pytest.raises(PullFailed, match="Run the command again to go on from here"):
