@@ -81,8 +81,8 @@ async def listens(url: str, _seconds: float) -> None:
 async def asks(url: str, _seconds: float) -> None:
     target = asking.Target(url, KEY, livemode=False, project=None, database=Path("none.db"))
     with contextlib.suppress(ClickException):
-        async with target.connected("api") as send:
-            await send("GET", "/v1/accounts")
+        async with target.connected("api") as ledger:
+            await ledger.request("GET", "/v1/accounts")
 
 
 async def shows(url: str, _seconds: float) -> None:

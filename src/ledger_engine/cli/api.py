@@ -73,15 +73,16 @@ def api(target: Target, method: str, path: str, fields: tuple[str, ...], data: s
             raise click.UsageError(f"{name!r} is not like NAME=VALUE.")
     parts: dict[str, Any] = {}
     if data is not None:
-        parts = {"content": data.encode(), "headers": {"Content-Type": "application/json"}}
+        parts = {"body": data.encode()}
     elif fields and method in _IN_QUERY:
-        parts = {"params": [(name, value) for name, _, value in pairs]}
+        names = dict.fromkeys(name for name, _, _ in pairs)
+        parts = {"query": {name: [value for each, _, value in pairs if each == name] for name in names}}
     elif fields:
-        parts = {"json": {name: _read(value) for name, _, value in pairs}}
+        parts = {"body": {name: _read(value) for name, _, value in pairs}}
 
     async def ask() -> str:
-        async with target.connected("api") as send:
-            return str((await send(method, path, **parts)).text)
+        async with target.connected("api") as ledger:
+            return (await ledger.request(method, path, **parts)).text
 
     text = asyncio.run(ask())
     try:
@@ -115,18 +116,15 @@ async def _produce(target: Target, type: str) -> dict[str, Any]:
         steps.insert(0, before)
         before = _STEPS[before][0]
     ids, made = {"new": secrets.token_hex(8)}, dict[str, Any]()
-    async with target.connected("trigger") as send:
+    async with target.connected("trigger") as ledger:
         for step in steps:
             _, method, path, body = _STEPS[step]
             filled = None if body is None else {name: _filled(value, ids) for name, value in body.items()}
-            answer = await send(method, path.format_map(ids), json=filled)
-            try:
-                record = made[step] = parsed(answer.content)
-                ids[step.partition(".")[0]] = record["id"]
-            except (ValueError, LookupError, TypeError):
-                raise click.ClickException(
-                    f"The answer to {method} {path} is not an object of a ledger."
-                ) from None
+            answer = await ledger.request(method, path.format_map(ids), body=filled)
+            record = made[step] = answer.object
+            if not isinstance(record.get("id"), str):
+                raise click.ClickException(f"The answer to {method} {path} is not an object of a ledger.")
+            ids[step.partition(".")[0]] = record["id"]
     return made
 
 

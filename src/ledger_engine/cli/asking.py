@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger_client.parsing import parsed
+from ledger_client.addresses import root_of
 from ledger_engine.access import sessions
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
@@ -22,9 +22,8 @@ from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite.lock import served_at
 
 if TYPE_CHECKING:
-    import httpx
-
-    Send: TypeAlias = Callable[..., Awaitable[httpx.Response]]
+    from ledger_client.errors import LedgerError
+    from ledger_client.ledger import AsyncLedger
 
 _ANY_NUMBER = "On PostgreSQL several servers may run. Choose one with --url."
 ANSWER_SECONDS_MAX = 300.0
@@ -49,7 +48,7 @@ class Target:
             raise click.ClickException(
                 f"No server serves {self.database}: start one, or name another with --url."
             )
-        return server.rstrip("/").removesuffix("/v1")
+        return root_of(server)
 
     @asynccontextmanager
     async def key(self, rights: NewApiKey) -> AsyncIterator[str]:
@@ -69,37 +68,24 @@ class Target:
             await engine.close()
 
     @asynccontextmanager
-    async def connected(self, name: str) -> AsyncIterator[Send]:
-        """Yield what sends a request as an owner and returns its answer; `name` is that of the command.
+    async def connected(self, name: str) -> AsyncIterator[AsyncLedger]:
+        """Yield a client with the rights of an owner; `name` is that of the command.
 
-        It raises ClickException for an answer that is an error, or that does not come.
+        A LedgerError within becomes a ClickException: what is refused, or has no answer, ends the command.
         """
         # Imported here: httpx takes longer to load than most commands to run.
-        import httpx
-
-        from ledger_client.answers import LIST_BYTES_MAX, Client
+        from ledger_client.errors import LedgerError
+        from ledger_client.ledger import AsyncLedger
 
         root = self.root()
         # The proxies in the environment are not meant for this machine, nor for the server of --url.
-        limits: dict[str, Any] = {"bytes_max": LIST_BYTES_MAX, "timeout": None, "trust_env": False}
-        async with (
-            self.key(NewApiKey(name, "owner", session=True)) as key,
-            Client(
-                seconds_max=ANSWER_SECONDS_MAX, headers={"Authorization": f"Bearer {key}"}, **limits
-            ) as client,
-        ):
-
-            async def send(method: str, path: str, **parts: Any) -> httpx.Response:
-                try:
-                    answer = await client.request(method, f"{root}{path}", **parts)
-                except (httpx.HTTPError, httpx.InvalidURL) as error:
-                    reason = str(error) or type(error).__name__
-                    raise click.ClickException(f"{root} cannot be asked: {reason}.") from error
-                if not answer.is_success:
-                    raise click.ClickException(refusal(answer))
-                return answer
-
-            yield send
+        settings: dict[str, Any] = {"trust_env": False, "seconds_max": ANSWER_SECONDS_MAX, "timeout": None}
+        async with self.key(NewApiKey(name, "owner", session=True)) as key:
+            try:
+                async with AsyncLedger(root, key, attempts=1, **settings) as ledger:
+                    yield ledger
+            except LedgerError as error:
+                raise click.ClickException(refusal(error, root)) from error
 
 
 def any_server(command: Callable[..., None]) -> Callable[..., None]:
@@ -125,16 +111,11 @@ def any_server(command: Callable[..., None]) -> Callable[..., None]:
     )(declared)
 
 
-def refusal(answer: httpx.Response) -> str:
-    """Return in a sentence why a server refused a request."""
-    try:
-        body = parsed(answer.content)
-        error = body["error"]
-        code, message, param = (
-            (error["code"], error["message"], error.get("param"))
-            if isinstance(error, dict)
-            else (error, body["message"], None)
-        )
-        return f"{answer.status_code} {code}{'' if param is None else f' ({param})'}: {message}"
-    except (ValueError, KeyError, TypeError):
-        return f"{answer.status_code} from a server that is not a ledger"
+def refusal(error: LedgerError, server: str) -> str:
+    """Return in a sentence why a server refused a request, or why it cannot be asked."""
+    if error.status is None or 200 <= error.status < 300:
+        return f"{server} cannot be asked: {str(error).removesuffix('.')}."
+    if not error.code:
+        return f"{error.status} from a server that is not a ledger"
+    field = "" if error.param is None else f" ({error.param})"
+    return f"{error.status} {error.code}{field}: {error}"

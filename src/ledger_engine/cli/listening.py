@@ -7,29 +7,25 @@ handler is configured once; the server's own signatures are checked with that of
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 
-from ledger_client.answers import SMALL_BYTES_MAX, Client
-from ledger_client.event_stream import NotEvents, ServerSentEvent, events
+from ledger_client.answers import SMALL_BYTES_MAX, Client, no_answer
+from ledger_client.errors import LedgerError
+from ledger_client.event_stream import Received
+from ledger_client.ledger import AsyncLedger
 from ledger_client.parsing import parsed
 from ledger_engine.cli.asking import refusal
-from ledger_engine.events.webhooks.signatures import sign, signed_headers
+from ledger_engine.events.webhooks.signatures import signed_headers
 
 RETRIES_S = (1, 5, 30, 120, 600)
 RETRIES_MAX = 100  # deliveries that wait for another attempt; with more, the listener waits
-RECONNECTS_S = (0.5, 1, 2, 5, 10)
-# the server sends something every 15 seconds, so after this time the connection is dead
 SILENCE_TIMEOUT_S = 45
 DEADLINE_S = 15  # seconds for one delivery, as on the server
-# The proxies in the environment are not meant for this machine, nor for the server of --url.
-_LIMITS: dict[str, Any] = {"bytes_max": SMALL_BYTES_MAX, "trust_env": False}
 UNREADABLE = "The server sent an event that cannot be read. Is it a ledger?"
 
 
@@ -57,71 +53,61 @@ class Follower:
     key: str
     write_line: Callable[[str], None]
     begin: Callable[[], None]
-    _last: str | None = None
-    _session: str = ""
+    _connected: bool = False
+    _said: str = ""
+    _wait: float | None = None
 
     async def events(self) -> AsyncGenerator[Followed, None]:
         """Yield each event from now on, through lost connections; raises Refused."""
-        failed, said = 0, ""
-        silence = httpx.Timeout(10, read=SILENCE_TIMEOUT_S)
-        async with Client(seconds_max=SILENCE_TIMEOUT_S, timeout=silence, **_LIMITS) as server:
+        last: str | None = None
+        async with AsyncLedger(
+            self.server, self.key, seconds_max=SILENCE_TIMEOUT_S, trust_env=False
+        ) as ledger:
             while True:
                 try:
-                    async for message in self._messages(server):
-                        failed, said = 0, ""
-                        event = self._read(message)
-                        if event is not None:
-                            yield event
-                        self._last = message.id or self._last
-                    reason = "the server has ended the stream"
-                except NotEvents:
-                    raise Refused(f"{self.server} does not answer with events.") from None
-                except httpx.HTTPError as error:
-                    reason = str(error) or type(error).__name__
-                wait = RECONNECTS_S[min(failed, len(RECONNECTS_S) - 1)]
-                failed += 1
-                again = f"every {wait:g} s" if failed > len(RECONNECTS_S) else f"in {wait:g} s"
-                line = f"Not connected to {self.server}: {reason}. Trying again {again}."
-                if line != said:
-                    self.write_line(line)
-                said = line
-                await asyncio.sleep(wait)
+                    async for received in ledger.follow(last, self._lost):
+                        last, self._said = received.id or last, ""
+                        if received.body is None:
+                            self._begin_session(received)
+                        else:
+                            yield self._read(received)
+                except LedgerError as error:
+                    if error.code != "invalid_cursor" or last is None:
+                        raise Refused(refusal(error, self.server)) from None
+                    gone = f"the server no longer has the event {last}; what comes next is forwarded"
+                    last = None
+                    self._lost(LedgerError(gone), 0)
 
-    async def _messages(self, server: Client) -> AsyncIterator[ServerSentEvent]:
-        headers = {"Authorization": f"Bearer {self.key}", "Accept": "text/event-stream"}
-        if self._last is not None:
-            headers["Last-Event-ID"] = self._last
-        async with server.stream("GET", f"{self.server}/v1/events/stream", headers=headers) as response:
-            if not response.is_success:
-                if self._last is not None and _code(response) == "invalid_cursor":
-                    lost, self._last = self._last, None
-                    raise httpx.HTTPError(
-                        f"the server no longer has the event {lost}; what comes next is forwarded"
-                    )
-                if response.status_code < 500 and response.status_code != 429:
-                    raise Refused(refusal(response))
-                raise httpx.HTTPError(refusal(response))
-            async for event in events(response):
-                yield event
+    def _lost(self, error: LedgerError, wait: float) -> None:
+        again = f"every {wait:g} s" if wait == self._wait else f"in {wait:g} s"
+        reason = str(error) if error.status is None else refusal(error, self.server)
+        line = f"Not connected to {self.server}: {reason}. Trying again {again}."
+        if line != self._said:
+            self.write_line(line)
+        self._said, self._wait = line, wait
 
-    def _read(self, message: ServerSentEvent) -> Followed | None:
-        """Return the event of a message, None for one that has none."""
-        _require_ascii(message.id)
-        if message.event == "session":
-            is_first, (self._session,) = not self._session, _texts(message.data, "secret")
-            if is_first:
-                self.begin()
-            else:
-                self.write_line("Connected again.")
-        if message.event != "event":
-            return None
-        text, signature = _texts(message.data, "body", "signature")
-        body = text.encode()
-        if not hmac.compare_digest(sign(self._session, body).encode(), signature.encode()):
+    def _begin_session(self, received: Received) -> None:
+        self._wait = None
+        if not received.is_signed:
+            raise Refused(UNREADABLE)
+        if self._connected:
+            self.write_line("Connected again.")
+        else:
+            self._connected = True
+            self.begin()
+
+    def _read(self, received: Received) -> Followed:
+        """Return the event of a message; its id and type can be sent in headers."""
+        if not received.is_signed or received.body is None:
             raise Refused("An event came with a wrong signature.")
-        id, kind = _texts(body, "id", "type")
-        _require_ascii(id + kind)
-        return Followed(body, id, kind)
+        try:
+            record = parsed(received.body)
+            id, kind = record["id"], record["type"]
+            if (id + kind).isascii():
+                return Followed(received.body, id, kind)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            pass
+        raise Refused(UNREADABLE)
 
 
 @dataclass(slots=True, eq=False)
@@ -146,7 +132,9 @@ class Listener:
         follower = Follower(self.server, self.key, self.write_line, self._begin)
         try:
             async with (
-                Client(seconds_max=DEADLINE_S, timeout=None, **_LIMITS) as receiver,
+                Client(
+                    bytes_max=SMALL_BYTES_MAX, seconds_max=DEADLINE_S, timeout=None, trust_env=False
+                ) as receiver,
                 aclosing(follower.events()) as followed,
             ):
                 async for event in followed:
@@ -183,7 +171,7 @@ class Listener:
             ) as answer:
                 outcome, taken = f"{answer.status_code} {answer.reason_phrase}", answer.is_success
         except httpx.HTTPError as error:
-            outcome, taken = str(error) or type(error).__name__, False
+            outcome, taken = str(no_answer(error)), False
         milliseconds = round((time.monotonic() - began) * 1000)
         self.write_line(f"<-- {outcome} {event.id} ({milliseconds} ms)")
         return taken
@@ -200,28 +188,3 @@ class Listener:
             await asyncio.sleep(wait)
             if await self._forward(receiver, event, attempt):
                 return
-
-
-def _texts(text: str | bytes, *names: str) -> tuple[str, ...]:
-    """Return the texts of these names in a JSON object; raises Refused when one is missing or no text."""
-    try:
-        record = parsed(text)
-        found = tuple(record[name] for name in names)
-        for each in found:
-            each.encode()
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise Refused(UNREADABLE) from None
-    return found
-
-
-def _require_ascii(text: str) -> None:
-    """Raise Refused for text that cannot be sent in a header."""
-    if not text.isascii():
-        raise Refused(UNREADABLE)
-
-
-def _code(response: httpx.Response) -> object:
-    try:
-        return parsed(response.content)["error"]["code"]
-    except (ValueError, KeyError, TypeError):
-        return None

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ledger_client.addresses import is_address, is_key
 from ledger_engine.core.settings import Location, default_database, is_url
 from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX
 
@@ -28,24 +29,11 @@ class Url(click.ParamType[str]):
         text = str(value)
         if "://" not in text and self._default_scheme is not None:
             text = f"{self._default_scheme}://{text}"
-        if not self._can_be_asked(text):
+        # A handler's address may have a query.
+        if not is_address(text if self._server else text.partition("?")[0]) or not text.isprintable():
             example = "http://127.0.0.1:8700" if self._server else "http://127.0.0.1:3000/webhooks"
             self.fail(f"{text!r} is not an address like {example}.", param, context)
         return text
-
-    def _can_be_asked(self, text: str) -> bool:
-        import httpx  # imported here: it takes longer to load than most commands to run
-
-        try:
-            url = httpx.URL(text)
-            # Reading the host decodes an internationalised name. The port is checked because httpx accepts
-            # any number.
-            sound = url.scheme in ("http", "https") and url.host and (url.port or 1) in range(1, 65_536)
-        except (httpx.InvalidURL, ValueError):
-            return False
-        if not sound or url.port == 0 or " " in text or not text.isprintable():
-            return False
-        return not (self._server and (url.userinfo or url.query or url.fragment))
 
 
 class Number(click.IntRange):
@@ -71,7 +59,7 @@ class Bearer(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> str:
         """Return the value."""
         text = str(value)
-        if not text or not text.isascii() or not text.isprintable() or " " in text:
+        if not is_key(text):
             self.fail("the key is empty or has characters that a key cannot have.", param, context)
         return text
 

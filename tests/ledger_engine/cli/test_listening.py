@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ledger_client import ledger
 from ledger_client.webhooks import is_signed
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener, Refused
@@ -121,7 +122,7 @@ async def test_only_the_chosen_types_are_forwarded_with_the_headers_that_were_gi
 async def test_after_a_lost_connection_it_goes_on_where_it_was_with_the_same_secret(
     server: Server, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "RECONNECTS_S", (0.05,))
+    monkeypatch.setattr(ledger, "RECONNECTS_S", (0.05,))
     async with receiving() as receiver, listening_to(server, key, receiver) as output:
         await open_accounts(server.port, key, count=2)
         await receiver.until_received(2)
@@ -166,7 +167,7 @@ async def test_a_missing_handler_is_reported(server: Server, key: str) -> None:
         pass
     async with listening_to(server, key, gone) as output:
         await open_accounts(server.port, key, count=1)
-        await output.until("<-- All connection attempts failed")
+        await output.until("<-- connection refused")
 
 
 async def test_an_invalid_key_is_refused(server: Server) -> None:
@@ -204,14 +205,13 @@ def event(body: str, indent: int | None = None) -> bytes:
     ("answer", "words"),
     [
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nsorry", "not a ledger"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "does not answer with events"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "the answer is not an event stream"),
         (STREAM + b"event: session\ndata: {\n\n", "cannot be read"),
         (STREAM + b"event: session\ndata: 5\n\n", "cannot be read"),
         (STREAM + b'event: session\ndata: {"secret": "\\ud800"}\n\n', "cannot be read"),
-        (STREAM + SESSION + b'event: event\ndata: {"body": "{}"}\n\n', "cannot be read"),
+        (STREAM + SESSION + b'event: event\ndata: {"body": "{}"}\n\n', "wrong signature"),
         (STREAM + SESSION + event("[]"), "cannot be read"),
         (STREAM + SESSION + event('{"id": "evt_1", "type": "\xe9"}'), "cannot be read"),
-        (STREAM + SESSION + "id: é\nevent: x\ndata: 1\n\n".encode(), "cannot be read"),
         (
             STREAM + SESSION + 'event: event\ndata: {"body": "{}", "signature": "é"}\n\n'.encode(),
             "wrong signature",
@@ -250,7 +250,7 @@ async def test_an_event_of_another_kind_or_without_data_is_passed_over() -> None
 async def test_a_server_that_has_trouble_is_asked_again_and_named_without_repeating_a_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listening, "RECONNECTS_S", (0.01, 0.02))
+    monkeypatch.setattr(ledger, "RECONNECTS_S", (0.01, 0.02))
     asked = asyncio.Semaphore(0)
     busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
     async with speaking(busy, asked) as url:
@@ -272,7 +272,7 @@ async def test_what_is_never_taken_is_tried_so_often_and_the_stream_waits_for_to
 ) -> None:
     monkeypatch.setattr(listening, "RETRIES_S", (0.01, 0.01))
     monkeypatch.setattr(listening, "RETRIES_MAX", 1)
-    monkeypatch.setattr(listening, "RECONNECTS_S", (1000,))
+    monkeypatch.setattr(ledger, "RECONNECTS_S", (1000,))
     sent = b"".join(event(json.dumps({"id": f"evt_{number}", "type": "x"})) for number in (1, 2, 3))
     async with receiving(answering(500)) as receiver, speaking(STREAM + SESSION + sent) as url:
         output = Output()
