@@ -125,15 +125,17 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     given = body.model_dump(exclude_none=True)
     if len(given) != 1:
         raise InvalidRequest("invalid_value", "Give one of advance, now and frozen.", "advance")
+    now = helpers.clock.now()
+    milliseconds = round((body.advance or 0) * 1000)
+    target = now if body.now is None else parse_moment(body.now, "now")
+    if body.frozen is None:  # checked first: a request that failed takes no key
+        _reachable(target + milliseconds, now, next(iter(given)))
     await take_key(call, "clock")
     if body.frozen is not None:
         await helpers.freeze(frozen=body.frozen)
     elif body.now is not None:
-        await helpers.move_to(_reachable(parse_moment(body.now, "now"), helpers.clock.now(), "now"))
+        await helpers.move_to(target)
     else:
-        milliseconds = round((body.advance or 0) * 1000)
-        now = helpers.clock.now()
-        _reachable(now + milliseconds, now, "advance")
         await helpers.advance(milliseconds)
     return await get_clock(call)
 
@@ -234,10 +236,9 @@ def _take(unit: Unit, tenant: Tenant, key: str, object: str) -> None:
     idempotency.take(unit, tenant, key, object)
 
 
-def _reachable(moment: int, now: int, param: str) -> int:
-    """Return the moment to move to. Raises InvalidRequest for one that is past or too far ahead."""
+def _reachable(moment: int, now: int, param: str) -> None:
+    """Check the moment to move to. Raises InvalidRequest for one that is past or too far ahead."""
     if moment < now:
         raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
     if moment > LATEST:
         raise InvalidRequest("invalid_value", "The clock goes no further than the year 9892.", param)
-    return moment

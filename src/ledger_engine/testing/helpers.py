@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
-
-from ledger_engine.testing.project import answered
+from ledger_client import Ledger
+from ledger_engine.testing.project import asked
 
 _ROOT = "/v1/test_helpers"
 
@@ -16,13 +15,13 @@ _ROOT = "/v1/test_helpers"
 class Clock:
     """The server's clock. It concerns all projects of the server, and only goes forward."""
 
-    def __init__(self, api: httpx.Client) -> None:
-        self._api = api
+    def __init__(self, client: Ledger) -> None:
+        self._client = client
 
     @property
     def now(self) -> datetime:
         """The ledger's time."""
-        return datetime.fromisoformat(answered(self._api.get(f"{_ROOT}/clock"))["now"])
+        return datetime.fromisoformat(asked(self._client, "GET", f"{_ROOT}/clock")["now"])
 
     def advance(self, by: timedelta | float) -> datetime:
         """Go forward by a time, or so many seconds, with all that is due until then; return the time."""
@@ -43,7 +42,7 @@ class Clock:
         return self._set(frozen=False)
 
     def _set(self, **body: Any) -> datetime:
-        return datetime.fromisoformat(answered(self._api.post(f"{_ROOT}/clock", json=body))["now"])
+        return datetime.fromisoformat(asked(self._client, "POST", f"{_ROOT}/clock", body)["now"])
 
 
 @dataclass
@@ -51,17 +50,17 @@ class Fault:
     """A fault that was set."""
 
     id: str
-    _api: httpx.Client
+    _client: Ledger
 
     @property
     def hits(self) -> int:
         """How often it has happened."""
-        listed = answered(self._api.get(f"{_ROOT}/faults", params={"limit": 100}))["data"]
+        listed = asked(self._client, "GET", f"{_ROOT}/faults?limit=100")["data"]
         return next(int(each["hits"]) for each in listed if each["id"] == self.id)
 
     def delete(self) -> None:
         """End it."""
-        answered(self._api.delete(f"{_ROOT}/faults/{self.id}"))
+        asked(self._client, "DELETE", f"{_ROOT}/faults/{self.id}")
 
 
 class Faults:
@@ -71,8 +70,8 @@ class Faults:
     `times` is how often at most, None for always.
     """
 
-    def __init__(self, api: httpx.Client) -> None:
-        self._api = api
+    def __init__(self, client: Ledger) -> None:
+        self._client = client
 
     def cut(self, where: str = "after_commit", *, times: int | None = 1, **match: str) -> Fault:
         """Cut the connection `before` the work, `after_commit`, or in `half` of the answer."""
@@ -94,30 +93,30 @@ class Faults:
     def set(self, action: dict[str, Any], *, match: dict[str, str], **more: Any) -> Fault:
         """Set a fault as `POST /v1/test_helpers/faults` takes it, for instance with `probability`, `seed`."""
         body = {"match": match, "action": action, **more}
-        return Fault(answered(self._api.post(f"{_ROOT}/faults", json=body))["id"], self._api)
+        return Fault(asked(self._client, "POST", f"{_ROOT}/faults", body)["id"], self._client)
 
     def clear(self) -> None:
         """End all faults of the project."""
-        answered(self._api.delete(f"{_ROOT}/faults"))
+        asked(self._client, "DELETE", f"{_ROOT}/faults")
 
 
 class Snapshots:
     """Takes and restores snapshots of the whole server, with its clock."""
 
-    def __init__(self, api: httpx.Client) -> None:
-        self._api = api
+    def __init__(self, client: Ledger) -> None:
+        self._client = client
         self._taken: list[str] = []
 
     def take(self, name: str) -> None:
         """Take a snapshot."""
-        answered(self._api.post(f"{_ROOT}/snapshots", json={"name": name}))
+        asked(self._client, "POST", f"{_ROOT}/snapshots", {"name": name})
         self._taken.append(name)
 
     def restore(self, name: str) -> None:
         """Make the server what it was; of what came after the snapshot nothing is left."""
-        answered(self._api.post(f"{_ROOT}/snapshots/{name}/restore"))
+        asked(self._client, "POST", f"{_ROOT}/snapshots/{name}/restore")
 
     def delete_all(self) -> None:
         """Delete the snapshots that were taken with this object."""
         while self._taken:
-            answered(self._api.delete(f"{_ROOT}/snapshots/{self._taken.pop()}"))
+            asked(self._client, "DELETE", f"{_ROOT}/snapshots/{self._taken.pop()}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from ledger_client.errors import NotFound
+from ledger_client.webhooks import is_signed
 from ledger_engine.testing.project import Ledger
 
 WAIT_S = 10.0
@@ -26,7 +28,7 @@ class Inbox:
         self._ledger = ledger
         self._wanted = events or ["*"]
         self._changed = threading.Condition()
-        self._secret = b""
+        self._secret = ""
         self.events: list[dict[str, Any]] = []
         self.rejected: list[bytes] = []
         self.answer = 200
@@ -37,14 +39,13 @@ class Inbox:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        endpoint = self._ledger.make("/v1/webhook_endpoints", url=self.url, events=self._wanted)
-        self.endpoint = str(endpoint["id"])
-        self._secret = str(endpoint["secret"]).encode()
+        endpoint = self._ledger.client.webhook_endpoints.create(self.url, self._wanted)
+        self.endpoint, self._secret = endpoint.id, endpoint.secret or ""
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The endpoint may be gone, after a reset or with a snapshot.
-        self._ledger.api.delete(f"/v1/webhook_endpoints/{self.endpoint}")
+        with suppress(NotFound):  # it may be gone, after a reset or with a snapshot
+            self._ledger.client.webhook_endpoints.delete(self.endpoint)
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -78,7 +79,7 @@ class Inbox:
             return found()[count - 1]
 
     def _take(self, signature: str, body: bytes) -> int:
-        is_good = hmac.compare_digest(hmac.digest(self._secret, body, "sha256").hex(), signature)
+        is_good = is_signed(body, signature, self._secret)
         with self._changed:
             if is_good:
                 self.events.append(json.loads(body))

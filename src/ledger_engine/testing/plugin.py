@@ -80,7 +80,7 @@ def ledger_clock(ledger: Ledger) -> Iterator[Clock]:
     """Return the server's clock; after the test it does not stand still, but stays where it is."""
     from ledger_engine.testing.helpers import Clock
 
-    clock = Clock(ledger.api)
+    clock = Clock(ledger.client)
     try:
         yield clock
     finally:
@@ -92,7 +92,7 @@ def ledger_faults(ledger: Ledger) -> Iterator[Faults]:
     """Return what lets requests and webhooks of the test's project fail; nothing of it outlasts the test."""
     from ledger_engine.testing.helpers import Faults
 
-    faults = Faults(ledger.api)
+    faults = Faults(ledger.client)
     try:
         yield faults
     finally:
@@ -104,7 +104,7 @@ def ledger_snapshots(ledger: Ledger) -> Iterator[Snapshots]:
     """Return what takes and restores snapshots of the whole server; they are deleted after the test."""
     from ledger_engine.testing.helpers import Snapshots
 
-    snapshots = Snapshots(ledger.api)
+    snapshots = Snapshots(ledger.client)
     try:
         yield snapshots
     finally:

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from ledger_client.parsing import parsed
+import ledger_client
+from ledger_client.errors import NotFound
 
 
-def answered(response: httpx.Response) -> dict[str, Any]:
-    """Return the object that the answer has. Raises httpx.HTTPStatusError with the text of an error.
-
-    Raises ValueError for an answer that is no JSON object.
-    """
-    if not response.is_success:
-        request = response.request
-        said = f"{request.method} {request.url.path} was answered {response.status_code}: {response.text}"
-        if response.status_code == 404 and "No such path" in response.text:
-            said += " Was the server started with --test-helpers?"
-        raise httpx.HTTPStatusError(said, request=request, response=response)
-    answer = parsed(response.content)
-    if not isinstance(answer, dict):
-        raise ValueError(f"{response.request.url.path} was not answered with an object")
-    return answer
+def asked(
+    client: ledger_client.Ledger, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Send a request that must succeed; return the object that the answer has. Raises LedgerError."""
+    try:
+        return client.request(method, path, body=body).object
+    except NotFound as error:
+        if "No such path" not in error.message:
+            raise
+        hint = f"{error} Was the server started with --test-helpers?"
+        raise NotFound(hint, status=404, code=error.code) from None
 
 
 @dataclass
 class Ledger:
-    """A project of the test's own: the server's `url`, an owner's test `key`, and `api`, a client with it."""
+    """A project of the test's own: the server's `url` and an owner's test `key`.
+
+    `client` is a ledger_client.Ledger that repeats nothing, and `api` an httpx.Client for any request.
+    """
 
     url: str
     project: str
     key: str
+    client: ledger_client.Ledger
     api: httpx.Client
 
     def make(self, path: str, **body: Any) -> dict[str, Any]:
         """POST a body that must succeed; return the object it made.
 
-        Raises httpx.HTTPStatusError with what the server says against it.
+        Raises ledger_client.LedgerError with what the server says against it.
         """
-        return answered(self.api.post(path, json=body))
+        return asked(self.client, "POST", path, body)
 
     def happen(self, type: str) -> dict[str, Any]:
         """Make an event of this type happen; return `{"event": …, "objects": […]}`."""
@@ -49,8 +51,9 @@ class Ledger:
 
     def reset(self) -> None:
         """Delete everything in the project's test mode; the key stays."""
-        self.make("/v1/test_helpers/reset")
+        asked(self.client, "POST", "/v1/test_helpers/reset")
 
     def close(self) -> None:
-        """Close the client."""
+        """Close the clients."""
+        self.client.close()
         self.api.close()

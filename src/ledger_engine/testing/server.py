@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 import httpx
 
-from ledger_client.answers import LIST_BYTES_MAX, Client
-from ledger_engine.testing.project import Ledger, answered
+import ledger_client
+from ledger_client.answers import LIST_BYTES_MAX
+from ledger_client.errors import AuthenticationError, LedgerError
+from ledger_engine.testing.project import Ledger
 
 STOP_TIMEOUT_S = 20
 _NO_LIMIT = "1000000"
 _PROGRAM = [sys.executable, "-m", "ledger_engine"]
 _OPTIONS = ["--test-helpers", "--port", "0", "--auth-rate-limit", f"{_NO_LIMIT}/{_NO_LIMIT}"]
 _TIMEOUT_S = 60.0  # moving the clock waits for webhooks
-_T = TypeVar("_T")
 
 
 class LedgerServer:
@@ -31,9 +28,9 @@ class LedgerServer:
         self.url = url.rstrip("/")
         self.key = key
         self._process = process
-        # One for all clients: each would take 30 ms for the authorities it trusts.
-        self._transport = _Shared()
+        self._transport = _Shared(limits=httpx.Limits(max_connections=200), trust_env=False)
         self.api = self.client(key)
+        self._ledger = self._client(key)
 
     @classmethod
     def connect(cls, url: str, key: str) -> LedgerServer:
@@ -42,14 +39,13 @@ class LedgerServer:
             raise ValueError(f"{url} must begin with http:// or https://")
         server = cls(url, key)
         try:
-            caller = answered(server.api.get("/v1/whoami"))
-        except httpx.HTTPStatusError as error:
+            caller = server._ledger.whoami()
+        except LedgerError as error:
             server.stop()
-            raise ValueError(f"{url} refuses the key: {error.response.text[:1000]}") from error
-        except (httpx.HTTPError, ValueError) as error:
-            server.stop()
+            if isinstance(error, AuthenticationError):
+                raise ValueError(f"{url} refuses the key: {error}") from error
             raise ConnectionError(f"no ledger answers at {url}: {error}") from error
-        if caller.get("livemode") is not False or caller.get("role") != "owner":
+        if caller.livemode is not False or caller.role != "owner":
             server.stop()
             raise ValueError("the key must be a test key with the role owner")
         return server
@@ -84,7 +80,7 @@ class LedgerServer:
 
     def _raise_limits(self, database: Path) -> None:
         """Let the first project, and those that it makes, send as many requests as they like."""
-        project = answered(self.api.get("/v1/whoami"))["project"]
+        project = self._ledger.whoami().project
         limits = ["--rate-limit", _NO_LIMIT, "--burst", _NO_LIMIT, "--database", str(database)]
         subprocess.run(
             [*_PROGRAM, "projects", "update", project, *limits],
@@ -106,12 +102,25 @@ class LedgerServer:
 
     def new_project(self, name: str = "Test") -> Ledger:
         """Return a new project with an owner's test key."""
-        made = answered(self.api.post("/v1/projects", json={"name": name}))
-        key = made["api_key"]["key"]
-        return Ledger(self.url, made["id"], key, self.client(key))
+        made = self._ledger.projects.create(name)
+        key = made.api_key.key if made.api_key else None
+        assert key is not None
+        return Ledger(self.url, made.id, key, self._client(key), self.client(key))
+
+    def _client(self, key: str) -> ledger_client.Ledger:
+        return ledger_client.Ledger(
+            self.url,
+            key,
+            attempts=1,
+            bytes_max=LIST_BYTES_MAX,
+            seconds_max=_TIMEOUT_S,
+            timeout=_TIMEOUT_S,
+            trust_env=False,
+        )
 
     def stop(self) -> None:
         """End the server, if it was started here."""
+        self._ledger.close()
         self._transport.close_shared()
         if self._process is not None:
             self._process.terminate()
@@ -130,65 +139,11 @@ def _environment() -> dict[str, str]:
     return kept | {"PYTHONUNBUFFERED": "1"}
 
 
-class _Shared(httpx.BaseTransport):
-    """A transport that outlasts the clients that use it.
-
-    It sends by an asynchronous client, in a thread: only there can the time of a whole answer be limited.
-    What asks for an event stream is read as it arrives.
-    """
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ledger client", daemon=True)
-        self._thread.start()
-        self._client = Client(
-            bytes_max=LIST_BYTES_MAX,
-            seconds_max=_TIMEOUT_S,
-            limits=httpx.Limits(max_connections=200),
-            trust_env=False,
-        )
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        sent = httpx.Request(
-            request.method,
-            request.url,
-            headers=request.headers,
-            content=request.read(),
-            extensions=request.extensions,
-        )
-        stream = request.headers.get("Accept") == "text/event-stream"
-        answer = self.wait(self._client.send(sent, stream=stream))
-        if answer.is_closed or answer.is_stream_consumed:
-            return answer
-        return httpx.Response(answer.status_code, headers=answer.headers, stream=_Stream(self, answer))
-
-    def wait(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Return what the work returns, which runs in the thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close_shared(self) -> None:
-        self.wait(self._client.aclose())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-class _Stream(httpx.SyncByteStream):
-    """The body of an answer that is read as it arrives."""
-
-    def __init__(self, transport: _Shared, answer: httpx.Response) -> None:
-        self._transport = transport
-        self._answer = answer
-
-    def __iter__(self) -> Iterator[bytes]:
-        assert isinstance(self._answer.stream, httpx.AsyncByteStream)
-        parts = aiter(self._answer.stream)
-
-        async def following() -> bytes:
-            return await anext(parts, b"")
-
-        while part := self._transport.wait(following()):
-            yield part
+class _Shared(httpx.HTTPTransport):
+    """A transport that outlasts its clients, of which each would take 30 ms for the authorities it trusts."""
 
     def close(self) -> None:
-        self._transport.wait(self._answer.aclose())
+        pass
+
+    def close_shared(self) -> None:
+        super().close()

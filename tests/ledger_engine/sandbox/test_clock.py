@@ -139,3 +139,11 @@ def test_a_file_that_says_nothing_is_named(tmp_path: Path, content: str) -> None
     (tmp_path / "ledger.db.clock").write_text(content)
     with pytest.raises(StorageUnavailable, match=r"ledger\.db\.clock has no valid state of the test clock"):
         clock_of(database)
+
+
+def test_a_step_that_is_refused_takes_no_key(own: Owned) -> None:
+    once = {"Idempotency-Key": "step-1"}
+    for _ in range(2):
+        refused = own.api.post(f"{ROOT}/clock", json={"now": "2020-01-01"}, headers=once)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_value")
+    assert own.api.post(f"{ROOT}/clock", json={"advance": 1}, headers=once).status_code == 200
