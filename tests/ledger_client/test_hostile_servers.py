@@ -8,7 +8,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import httpx
 import pytest
 from click import ClickException
 
@@ -128,9 +127,8 @@ async def _first(line: EventLine) -> None:
 async def sends(url: str, seconds: float) -> None:
     """Send as the demo's clients do."""
     traffic = Traffic(url, {"tills": KEY}, Past([], [], []), 1)
-    async with Client(bytes_max=BYTES_MAX, seconds_max=seconds, base_url=url, trust_env=False) as http:
-        traffic._http = http
-        with contextlib.suppress(httpx.HTTPError, ValueError):
+    async with AsyncLedger(url, attempts=1, seconds_max=seconds) as traffic._ledger:
+        with contextlib.suppress(LedgerError):
             await traffic.send("tills", "GET", "/v1/accounts")
 
 

@@ -19,10 +19,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import httpx
-
-from ledger_client.answers import LIST_BYTES_MAX, Client
-from ledger_client.parsing import parsed
+from ledger_client.errors import LedgerError, NotConnected
+from ledger_client.ledger import AsyncLedger
 from ledger_engine.core.ids import IdSource
 from ledger_engine.tools.seed.acts import A_SECOND, Past, about, prompt
 
@@ -32,7 +30,6 @@ _READS_AT_START = 15  # sent at once, so that the request log is not empty
 _DUE_DAYS = 14
 _TRIES = 50  # to reach the server, which may not accept requests yet
 _NEWEST = 50  # among which a client chooses
-_ANSWER_SECONDS_MAX = 60.0
 
 log = logging.getLogger("ledger_engine.tools.seed.traffic")
 Record = dict[str, Any]
@@ -62,19 +59,13 @@ class Traffic:
         self._sent_key = ""  # the idempotency key of the import's last request
 
     async def run(self) -> None:
-        """Send requests until cancelled. Raises httpx.HTTPError when the server cannot be reached at all."""
+        """Send requests until cancelled. Raises LedgerError when the server cannot be reached at all."""
         verify: Any = True
         if self._certfile is not None:  # it is the server's own, for whatever name
             verify = ssl.create_default_context(cafile=self._certfile)
             verify.check_hostname = False
-        async with Client(
-            bytes_max=LIST_BYTES_MAX,
-            seconds_max=_ANSWER_SECONDS_MAX,
-            base_url=self._url,
-            verify=verify,
-            trust_env=False,
-        ) as http:
-            self._http = http
+        async with AsyncLedger(self._url, attempts=1, verify=verify, trust_env=False) as ledger:
+            self._ledger = ledger
             await self._reach()
             for _ in range(_READS_AT_START):
                 await self.look()
@@ -85,17 +76,17 @@ class Traffic:
                     if time.monotonic() - flooded_at > FLOOD_EVERY_S:
                         flooded_at = time.monotonic()
                         await self.flood()
-                except httpx.HTTPError as error:
+                except LedgerError as error:
                     log.info("a request of the demo failed: %s", error)
                 await asyncio.sleep(self.random.expovariate(A_SECOND))
 
     async def _reach(self) -> None:
         for _ in range(_TRIES - 1):
-            with contextlib.suppress(httpx.ConnectError):
-                await self._http.get("/api/health")
+            with contextlib.suppress(NotConnected):
+                await self._ledger.health()
                 return
             await asyncio.sleep(0.1)
-        await self._http.get("/api/health")
+        await self._ledger.health()
 
     async def act(self) -> None:
         """Do one thing that a client does."""
@@ -104,13 +95,29 @@ class Traffic:
     async def send(
         self, client: str, method: str, path: str, body: Mapping[str, Any] | None = None, **params: Any
     ) -> Record:
-        """Send a request and return the answer's object, whatever its status."""
+        """Send a request and return the answer's object, empty when it is refused. Raises NotConnected."""
+        self._sent_key = secrets.token_hex(8)
+        return await self._send(client, method, path, body, params)
+
+    async def _send(
+        self,
+        client: str,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Record:
         headers = {"Authorization": f"Bearer {self._keys[client]}", "User-Agent": client}
-        if method == "POST":
-            headers["Idempotency-Key"] = self._sent_key = secrets.token_hex(8)
-        answer = await self._http.request(method, path, json=body, params=params or None, headers=headers)
-        found = parsed(answer.content)
-        return found if isinstance(found, dict) else {}
+        key = self._sent_key if method == "POST" else None
+        try:
+            answer = await self._ledger.request(
+                method, path, body=body, query=params, headers=headers, key=key
+            )
+            return answer.object
+        except NotConnected:
+            raise
+        except LedgerError:
+            return {}
 
     async def newest(self, client: str, path: str, **params: Any) -> list[Record]:
         """Return those of the newest objects of a list that belong to the demo."""
@@ -231,12 +238,7 @@ class Traffic:
         if body is None or body["type"] == "debit":
             return
         await self.send("old import", "POST", "/v1/transactions", body)
-        headers = {
-            "Authorization": f"Bearer {self._keys['old import']}",
-            "User-Agent": "old import",
-            "Idempotency-Key": self._sent_key,
-        }
-        await self._http.post("/v1/transactions", json=body, headers=headers)
+        await self._send("old import", "POST", "/v1/transactions", body)
 
     async def pay_again(self) -> None:
         """Pay an invoice that is paid already: 409."""

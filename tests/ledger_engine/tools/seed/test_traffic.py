@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from ledger_client import AsyncLedger
+from ledger_client.errors import NotConnected
 from ledger_engine.tools.seed import traffic
 from ledger_engine.tools.seed.acts import Past
 from ledger_engine.tools.seed.traffic import Traffic
@@ -69,8 +71,8 @@ async def shop(served: Address, request: pytest.FixtureRequest) -> AsyncIterator
             opened.statuses.append(answer.status_code)
 
         hooks = {"response": [note]}
-        async with httpx.AsyncClient(base_url=served.url, event_hooks=hooks, trust_env=False) as http:
-            sent._http = http
+        async with AsyncLedger(served.url, attempts=1, event_hooks=hooks, trust_env=False) as ledger:
+            sent._ledger = ledger
             yield opened
 
 
@@ -153,7 +155,7 @@ async def test_what_is_refused_is_not_taken_for_the_demos_own(shop: Shop) -> Non
 async def test_a_server_that_is_never_there_is_told_after_some_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "_TRIES", 2)
     nowhere = Traffic("http://127.0.0.1:1", {}, Past([], [], []), BURST)
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(NotConnected):
         await nowhere.run()
 
 
