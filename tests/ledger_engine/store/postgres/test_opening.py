@@ -193,6 +193,7 @@ async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command
         await database.close()
 
 
+@pytest.mark.process
 def test_a_copy_is_filled_without_the_time_limits_of_the_role() -> None:
     limited = f"{bare_database()}&options=-cstatement_timeout%3D20"
     slow = Table("pg_sleep(0.1)", (), frozenset(), ())
