@@ -218,7 +218,7 @@ def parent(make_client: MakeClient, cli: Cli) -> Project:
 MakeProject = Callable[..., Project]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_project(make_client: MakeClient, parent: Project) -> MakeProject:
     def make(**fields: Any) -> Project:
         answer = parent.api.post("/v1/projects", json={"name": "Roastery", **fields})
@@ -305,3 +305,37 @@ def clockwork(location: Location) -> Iterator[Clockwork]:
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """Return a self-signed certificate for localhost, and its key."""
     return make_certificate(tmp_path, x509.DNSName("localhost"))
+
+
+@pytest.fixture
+def account(api: httpx.Client) -> str:
+    """Return the id of a new account in euros."""
+    return open_account(api)
+
+
+def open_account(api: httpx.Client, currency: str = "EUR") -> str:
+    return str(api.post("/v1/accounts", json={"name": "Till", "currency": currency}).json()["id"])
+
+
+def ids_of(api: httpx.Client, path: str, **params: Any) -> list[str]:
+    """Return the ids of the objects on a list's page."""
+    answer = api.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return [item["id"] for item in answer.json()["data"]]
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    """Return the status and the code of a refusal, of the ledger or of the directory."""
+    error = answer.json()["error"]
+    return answer.status_code, error if isinstance(error, str) else error["code"]
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str, str | None]:
+    """Return the status, the code and the parameter of a refusal of the ledger."""
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["param"]
+
+
+def without_missing(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the body with these fields, without those that are `...`."""
+    return {name: value for name, value in fields.items() if value is not ...}

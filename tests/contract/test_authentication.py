@@ -11,14 +11,9 @@ import pytest
 from ledger_engine.core.settings import Location
 from ledger_engine.http.gate.gate import AuthRateLimit
 from tests.contract.clockwork import Clockwork
-from tests.contract.conftest import MakeKey, MakeProject, Project
+from tests.contract.conftest import MakeKey, MakeProject, Project, code_of
 from tests.contract.raw import Wire
 from tests.contract.rules import holds
-
-
-def code_of(answer: httpx.Response) -> tuple[int, str]:
-    error = answer.json()["error"]
-    return answer.status_code, error if isinstance(error, str) else error["code"]
 
 
 def exchange(anyone: httpx.Client, value: str, grant: str = "api_key") -> httpx.Response:

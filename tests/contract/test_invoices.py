@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.contract.conftest import ids_of, open_account, refusal, without_missing
 from tests.contract.rules import holds
 
 LINE = {"description": "Beans", "quantity": 3, "unit_amount": 1500}
 
 
-@pytest.fixture
-def account(api: httpx.Client) -> str:
-    return str(api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"])
-
-
 def draft(api: httpx.Client, account: str, **fields: Any) -> Any:
     body = {"account": account, "customer": "Café Nord", "amount": 4500, **fields}
-    answer = api.post("/v1/invoices", json={name: value for name, value in body.items() if value is not ...})
+    answer = api.post("/v1/invoices", json=without_missing(body))
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
 def opened(api: httpx.Client, account: str) -> Any:
     return api.post(f"/v1/invoices/{draft(api, account)['id']}/finalize").json()
-
-
-def refusal(answer: httpx.Response) -> tuple[int, str, str | None]:
-    error = answer.json()["error"]
-    return answer.status_code, error["code"], error["param"]
 
 
 @holds("post-invoices", "invoices-create", "invoices-record", "invoice-states")
@@ -104,8 +96,7 @@ def test_a_created_invoice_is_a_draft_with_these_fields(api: httpx.Client, accou
 def test_another_invoice_is_refused_to_create_and_to_change_to(
     api: httpx.Client, account: str, fields: dict[str, Any], status: int, code: str, param: str
 ) -> None:
-    body = {"account": account, "customer": "Café Nord", "amount": 4500, **fields}
-    sent = {name: value for name, value in body.items() if value is not ...}
+    sent = without_missing({"account": account, "customer": "Café Nord", "amount": 4500, **fields})
     assert refusal(api.post("/v1/invoices", json=sent)) == (status, code, param)
     assert api.get("/v1/invoices").json()["data"] == []
     if code == "missing_field" and "." not in param:  # a change may leave it out
@@ -157,7 +148,7 @@ def test_null_clears_and_metadata_is_replaced_and_nothing_changes_nothing(
     )
     path = f"/v1/invoices/{invoice['id']}"
     assert api.patch(path, json={}).json() == invoice
-    dollars = str(api.post("/v1/accounts", json={"name": "Dollars", "currency": "USD"}).json()["id"])
+    dollars = open_account(api, "USD")
     for change, effect in [
         ({"description": None, "due_date": None, "metadata": {"po": "8"}}, {}),
         ({"metadata": None}, {"metadata": {}}),
@@ -268,12 +259,10 @@ def test_only_an_open_invoice_can_be_voided_or_paid(api: httpx.Client, account: 
 
 @holds("invoices-list")
 def test_invoices_are_listed_by_status_and_account(api: httpx.Client, account: str) -> None:
-    other = str(api.post("/v1/accounts", json={"name": "Other", "currency": "EUR"}).json()["id"])
+    other = open_account(api)
     first, second, third = draft(api, account), opened(api, account), draft(api, other)
 
-    def found(**filters: str) -> list[str]:
-        return [item["id"] for item in api.get("/v1/invoices", params=filters).json()["data"]]
-
+    found = partial(ids_of, api, "/v1/invoices")
     assert found() == [third["id"], second["id"], first["id"]]
     assert found(status="draft") == [third["id"], first["id"]]
     assert found(status="draft", account=account) == [first["id"]]

@@ -9,18 +9,13 @@ import httpx
 import pytest
 
 from tests.contract.clockwork import Clockwork
-from tests.contract.conftest import MakeClient, MakeKey, MakeProject, Project
+from tests.contract.conftest import MakeClient, MakeKey, MakeProject, Project, code_of, refusal
 from tests.contract.rules import holds
-from tests.contract.test_authentication import bearer, code_of, exchange
+from tests.contract.test_authentication import bearer, exchange
 
 KEYS = "/v1/api_keys"
 PROJECTS = "/v1/projects"
 KEY = re.compile(r"sk_(test|live)_[A-Za-z0-9]{32}")
-
-
-def refusal(answer: httpx.Response) -> tuple[int, str, str | None]:
-    error = answer.json()["error"]
-    return answer.status_code, error["code"], error["param"]
 
 
 # API keys

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contract.conftest import MakeProject
+from tests.contract.conftest import MakeProject, code_of, open_account, refusal
 from tests.contract.rules import holds
 
 LEDGER_LISTS = ["/v1/accounts", "/v1/transactions", "/v1/invoices"]
@@ -45,7 +45,7 @@ def fill(api: httpx.Client, count: int) -> None:
             api.post("/v1/projects", json={"name": "Harbour"})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def filled(make_project: MakeProject) -> httpx.Client:
     api = make_project().api
     fill(api, 23)
@@ -87,10 +87,8 @@ def test_every_list_is_read_page_by_page_newest_first(filled: httpx.Client) -> N
 def test_a_bad_limit_is_refused_and_not_clamped(api: httpx.Client, path: str) -> None:
     for limit in BAD_LIMITS:
         answer = api.get(f"{path}?limit={limit}")
-        assert answer.status_code == 400, limit
-        error = answer.json()["error"]
-        told = (error, "limit") if isinstance(error, str) else (error["code"], error["param"])
-        assert told == ("invalid_value", "limit"), limit
+        assert code_of(answer) == (400, "invalid_value"), limit
+        assert "limit" in answer.text, limit
 
 
 @holds("pages-limit")
@@ -116,23 +114,20 @@ def test_a_cursor_is_of_this_list_project_and_mode(
         callers += [(stranger, known)] if path != "/v1/projects" else []
         for client, value in callers:
             answer = client.get(path, params={cursor: value})
-            assert answer.status_code == 400, (path, value)
-            error = answer.json()["error"]
-            told = error if isinstance(error, str) else error["code"]
-            assert told == "invalid_cursor", (path, value)
+            assert code_of(answer) == (400, "invalid_cursor"), (path, value)
 
 
 @holds("lists-while-writing")
-def test_reading_on_while_others_write_gives_every_earlier_object_once(filled: httpx.Client) -> None:
+def test_reading_on_while_others_write_gives_every_earlier_object_once(api: httpx.Client) -> None:
     path = "/v1/accounts"
-    before = ids(filled.get(path, params={"limit": 100}).json())
+    before = [open_account(api) for _ in range(10)][::-1]
     seen: list[str] = []
     page: Any = {"has_more": True, "next_cursor": None}
     while page["has_more"]:
         after = {"starting_after": page["next_cursor"]} if page["next_cursor"] else {}
-        page = filled.get(path, params={"limit": 4, **after}).json()
+        page = api.get(path, params={"limit": 4, **after}).json()
         seen += ids(page)
-        filled.post(path, json={"name": "newer", "currency": "EUR"})
+        api.post(path, json={"name": "newer", "currency": "EUR"})
     assert seen == before
 
 
@@ -149,8 +144,7 @@ def test_scrolling_back_gives_the_page_just_newer(filled: httpx.Client, path: st
     both = {"ending_before": everything[0], "starting_after": everything[1]}
     for query, code in ((both, "invalid_value"), ({"ending_before": ""}, "invalid_cursor")):
         answer = filled.get(path, params=query)
-        error = answer.json()["error"]
-        assert (answer.status_code, error["code"], error["param"]) == (400, code, "ending_before")
+        assert refusal(answer) == (400, code, "ending_before")
 
 
 @holds("conventions-query", "error-codes")
@@ -159,22 +153,10 @@ def test_scrolling_back_gives_the_page_just_newer(filled: httpx.Client, path: st
 )
 def test_an_unknown_parameter_is_refused(api: httpx.Client, path: str) -> None:
     answer = api.get(path, params={"acount": "x"})
-    assert answer.status_code == 400
-    error = answer.json()["error"]
-    assert (error if isinstance(error, str) else error["code"]) == "unknown_field"
+    assert code_of(answer) == (400, "unknown_field")
 
 
 @holds("conventions-query", "errors-400")
 @pytest.mark.parametrize("query", ["account=%ff", "account=%00", "%00=1", "type=%C3%28", "account=%ED%A0%80"])
 def test_a_query_that_is_no_text_is_400(api: httpx.Client, query: str) -> None:
     assert api.get(f"/v1/transactions?{query}").status_code == 400
-
-
-@holds("pages-users", "lists-users")
-def test_users_are_newest_first_and_counted(api: httpx.Client) -> None:
-    made = [
-        api.post("/api/users", json={"name": "U", "email": f"u{number}@example.com"}).json()
-        for number in range(3)
-    ]
-    page = api.get("/api/users").json()
-    assert page == {"data": made[::-1], "page": 1, "per_page": 20, "total": 3, "total_pages": 1}

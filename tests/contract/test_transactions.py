@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.contract.conftest import ids_of, open_account, refusal, without_missing
 from tests.contract.rules import holds
 
 MOST = 2**53 - 1
 NO_JSON = ("1e400", "1" * 5000, "NaN", "Infinity")  # no number that a float or an int of usual size holds
-
-
-@pytest.fixture
-def account(api: httpx.Client) -> str:
-    return open_account(api)
-
-
-def open_account(api: httpx.Client, currency: str = "EUR") -> str:
-    return str(api.post("/v1/accounts", json={"name": "Till", "currency": currency}).json()["id"])
 
 
 def post(api: httpx.Client, account: str, amount: int, type: str = "credit", **fields: Any) -> Any:
@@ -29,14 +22,14 @@ def post(api: httpx.Client, account: str, amount: int, type: str = "credit", **f
     return answer.json()
 
 
+def refused(
+    api: httpx.Client, body: dict[str, Any], path: str = "/v1/transactions"
+) -> tuple[int, str, str | None]:
+    return refusal(api.post(path, json=without_missing(body)))
+
+
 def balance(api: httpx.Client, account: str) -> int:
     return int(api.get(f"/v1/accounts/{account}").json()["balance"])
-
-
-def refusal(api: httpx.Client, body: Any, path: str = "/v1/transactions") -> tuple[int, str, str | None]:
-    answer = api.post(path, json=body)
-    error = answer.json()["error"]
-    return answer.status_code, error["code"], error["param"]
 
 
 @holds(
@@ -81,7 +74,7 @@ def test_a_debit_may_go_below_zero_unless_the_project_refuses_it(
     till = open_account(careful)
     post(careful, till, 5)
     body = {"account": till, "amount": 6, "type": "debit"}
-    assert refusal(careful, body) == (400, "insufficient_funds", "amount")
+    assert refused(careful, body) == (400, "insufficient_funds", "amount")
     assert balance(careful, till) == 5
     assert post(careful, till, 5, "debit")["balance_after"] == 0
 
@@ -119,23 +112,8 @@ def test_an_amount_is_a_positive_integer_up_to_2_to_the_53(
 def test_a_balance_stays_within_2_to_the_53(api: httpx.Client, account: str) -> None:
     assert post(api, account, MOST)["balance_after"] == MOST
     body = {"account": account, "amount": 1, "type": "credit"}
-    assert refusal(api, body) == (400, "balance_out_of_range", "amount")
+    assert refused(api, body) == (400, "balance_out_of_range", "amount")
     assert balance(api, account) == MOST
-
-
-@holds("transaction-type", "transactions-filters")
-@pytest.mark.parametrize("type", ["Credit", "", "transfer", None, 1])
-def test_a_type_is_credit_or_debit(api: httpx.Client, account: str, type: object) -> None:
-    body = {"account": account, "amount": 1, "type": type}
-    assert refusal(api, body) == (400, "invalid_value", "type")
-
-
-@holds("transaction-account", "transaction-amount", "transaction-type", "errors-missing-field")
-@pytest.mark.parametrize("field", ["account", "amount", "type"])
-def test_account_amount_and_type_are_required(api: httpx.Client, account: str, field: str) -> None:
-    body = {"account": account, "amount": 1, "type": "credit"}
-    del body[field]
-    assert refusal(api, body) == (400, "missing_field", field)
 
 
 @holds("transaction-description", "transactions-amount")
@@ -143,29 +121,45 @@ def test_a_description_is_optional_and_has_up_to_500_characters(api: httpx.Clien
     assert post(api, account, 1)["description"] is None
     assert post(api, account, 1, description=None)["description"] is None
     assert post(api, account, 1, description="d" * 500)["description"] == "d" * 500
-    body = {"account": account, "amount": 1, "type": "credit", "description": "d" * 501}
-    assert refusal(api, body) == (400, "invalid_value", "description")
 
 
-@holds("conventions-strict")
-@pytest.mark.parametrize("field", ["balance_after", "transfer", "reverses", "livemode", "created"])
-def test_what_is_not_a_parameter_is_refused(api: httpx.Client, account: str, field: str) -> None:
-    body = {"account": account, "amount": 1, "type": "credit", field: "txn_x"}
-    assert refusal(api, body) == (400, "unknown_field", field)
+@holds(
+    "transaction-account",
+    "transaction-amount",
+    "transaction-type",
+    "transactions-destination",
+    "transactions-unknown-account",
+    "transactions-filters",
+    "errors-missing-field",
+    "errors-404",
+    "conventions-strict",
+)
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        *[({field: ...}, 400, "missing_field") for field in ("account", "amount", "type")],
+        *[({"type": type}, 400, "invalid_value") for type in ("Credit", "", "transfer", None, 1)],
+        *[({field: 5}, 400, "invalid_value") for field in ("account", "destination", "description")],
+        ({"description": "d" * 501}, 400, "invalid_value"),
+        *[
+            ({"account": id}, 404, "not_found")
+            for id in ("acc_01kafzq8yrew4r2h6sfvcm0x5t", "acc_", "", "x' OR 1=1 --")
+        ],
+        *[
+            ({field: "txn_x"}, 400, "unknown_field")
+            for field in ("balance_after", "transfer", "reverses", "livemode", "created")
+        ],
+    ],
+)
+def test_another_transaction_is_refused_and_the_field_named(
+    api: httpx.Client, account: str, fields: dict[str, Any], status: int, code: str
+) -> None:
+    assert refused(api, {"account": account, "amount": 1, "type": "credit", **fields}) == (
+        status,
+        code,
+        *fields,
+    )
     assert api.get("/v1/transactions").json()["data"] == []
-
-
-@holds("transaction-account", "transactions-destination")
-def test_another_kind_of_value_is_refused(api: httpx.Client, account: str) -> None:
-    for field in ("account", "destination", "description"):
-        body = {"account": account, "amount": 1, "type": "credit", field: 5}
-        assert refusal(api, body) == (400, "invalid_value", field)
-
-
-@holds("transactions-unknown-account", "errors-404")
-@pytest.mark.parametrize("id", ["acc_01kafzq8yrew4r2h6sfvcm0x5t", "acc_", "", "x' OR 1=1 --"])
-def test_an_unknown_account_is_404_and_named(api: httpx.Client, id: str) -> None:
-    assert refusal(api, {"account": id, "amount": 1, "type": "credit"}) == (404, "not_found", "account")
 
 
 @holds("get-transactions", "transactions-settlement")
@@ -175,7 +169,7 @@ def test_transactions_are_listed_newest_first_and_without_their_other_side(
     posted = [post(api, account, amount) for amount in (1, 2, 3)]
     listed = api.get("/v1/transactions").json()
     assert listed == {"data": posted[::-1], "has_more": False, "next_cursor": None}
-    assert [item["id"] for item in api.get("/v1/accounts").json()["data"]] == [account]
+    assert ids_of(api, "/v1/accounts") == [account]
 
 
 @holds("get-transactions", "transactions-filters")
@@ -185,9 +179,7 @@ def test_transactions_are_filtered_by_account_and_type(api: httpx.Client, accoun
     second = post(api, account, 3, "debit")
     post(api, other, 9, "debit")
 
-    def found(**filters: str) -> list[str]:
-        return [item["id"] for item in api.get("/v1/transactions", params=filters).json()["data"]]
-
+    found = partial(ids_of, api, "/v1/transactions")
     assert found(account=account) == [second["id"], first["id"]]
     assert found(account=account, type="credit") == [first["id"]]
     assert len(found(type="debit")) == 2
@@ -202,9 +194,7 @@ def test_created_after_is_strict_and_takes_dates_and_offsets(api: httpx.Client, 
         pass
 
     def found(after: str) -> list[str]:
-        answer = api.get("/v1/transactions", params={"created_after": after})
-        assert answer.status_code == 200, answer.text
-        return [item["id"] for item in answer.json()["data"]]
+        return ids_of(api, "/v1/transactions", created_after=after)
 
     assert second["id"] in found(first["created"])
     assert first["id"] not in found(first["created"])
@@ -281,10 +271,10 @@ def test_what_belongs_to_a_transaction_is_listed(api: httpx.Client, account: str
 def test_a_destination_has_the_same_currency_and_is_known(api: httpx.Client, account: str) -> None:
     yen = open_account(api, "JPY")
     body = {"account": account, "amount": 1, "type": "debit", "destination": yen}
-    assert refusal(api, body) == (400, "currency_mismatch", "destination")
-    assert refusal(api, {**body, "destination": account}) == (400, "invalid_value", "destination")
+    assert refused(api, body) == (400, "currency_mismatch", "destination")
+    assert refused(api, {**body, "destination": account}) == (400, "invalid_value", "destination")
     for unknown in ("acc_none", ""):
-        assert refusal(api, {**body, "destination": unknown}) == (404, "not_found", "destination")
+        assert refused(api, {**body, "destination": unknown}) == (404, "not_found", "destination")
     assert (balance(api, account), balance(api, yen)) == (0, 0)
 
 
@@ -325,7 +315,7 @@ def test_a_batch_is_posted_whole_or_not_at_all(api: httpx.Client, account: str) 
         ({"account": account, "amount": 1}, 400, "missing_field", "transactions.2.type"),
         ({**good, "note": "x"}, 400, "unknown_field", "transactions.2.note"),
     ]:
-        assert refusal(api, {"transactions": [good, good, bad]}, path) == (status, code, param)
+        assert refused(api, {"transactions": [good, good, bad]}, path) == (status, code, param)
     assert balance(api, account) == 0
     assert api.get("/v1/transactions").json()["data"] == []
 
@@ -334,9 +324,9 @@ def test_a_batch_is_posted_whole_or_not_at_all(api: httpx.Client, account: str) 
 def test_a_batch_has_1_to_1000_transactions(api: httpx.Client, account: str) -> None:
     good = {"account": account, "amount": 1, "type": "credit"}
     path = "/v1/transactions/batch"
-    assert refusal(api, {}, path) == (400, "missing_field", "transactions")
-    assert refusal(api, {"transactions": []}, path) == (400, "invalid_value", "transactions")
-    assert refusal(api, {"transactions": [good] * 1001}, path) == (400, "invalid_value", "transactions")
+    assert refused(api, {}, path) == (400, "missing_field", "transactions")
+    assert refused(api, {"transactions": []}, path) == (400, "invalid_value", "transactions")
+    assert refused(api, {"transactions": [good] * 1001}, path) == (400, "invalid_value", "transactions")
     answer = api.post(path, json={"transactions": [good] * 1000})
     assert len(answer.json()["data"]) == 1000
     assert balance(api, account) == 1000
