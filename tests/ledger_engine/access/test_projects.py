@@ -14,9 +14,9 @@ from ledger_engine.access.projects import Changes, NewChild, NewProject, Project
 from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.pages import PageRequest
+from ledger_engine.store.pages import Page, PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.ledger_engine.refusals import refusal
+from tests.ledger_engine.refusals import read_through, refusal
 
 START = 1_790_000_000_000
 
@@ -211,16 +211,11 @@ async def test_the_list_shows_the_newest_first_and_ends_with_the_own_project(
         clock.advance(1)
         child, _ = await child_of(engine, barista, f"Kiosk {number}")
         expected.insert(0, child.id)
-    seen: list[str] = []
-    after = None
-    while True:
-        page = await engine.read(partial(projects.page, tenant=barista, wanted=PageRequest(2, after)))
-        seen += [each.id for each in page.items]
-        assert page.has_more == (len(seen) < len(expected))
-        after = page.next_cursor
-        if after is None:
-            break
-    assert seen == expected
+
+    async def page(wanted: PageRequest) -> Page[Project]:
+        return await engine.read(partial(projects.page, tenant=barista, wanted=wanted))
+
+    assert [each.id for each in await read_through(page)] == expected
 
 
 async def test_a_cursor_of_a_project_that_is_not_seen_is_refused(

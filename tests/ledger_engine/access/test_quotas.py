@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import InvalidRequest, PermissionDenied
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.accounts import Account, NewAccount
+from ledger_engine.ledger.invoices import NewInvoice
+from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.ledger.users import NewUser
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.refusals import refusal
 
@@ -27,11 +31,8 @@ from tests.ledger_engine.refusals import refusal
 def test_a_plan_allows_what_the_contract_says(
     plan: str, per_minute: int, burst: int, stored_objects: int | None, webhook_endpoints: int | None
 ) -> None:
-    assert limits.PLANS[plan] == limits.Plan(per_minute, burst, stored_objects, webhook_endpoints)
-
-
-def test_there_are_three_plans() -> None:
     assert set(limits.PLANS) == {"free", "pro", "enterprise"}
+    assert limits.PLANS[plan] == limits.Plan(per_minute, burst, stored_objects, webhook_endpoints)
 
 
 async def open_account(engine: Engine, tenant: Tenant) -> Account:
@@ -73,27 +74,24 @@ async def test_every_kind_of_object_counts_and_both_sides_of_a_transfer(
     assert await counted(engine, tenant) == 3
     await post(engine, tenant, NewTransaction(source.id, 5, "credit", destination=target.id))
     assert await counted(engine, tenant) == 5
-
-
-async def test_a_batch_over_the_quota_is_refused_as_a_whole(engine: Engine, tenant: Tenant) -> None:
-    account = await open_account(engine, tenant)
-    tenant.quota = 3
-    with pytest.raises(PermissionDenied):
-        await post(engine, tenant, *[NewTransaction(account.id, 5, "credit")] * 3)
-    assert await counted(engine, tenant) == 1
-    await post(engine, tenant, *[NewTransaction(account.id, 5, "credit")] * 2)
-    assert await counted(engine, tenant) == 3
-
-
-async def test_what_is_left_of_the_quota_is_shown(engine: Engine, tenant: Tenant) -> None:
-    source, target = await open_account(engine, tenant), await open_account(engine, tenant)
-    tenant.quota = 5
-    transfer = NewTransaction(source.id, 5, "credit", destination=target.id)
-    with pytest.raises(PermissionDenied, match="quota of 5 stored objects has 3 left"):
-        await post(engine, tenant, transfer, transfer)
-    await post(engine, tenant, transfer, NewTransaction(source.id, 5, "credit"))
-    with pytest.raises(PermissionDenied, match="quota of 5 stored objects is used up"):
-        await post(engine, tenant, transfer)
+    user = await engine.write(partial(users.create, tenant=tenant, new=NewUser("Ada", "ada@example.com")))
+    await engine.write(partial(users.deactivate, tenant=tenant, id=user.id))  # it is still stored
+    bob = await engine.write(partial(users.create, tenant=tenant, new=NewUser("Bob", "bob@example.com")))
+    for number, create in enumerate(
+        (
+            partial(users.create, new=NewUser("Eve", "eve@example.com")),
+            partial(orders.create, new=NewOrder(bob.id, [{}])),
+            partial(invoices.create, new=NewInvoice(source.id, "Café Nord", amount=900)),
+        ),
+        start=7,
+    ):
+        for quota, code in ((number, "quota_exceeded"), (number + 1, None)):
+            attempt = engine.write(partial(create, tenant=replace(tenant, quota=quota)))
+            if code is None:
+                await attempt
+            else:
+                assert await refusal(attempt) == (code, None)
+        assert await counted(engine, tenant) == number + 1
 
 
 async def test_what_is_refused_does_not_count(engine: Engine, tenant: Tenant) -> None:
@@ -109,10 +107,3 @@ async def test_each_mode_has_a_quota_of_its_own(engine: Engine, tenant: Tenant) 
     await open_account(engine, Tenant(tenant.project, livemode=True, quota=1))
     with pytest.raises(PermissionDenied):
         await open_account(engine, tenant)
-
-
-async def test_without_a_quota_there_is_no_end(engine: Engine, tenant: Tenant) -> None:
-    assert tenant.quota is None
-    for _ in range(20):
-        await open_account(engine, tenant)
-    assert await counted(engine, tenant) == 20

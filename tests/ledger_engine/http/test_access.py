@@ -26,6 +26,7 @@ from ledger_engine.http.app import RESOURCES, create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.ledger import users
 from ledger_engine.store.engine import Engine
+from tests.contract.rules import holds
 from tests.ledger_engine.in_process import client_of
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.made_once import tables
@@ -318,6 +319,15 @@ async def test_a_credential_that_does_not_count_is_401_everywhere(
 # 403: a good credential that may not
 
 
+@holds(
+    "credentials-scopes",
+    "scope-read-projects",
+    "scope-write-projects",
+    "scope-read-users",
+    "scope-admin-billing",
+    "auth-403",
+    "errors-403",
+)
 @pytest.mark.slow
 async def test_each_role_and_each_scope_opens_what_the_table_says_and_nothing_else(
     client: httpx.AsyncClient, make_key: Any, let_app_in: Any
@@ -373,6 +383,7 @@ async def everything(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
     return await engine.read(read)
 
 
+@holds("auth-one-project", "error-foreign", "errors-404")
 @pytest.mark.slow
 async def test_an_id_of_elsewhere_in_a_path_is_as_one_that_is_not_there(
     client: httpx.AsyncClient, engine: Engine, make_key: Any, stranger: str
@@ -393,6 +404,7 @@ async def test_an_id_of_elsewhere_in_a_path_is_as_one_that_is_not_there(
         assert await everything(engine) == before
 
 
+@holds("auth-one-project", "errors-404")
 async def test_an_id_of_elsewhere_in_a_body_is_404_and_nothing_is_written(
     client: httpx.AsyncClient, engine: Engine, make_key: Any, stranger: str
 ) -> None:
