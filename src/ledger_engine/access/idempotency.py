@@ -23,12 +23,14 @@ _READ = (
 
 
 class Unused:
-    """Keys of a book that are known to be unused, where those of a group are read together (`prefetch`).
+    """Keys of a book that are known to be unused: those of a group are read together (`prefetch`).
 
-    To take one then needs no answer from the database.
+    Taking one then needs no answer from the database.
     """
 
-    tables: ClassVar[frozenset[str]] = frozenset()  # it is kept when rows are added: `take` keeps it true
+    tables: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # added rows do not make it untrue, as `take` removes their keys
     __slots__ = ("_cache", "_keys", "_tenant")
 
     def __init__(self, cache: GroupCache, tenant: Tenant) -> None:

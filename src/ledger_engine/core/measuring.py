@@ -1,4 +1,4 @@
-"""What is measured while the server works, for `upkeep/metrics.py`."""
+"""Measurements of a server at work, for `upkeep/metrics.py`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _LENGTH_MAX = 1 << 30
 
 
 class UnreadableMessage(Exception):
-    """What arrives is not what `framed` makes: the other process runs another version of the program."""
+    """The data is not what `framed` makes: the other process runs another version of the program."""
 
 
 def framed(message: object) -> bytes:

@@ -22,9 +22,9 @@ async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
 async def take_turns(turn: Callable[[], Awaitable[int]]) -> None:
     """Change many rows in short turns, each a commit of its own: call `turn` until it finds no row any more.
 
-    Whoever writes waits for the commit that is under way. So nothing that grows with the ledger is changed in
-    one commit, and after each turn the others have as much time as it took. A turn returns how many rows it
-    found. Raises what it raises; what earlier turns did stays done.
+    Every writer waits for the commit under way. So what grows with the ledger is never changed in one commit,
+    and after each turn the others have as much time as it took. A turn returns how many rows it found. Raises
+    what a turn raises; what earlier turns did stays done.
     """
     while True:
         began = time.monotonic()

@@ -1,7 +1,7 @@
 """The request log: requests with their answers, kept for 7 days (docs/decisions.md#request-log).
 
-The recorder queues each request and writes the queue in batches. What a request adds to the queue is cheap;
-the entry is made from it later. A queued request has only what may be stored, as thousands may wait while the
+The recorder queues each request and writes the queue in batches. Adding a request to the queue is
+cheap; its entry is made later. A queued request has only what may be stored, as thousands may wait while the
 storage is unavailable. When the queue is full, requests are dropped and counted: logging never makes a
 request wait.
 """

@@ -243,9 +243,9 @@ def _post(
 
 
 class PostedBook:
-    """What the works of a group share to post to one book (`Cached`)."""
+    """The state that the works of a group share to post to one book (`Cached`)."""
 
-    # Those of what it holds: the number of the book, that of stored objects, and balances.
+    # The tables of its parts: the number of the book, the number of stored objects, and balances.
     tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
     __slots__ = ("balances", "events", "cache", "number", "rows", "stored")
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol
 
 @dataclass(slots=True)
 class Verdict:
-    """What a caller has left, and how many seconds to `wait` if the request is refused, or 0.
+    """The requests that a caller has left, and the seconds to `wait` if this one is refused, else 0.
 
     `limit` and `remaining` are requests in the current minute, `reset` is its end in seconds since 1970.
     """
@@ -79,7 +79,7 @@ class Semaphores(Protocol):
 
 
 class Outcome(Protocol):
-    """What gets the result of a request to another thread or process, or its error; a Future is one."""
+    """The receiver of a result, or of an error, from another thread or process; a Future is one."""
 
     def done(self) -> bool: ...
     def set_result(self, result: Any, /) -> None: ...
@@ -87,7 +87,7 @@ class Outcome(Protocol):
 
 
 class Leases(Protocol):
-    """The leases of this server. One that ends without giving its leases back loses them after some seconds.
+    """The leases of this server, which loses them some seconds after an end that gives none of them back.
 
     `first` is whether no other server was at work when this one took its first leases. `until` is the moment
     of the monotonic clock, in seconds, up to which this server has what it holds; it moves on as leases are
@@ -103,7 +103,7 @@ class Leases(Protocol):
     def releasing(self) -> Collection[str]: ...
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
-        """Hold of these leases what no other server has, up to this one's share; return those held now.
+        """Take the leases that no other server has, up to this one's share; return those that it has now.
 
         From now on they are renewed, and the others taken when they become free. Those of this kind that are
         not named any more are given back. Raises StorageUnavailable.
@@ -238,7 +238,7 @@ class LocalSemaphores:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What one process uses of all that is shared."""
+    """All that a process shares with others, besides the database."""
 
     rate_limits: RateLimits
     semaphores: Semaphores

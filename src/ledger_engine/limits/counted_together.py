@@ -1,7 +1,7 @@
 """Rate limits that several servers count together, in a counter that all of them can ask.
 
 What a server asks at the same time travels together, so that a busy server asks seldom and an idle one does
-not wait. Who is refused is remembered until the window ends, so a caller that floods the server is answered
+not wait. A refusal is remembered until the window ends, so a caller that floods the server is answered
 from memory. When the counter cannot be asked, each server counts by itself, and nobody waits while it tries
 whether it answers again.
 """
@@ -46,7 +46,7 @@ class Counted(NamedTuple):
 
 
 class Counter(Protocol):
-    """What counts the requests of all servers."""
+    """A counter of the requests of all servers."""
 
     async def count(self, asked: Sequence[Asked]) -> list[Counted]:
         """Count requests of different callers; return what came of them, in the same order.

@@ -17,7 +17,7 @@ from ledger_engine.store.files import write_private
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """Where a clock stands: its time in milliseconds, and whether it stands still."""
+    """The state of a clock: its time in milliseconds, and whether it stands still."""
 
     now: int
     frozen: bool

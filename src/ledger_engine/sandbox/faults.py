@@ -30,7 +30,7 @@ FAULTS_MAX = 1000  # of one project and mode
 
 
 class Match(TypedDict):
-    """What a fault concerns; null is everything. The last two are for webhooks, the others for requests.
+    """The requests or webhooks of a fault; null matches all. The last two fields are for webhooks.
 
     `path` is exact or ends in `*`; `header` is a name, or a name and a value: `X-Test: 1`."""
 
@@ -43,7 +43,7 @@ class Match(TypedDict):
 
 
 class Action(TypedDict):
-    """What happens; null is what does not. One of `status`, `delay_ms` and `cut`, or `webhook`."""
+    """The failure that a fault causes: one of `status`, `delay_ms` and `cut`, or `webhook`."""
 
     status: int | None
     code: str | None
@@ -72,7 +72,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What of a request a fault can match; `key` is the id of its API key or app, None for strangers."""
+    """What a fault can match of a request; `key` is the id of its API key or app, None for strangers."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""What the requests of an application with test helpers pass, besides the gate and the dispatcher.
+"""The wrappers of an application with test helpers, which its requests pass.
 
 The turnstile, outside of the gate, lets them wait while the ledger under them is replaced. The guard, within
 it, lets only owners of test keys to the helpers, and makes faults happen to all other requests.

@@ -1,4 +1,4 @@
-"""What the application takes of the test helpers: their routes, and what is around the gate and within it."""
+"""The test helpers in the application: their routes, and what wraps the gate and the dispatcher."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class Metrics:
 
 
 class _OfLedger(Collector):
-    """What is read from the files and the ledger for each scrape, in the listener's thread."""
+    """The figures that are read from the files and the ledger for each scrape, in the listener's thread."""
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         self._engine = engine
@@ -219,7 +219,7 @@ class _OfLedger(Collector):
 
 
 class _OfBackups(Collector):
-    """What is known of the backups that the server makes."""
+    """The figures of the backups that the server makes."""
 
     def __init__(self, backups: ScheduledBackups) -> None:
         self._backups = backups

@@ -84,7 +84,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     wanted = "TRUE" if subscription.kinds is None else f"e.type IN ({names})"
     parameters: dict[str, Value] = {f"kind{position}": kind for position, kind in enumerate(kinds)}
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
-    # What was attempted is before what is read, except after a restart. So mostly one search is enough.
+    # Attempted events come before those read here, except after a restart: mostly one search is enough.
     has_delivery = joined = ""
     if _latest(unit, subscription.endpoint) > after:
         has_delivery = " AND d.id IS NULL"
@@ -198,9 +198,9 @@ def last_pending_attempt(unit: Unit) -> int:
 def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     """Return when the endpoint's overdue deliveries are to be sent: one now, then one each `pace_ms`.
 
-    They keep their order. Those that an earlier start has spread and that are not due yet belong to them, or
-    they would be sent in between. They are known by their time: only spread ones are due at a multiple of the
-    pace, and of the others a few by chance. Nothing is stored; `set_due` does that.
+    They keep their order. Deliveries that an earlier start has spread and that are not due yet are among
+    them, or they would be sent in between. Their time tells them apart: only spread deliveries are due at a
+    multiple of the pace, apart from a few others by chance. Nothing is stored; `set_due` does that.
     """
     now = unit.now - kept_time.get(unit).put_off
     rows = unit.execute(

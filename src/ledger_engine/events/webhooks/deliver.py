@@ -105,7 +105,7 @@ class Deliverer:
 
 
 class _Run:
-    """What delivers from one start to the next stop: a feeder, the sender and a recorder."""
+    """A run of the deliverer, from a start to the next stop: a feeder, the sender and a recorder."""
 
     def __init__(
         self,

@@ -154,7 +154,7 @@ def failed(
 ) -> list[Failed]:
     """Return up to `limit` deliveries that failed and were last attempted in that time, the first one first.
 
-    `wanted` are their endpoints, `until` is part of the time. What waits to be sent again is left out.
+    `wanted` are their endpoints, `until` is included. Deliveries that already wait to be resent are not.
     """
     if not wanted:
         return []

@@ -34,7 +34,7 @@ TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was cha
 EVERY = "*"
 PREVIOUS_SIGNS_FOR = DAY  # after a roll (docs/decisions.md#webhooks-roll)
 DISABLED_AFTER = 5 * DAY  # of nothing but failures (docs/decisions.md#webhooks-retries)
-# Of a deleted endpoint; its secrets are deleted at once.
+# The columns of a deleted endpoint. Its secrets are deleted at once.
 _COLUMNS = "id, project, livemode, url, events, status, disabled_reason, disabled_at, created"
 
 

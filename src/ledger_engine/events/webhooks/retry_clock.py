@@ -24,7 +24,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class RetryClock:
-    """The clock of one deliverer. Call `begin` first. Of several servers' clocks one changes what is stored.
+    """The clock of one deliverer. Call `begin` first. Only one of several servers changes what is stored.
 
     `paused_before` is 0 or a ledger time: retries last attempted before it are paused.
     """

@@ -69,7 +69,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What breaks a rule: what was expected, the request, and the answer."""
+    """A broken rule: what was expected, the request, and the answer."""
 
     wanted: str
     request: str

@@ -19,7 +19,7 @@ _UNREACHED = "what this rule needs failed before it"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of one rule: `passed`, `failed` with the fault, or `not applicable` with the reason."""
+    """The verdict on one rule: `passed`, `failed` with the fault, or `not applicable` with the reason."""
 
     rule: str
     sentence: str

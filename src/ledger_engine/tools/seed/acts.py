@@ -183,7 +183,7 @@ def ship_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
         orders.ship(unit, tenant, order)
 
 
-# What may happen, and how often in a hundred times. Objects leave each stage a little more often than they
+# How often each happens, in a hundred times. Objects leave each stage a little more often than they
 # enter it, so that drafts and open orders do not pile up however long the demo runs.
 ACTS: dict[Act, int] = {
     post_again: 59,

@@ -27,7 +27,7 @@ class Whole:
     step: int = 1
 
     def draw(self, random: Random) -> int:
-        # Of the methods only random() gives the same numbers on every version of Python.
+        # random() is the only method that gives the same numbers on every version of Python.
         return self.least + self.step * int(random.random() * ((self.most - self.least) // self.step + 1))
 
 

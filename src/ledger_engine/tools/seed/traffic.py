@@ -253,7 +253,7 @@ class Traffic:
 
 
 Act = Callable[[Traffic], Awaitable[None]]
-# What happens, and how often of a hundred and ten times. Objects leave each stage a little more often than
+# How often each happens, in a hundred and ten times. Objects leave each stage a little more often than
 # they enter it, so that drafts and open orders do not pile up however long the demo runs.
 ACTS: dict[Act, int] = {
     Traffic.post: 50,
