@@ -35,7 +35,6 @@ from ledger_tui.resources.filtering import BadFilter, parse_filters, split_words
 from ledger_tui.resources.registry import BY_KIND, PLACES, TEST_HELPERS, is_id, resource_of_id
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
-from ledger_tui.ui.keys import KeyBar
 
 Kind = Literal["screen", "object", "profile", "key", "save", "theme", "helper", "at", "help", "quit", "run"]
 
@@ -374,7 +373,6 @@ class CommandScreen(Dialog[Command | None]):
                 select_on_focus=False,
                 placeholder="inv paid, txn acc_…, an action, a name, an id",
             )
-            yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False

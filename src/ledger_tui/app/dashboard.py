@@ -40,6 +40,7 @@ class Begun(Message):
 
 _CHANGES = (
     "create",
+    "transfer",
     "edit",
     "batch",
     "act(",
@@ -118,6 +119,8 @@ class Dashboard(Screen[None]):
             return PART not in self._session.missing_parts
         if action == "past":  # its keys are letters of a line that is typed
             return self._session.moment_ms is not None and not isinstance(self.focused, Input)
+        if action == "trace":
+            return True if self._traced_kind else None
         return super().check_action(action, parameters)
 
     async def action_show(self, kind: str) -> None:
@@ -202,6 +205,8 @@ class Dashboard(Screen[None]):
             return
         changes = pressed.binding.action.startswith(_CHANGES)
         why = (changes and self._session.forbids_changes) or self.view.why_not(pressed.binding)
+        if pressed.binding.action == "trace":
+            why = "There is nothing here to trace: choose an object, an event or a request first."
         if why:
             self.notify(why, markup=False)
 
@@ -209,6 +214,11 @@ class Dashboard(Screen[None]):
         view = self.view
         if not isinstance(view, ResourceView) or view.resource.form is None:
             self.notify("There is nothing to create on this screen.")
+
+    def action_transfer(self) -> None:
+        view = self.navigation.resource_view
+        if view.resource.transfer is not None:
+            self._open_form(view.resource.transfer, view.selected)
 
     def action_edit(self) -> None:
         view = self.navigation.resource_view
@@ -301,7 +311,7 @@ class Dashboard(Screen[None]):
     def action_help(self) -> None:
         # They would cover the keys. Textual removes them only from the screen on top: still this one.
         self.app.clear_notifications()
-        self.app.push_screen(HelpScreen(self.active_bindings))
+        self.app.push_screen(HelpScreen(self.active_bindings, self.view))
 
     def action_raw(self) -> None:
         record = self.view.selected
@@ -350,13 +360,17 @@ class Dashboard(Screen[None]):
 
     async def action_trace(self) -> None:
         """Trace the selected object, event, delivery or request."""
-        record = self.view.selected or {}
+        record, kind = self.view.selected, self._traced_kind
+        if record is not None and kind:
+            await self.navigation.open_trace(kind, record)
+
+    @property
+    def _traced_kind(self) -> str:
+        """The kind of the selected record, if it can be traced; else ""."""
+        record = (self.view.selected if self.navigation.is_mounted else None) or {}
         resource = resource_of_id(str(record.get("id", "")))
         kind = self.view.place.kind if record.get("method") else resource.kind if resource else ""
-        if kind in TRACED:
-            await self.navigation.open_trace(kind, record)
-        else:
-            self.notify("There is nothing here to trace: choose an object, an event or a request first.")
+        return kind if kind in TRACED else ""
 
 
 def _is_id(text: str) -> bool:

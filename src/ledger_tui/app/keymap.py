@@ -25,6 +25,7 @@ def _of_a_resource(resource: Resource) -> list[Binding]:
     has = {
         "edit": bool(resource.edits),
         "create": resource.form is not None,
+        "transfer": resource.transfer is not None,
         "follow": not resource.still,
         "batch": bool(resource.batch),
     }
@@ -52,11 +53,7 @@ def spelled(key: str) -> str:
 TOGETHER: list[list[Binding]] = [
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.LIST_TABLE_KEYS]),
-    [
-        each
-        for each in _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TRACE_KEYS, *actions.TABLE_KEYS])
-        if each.action != "app.repair"
-    ],
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TRACE_KEYS, *actions.TABLE_KEYS]),
     *map(_of_a_resource, RESOURCES),
     _made([*_EVERYWHERE, *actions.PAST_KEYS, *actions.TABLE_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TILE_KEYS, *actions.FLOW_KEYS]),

@@ -39,7 +39,6 @@ from ledger_tui.formats.text import fit, literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.ui.dialogs import Dialog, confirm
 from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
-from ledger_tui.ui.keys import KeyBar
 
 ROWS_MOST = 100_000
 PROBLEMS_SAID = 5
@@ -345,7 +344,6 @@ class BatchScreen(Dialog[int]):
             yield Static(id="batch-preview")
             yield ProgressBar(show_eta=False)
             yield Static(id="batch-note")
-            yield KeyBar()
 
     def on_mount(self) -> None:
         self.set_class(self._session.mode is Mode.LIVE, "-live")

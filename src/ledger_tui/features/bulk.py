@@ -26,7 +26,6 @@ from ledger_tui.resources.base import Action, Resource, currency_of
 from ledger_tui.resources.events import known_by, subject
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
-from ledger_tui.ui.keys import KeyBar
 
 _NAMED = 5
 
@@ -125,7 +124,6 @@ class BulkScreen(Dialog[list[Record]]):
             yield Static(id="bulk-note")
             with VerticalScroll(id="bulk-failures", can_focus=False):
                 yield Static(id="failures")
-            yield KeyBar()
 
     def on_mount(self) -> None:
         self.set_class(self._session.mode is Mode.LIVE, "-live")

@@ -36,7 +36,6 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
-from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.view import View
 
 Format = Literal["csv", "jsonl"]
@@ -306,7 +305,6 @@ class ExportScreen(Dialog[str | None]):
             yield Input(str(self._wanted.file), compact=True)
             yield ProgressBar(show_eta=False)
             yield Static(id="export-note")
-            yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one(ProgressBar).display = False

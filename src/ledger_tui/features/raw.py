@@ -31,7 +31,6 @@ from ledger_tui.client.traffic import masked
 from ledger_tui.formats.text import literal
 from ledger_tui.settings.own_commands import without_secrets
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.keys import KeyBar
 
 _INDENT = 2
 
@@ -323,7 +322,6 @@ class RawScreen(Dialog[None]):
             yield JsonLines(self._value)
             yield Input(placeholder="text to find", compact=True)
             yield Static(id="raw-note")
-            yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False

@@ -28,7 +28,7 @@ from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
-from ledger_tui.ui.keys import TOKEN_KEYS, VIEW_KEYS, KeyBar
+from ledger_tui.ui.keys import TOKEN_KEYS, VIEW_KEYS
 from ledger_tui.ui.view import Context, View, toned_line
 
 Lines = Sequence[Sequence[Cell]]
@@ -353,7 +353,6 @@ class SignInScreen(Dialog[Any]):
             box.border_title = "Sign in"
             yield Static(id="sign-in-link")
             yield Static(id="sign-in-note")
-            yield KeyBar()
 
     def on_mount(self) -> None:
         self.action_again()

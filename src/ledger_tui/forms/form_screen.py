@@ -35,7 +35,6 @@ from ledger_tui.forms.submission import (
 from ledger_tui.resources.base import Field
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.view import NamesLoaded
 
 
@@ -125,12 +124,11 @@ class FormScreen(Dialog[Created | None]):
             with VerticalScroll(id="fields", can_focus=False):
                 for field in self._form.fields:
                     with Horizontal(classes="field", id=f"row-{field.name}"):
-                        yield Static(id=f"label-{field.name}", classes="label")
+                        yield Static(Content(field.label + " *" * field.required), classes="label")
                         with Vertical(classes="entry"):
                             yield self._entry(field)
                             yield Static(id=f"error-{field.name}", classes="error")
             yield Static(id="form-note")
-            yield KeyBar()
 
     def _title(self) -> str:
         # Never data: Textual reads markup in a border title.
@@ -155,7 +153,6 @@ class FormScreen(Dialog[Created | None]):
         edits = self._form.method == "PATCH"  # an edit starts in the first field, though it has a value
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         self._show_amount_or_lines()
-        self._show_labels()
         if empty is not None:
             self._focus_field(empty.name)
         self.read_names()
@@ -214,11 +211,8 @@ class FormScreen(Dialog[Created | None]):
 
     def action_next(self) -> None:
         """Take the picker's choice or move to the next field; in the last field, send the form."""
-        picker, last = self.focused_picker(), self._in_last_field()
-        if picker is not None and picker.take_offered():
-            if not last:  # in the last field the user sees the choice before it is sent
-                self.focus_next()
-        elif last:
+        picker = self.focused_picker()
+        if (picker is None or not picker.take_offered()) and self._in_last_field():
             self.action_send()
         else:
             self.focus_next()
@@ -400,18 +394,11 @@ class FormScreen(Dialog[Created | None]):
         self.refresh_bindings()  # enter may now do something else
         for lines in self.query(LinesField):
             lines.show_sum()
-        self._show_labels()
         self._say_what_moves()
         for field in self._form.fields:
             as_sent = self._typed_as_sent.get(field.name)
             if message.entry == f"field-{field.name}" and self._value(field) != as_sent:
                 self._show_error(field, "")
-
-    def _show_labels(self) -> None:
-        typed = self.typed()
-        for field in self._form.fields:
-            label = field.label_with(typed) + (" *" if field.required else "")
-            self.query_one(f"#label-{field.name}", Static).update(Content(label))
 
     def _say_what_moves(self) -> None:
         """Name the account and the amount while they are typed, unless the note says something of its own."""

@@ -72,7 +72,7 @@ def question_of_form(
     if mode is Mode.TEST:
         return None
     facts = [
-        f"{field.label_with(typed):{_LABEL_WIDTH}}{_shown_value(field, typed, body, currency, names)}"
+        f"{field.label:{_LABEL_WIDTH}}{_shown_value(field, typed, body, currency, names)}"
         for field in form.fields
         if body.get(field.name) is not None
     ]
@@ -97,17 +97,18 @@ def _shown_value(
 def what_moves(form: Form, typed: Mapping[str, str], names: AccountNames) -> str:
     """Return what a form that moves money would do: `Credits Till 12.50 EUR`; "" while it is incomplete."""
     account = names.get(typed.get("account", "").strip())
-    kind = typed.get("type")
+    kind = dict(form.sends).get("type", typed.get("type"))
     if not form.moves_money or account is None or kind not in ("credit", "debit"):
         return ""
     try:
         amount = parse_amount(typed.get("amount", ""), account.currency)
     except BadAmount:
         return ""
-    does, other_does = ("Credits", "debits") if kind == "credit" else ("Debits", "credits")
-    text = f"{does} {literal(account.name)} {format_amount(amount, account.currency)} {account.currency}"
+    sum_ = f"{format_amount(amount, account.currency)} {account.currency}"
+    if not form.sends:
+        return f"{'Credits' if kind == 'credit' else 'Debits'} {literal(account.name)} {sum_}"
     other = names.get(typed.get("destination", "").strip())
-    return f"{text}, {other_does} {literal(other.name)}" if other is not None else text
+    return f"Moves {sum_} from {literal(account.name)} to {literal(other.name)}" if other else ""
 
 
 @dataclass
@@ -193,7 +194,8 @@ class Submission:
             if self.form.method == "PATCH":
                 body, key = changes_of(self.form, typed, self.prefill, currency), None
             else:
-                body, key = body_of(self.form, typed, currency), self.idempotency_key
+                body = {**dict(self.form.sends), **body_of(self.form, typed, currency)}
+                key = self.idempotency_key
         except FieldErrors as error:
             return FormRefused(error.errors)
         except ClientError as error:
@@ -340,7 +342,7 @@ def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -
         text = typed.get(field.name, "").strip()
         if not text:
             if field.required and not _given_otherwise(field, form, typed):
-                errors[field.name] = _missing(field, form, typed)
+                errors[field.name] = _missing(field, form)
             continue
         try:
             body[field.name] = _value(field, text, currency)
@@ -356,10 +358,10 @@ def _given_otherwise(field: Field, form: Form, typed: Mapping[str, str]) -> bool
     return field.name in form.either and any(typed.get(name, "").strip() for name in form.either)
 
 
-def _missing(field: Field, form: Form, typed: Mapping[str, str]) -> str:
+def _missing(field: Field, form: Form) -> str:
     if field.name in form.either:
         return f"Give {' or '.join(form.either)}."
-    return f"{field.label_with(typed)} is required."
+    return f"{field.label} is required."
 
 
 def changes_of(

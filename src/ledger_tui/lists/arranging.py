@@ -23,7 +23,6 @@ from ledger_tui.resources.base import Column, Filters, Resource
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import BadConfig, ListSettings
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.keys import KeyBar
 
 
 def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]:
@@ -139,7 +138,6 @@ class ColumnsScreen(Dialog[ListSettings]):
             box.border_title = "Sort and columns"
             yield OptionList(*map(Option, self._lines()), markup=False, compact=True)
             yield Static(Content.styled(_NOTE, "$muted"), id="columns-note")
-            yield KeyBar()
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)

@@ -64,6 +64,9 @@ class Fitted(NamedTuple):
     width: int
 
 
+_SHORTENED_FROM = 2  # columns with a higher rank are hidden before another is shortened
+
+
 def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
     """Return the columns that fit, without the least important; those that grow share the remaining width."""
     shown = list(columns)
@@ -71,17 +74,25 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
         last = max(reversed(shown), key=lambda column: column.rank)
         if _needed(shown, last.rank) <= width:
             break
-        shown.remove(last)
+        longest = next((each for each in shown if each.short and each.width > each.short), None)
+        if longest is not None and last.rank <= _SHORTENED_FROM:
+            shown[shown.index(longest)] = replace(longest, width=longest.short)
+        else:
+            shown.remove(last)
     spare = max(0, width - _needed(shown, 0))
     widths = [column.width for column in shown]
+    for number, column in enumerate(shown):
+        eased = min(spare, max(0, column.easy - column.width))
+        widths[number] += eased
+        spare -= eased
     growing = [number for number, column in enumerate(shown) if column.grow]
-    # First those that grow up to a maximum; what they leave goes to the others, such as descriptions.
+    # Then those that grow up to a maximum; what they leave goes to the others, such as descriptions.
     for number in sorted(growing, key=lambda number: not shown[number].most):
         shares = sum(shown[each].grow for each in growing)
         column = shown[number]
         extra = spare * column.grow // shares
         if column.most:
-            extra = min(extra, max(0, column.most - column.width))
+            extra = min(extra, max(0, column.most - widths[number]))
         widths[number] += extra
         spare -= extra
         growing = [each for each in growing if each != number]
@@ -404,7 +415,8 @@ class PagedTable(ScrollView, can_focus=True):
         width = MARGIN
         for number, (column, column_width) in enumerate(self._fitted):
             cell = column.cell(record, self._names)
-            text = fit(cell.text, column_width, column.align)
+            text = cell.text[-column_width:] if column.short else cell.text
+            text = fit(text, column_width, column.align)
             if number:
                 text = " " * GAP + text
                 width += GAP

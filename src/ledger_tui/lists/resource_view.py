@@ -529,6 +529,9 @@ class ResourceView(View):
     async def action_create(self) -> None:
         await self.screen.run_action("create")
 
+    async def action_transfer(self) -> None:
+        await self.screen.run_action("transfer")
+
     async def action_edit(self) -> None:
         await self.screen.run_action("edit")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ledger_tui.client.api import Api
@@ -35,7 +35,7 @@ from ledger_tui.resources.base import (
     to_events,
 )
 from ledger_tui.resources.filtering import check_date
-from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
 
 _DAYS = 30
 _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balance"}
@@ -104,6 +104,7 @@ STATEMENT = Resource(
         Filter("to", "to", "2026-11-20", check_date),
     ),
     form=TRANSACTIONS.form,
+    transfer=TRANSFER,
     has_object_path=False,
     part="statements",
     missing_text="This server has no statements; see the account's transactions instead.",
@@ -235,6 +236,10 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     )
 
 
+def _from_selected(record: Record | None, _filters: Filters) -> Mapping[str, str]:
+    return {"account": str(record.get("id"))} if record is not None else {}
+
+
 ACCOUNTS = Resource(
     kind="accounts",
     key="1",
@@ -261,6 +266,7 @@ ACCOUNTS = Resource(
             Field("metadata", "Metadata", "metadata", required=False, hint="team=north; region=eu"),
         ),
     ),
+    transfer=replace(TRANSFER, prefill=_from_selected),
     more=More(read_balance_points, balance_sections),
     related=(TO_STATEMENT,),
     changes=True,

@@ -42,6 +42,7 @@ class Column:
     rank: int = 0
     most: int = 0  # a column with `grow` gets no wider than this; 0 for no maximum
     easy: int = 0
+    short: int = 0  # where space is short only so many cells are shown, of the end of its text
     by: str = ""  # the field that rows are sorted by, where the shown text does not do
 
     @property
@@ -140,11 +141,6 @@ class Field:
     required: bool = True
     hint: str = ""
     choices: tuple[tuple[str, str], ...] = ()  # (value on the wire, text shown)
-    labels: tuple[tuple[str, str], ...] = ()  # (type of the form, label), if it depends on it
-
-    def label_with(self, typed: Mapping[str, str]) -> str:
-        """Return the label beside what is typed in the form's other fields."""
-        return dict(self.labels).get(typed.get("type", ""), self.label)
 
 
 @dataclass(frozen=True)
@@ -160,6 +156,7 @@ class Form:
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     either: tuple[str, ...] = ()  # fields of which exactly one is given
     moves_money: bool = False  # in live mode the amount must be typed once more before it is sent
+    sends: tuple[tuple[str, str], ...] = ()  # what is sent beside the fields
 
 
 @dataclass(frozen=True)
@@ -232,6 +229,7 @@ class Resource(Place):
     form: Form | None = None
     # None when the object's state does not allow it.
     edit: Callable[[Record, AccountNames], Form | None] = lambda _record, _names: None
+    transfer: Form | None = None  # the form that moves money from one account to another
     edits: bool = False  # whether objects of this kind can be edited at all
     actions: tuple[Action, ...] = ()
     related: tuple[RelatedView, ...] = ()
@@ -413,8 +411,9 @@ def offers(
             return True if record and not read_only and act.allowed(record) else None
         case "go":
             return resource.related_view(name) is not None
-        case "create":
-            return False if resource.form is None else None if read_only else True
+        case "create" | "transfer":
+            form = resource.form if action == "create" else resource.transfer
+            return False if form is None else None if read_only else True
         case "edit":
             if not resource.edits:
                 return False

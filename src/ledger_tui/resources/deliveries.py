@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -26,7 +26,7 @@ from ledger_tui.resources.base import (
     text_of,
     time_of,
 )
-from ledger_tui.resources.drawings import body_section, header_section
+from ledger_tui.resources.drawings import body_section
 
 LOOKS: Mapping[str, tuple[str, Tone]] = {
     "pending": ("◔", "accent"),
@@ -67,17 +67,28 @@ def _part(attempt: Record, name: str) -> Mapping[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def body_sections(delivery: Record) -> list[Section]:
-    """Return what was sent, once, and the answers to the latest attempts."""
-    attempts = attempts_of(delivery)
-    if not attempts:
-        return []
-    sent = _part(attempts[-1], "request")
-    sections = [header_section("sent", sent.get("headers")), body_section("body", sent.get("body"))]
-    for attempt in attempts[: -_BODIES_SHOWN - 1 : -1]:
-        answer = _part(attempt, "response")
+def answer_sections(delivery: Record) -> list[Section]:
+    """Return the answers to the latest attempts, the newest first."""
+    sections: list[Section] = []
+    for attempt in attempts_of(delivery)[: -_BODIES_SHOWN - 1 : -1]:
         title = f"answer to attempt {literal(attempt.get('number', ''))}"
-        sections += [header_section(title, answer.get("headers")), body_section("", answer.get("body"))]
+        sections += _message(title, _part(attempt, "response"))
+    return sections
+
+
+def sent_sections(delivery: Record) -> list[Section]:
+    """Return what was sent, which is the same for each attempt but for its headers."""
+    attempts = attempts_of(delivery)
+    return _message("sent", _part(attempts[-1], "request")) if attempts else []
+
+
+def _message(title: str, message: Mapping[str, Any]) -> list[Section]:
+    """Return the body of a request or an answer, and the names of its headers, which `J` shows in full."""
+    headers = message.get("headers")
+    sections = [body_section(title, message.get("body"))]
+    if isinstance(headers, dict) and headers:
+        facts = (Fact(f"{len(headers)} headers", Cell(", ".join(map(literal, headers)), "dim")),)
+        sections.append(Section("" if message.get("body") else title, facts))
     return sections
 
 
@@ -93,14 +104,16 @@ def _last_status(record: Record) -> Cell:
 
 
 def _detail(record: Record, _names: AccountNames) -> Detail:
-    facts: Sequence[Fact] = (
+    last = _last_status(record)
+    state = (
         Fact("status", status_of(record, LOOKS)),
+        *([Fact("reason", last)] if last.tone == "bad" else []),
         *attempt_facts(record),
-        *facts_of(record, "created", "event", "endpoint", "id"),
     )
+    facts = (*facts_of(record, "created", "event", "endpoint", "id"),)
     return Detail(
         Cell(literal(record.get("event_type", "")), "strong"),
-        (Section("", tuple(facts)), *body_sections(record)),
+        (Section("", state), *answer_sections(record), Section("", facts), *sent_sections(record)),
         (
             Link("Its event", "events", record_id=str(record.get("event"))),
             Link("Its endpoint", "webhook_endpoints", record_id=str(record.get("endpoint"))),

@@ -28,31 +28,17 @@ def body_section(title: str, body: object) -> Section:
             text = json.dumps(json.loads(body), indent=_INDENT, ensure_ascii=False)
         except (ValueError, RecursionError):  # cut off after 4 KB, or not JSON
             text = body
-    lines = tuple(("", literal(line)) for line in text.split("\n")[:_LINES_MAX])
-    return Section(title, drawing=_Lines(lines))
-
-
-def header_section(title: str, headers: object) -> Section:
-    """Return the headers of a request or an answer, one per line."""
-    if not isinstance(headers, Mapping):
-        return Section(title)
-    lines = tuple((f"{literal(name)}: ", literal(value)) for name, value in headers.items())
-    return Section(title, drawing=_Lines(lines))
+    return Section(title, drawing=_Lines(tuple(map(literal, text.split("\n")[:_LINES_MAX]))))
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """Lines of a dim prefix and a text. Equal lines compare equal, so nothing is drawn again."""
+    """Lines of text. Equal lines compare equal, so nothing is drawn again."""
 
-    lines: tuple[tuple[str, str], ...]
+    lines: tuple[str, ...]
 
     def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
-        drawn: list[Sequence[Cell]] = []
-        for name, text in self.lines:
-            first, *rest = _wrapped(name + text, width)
-            drawn.append((Cell(first[: len(name)], "dim"), Cell(first[len(name) :])))
-            drawn += [(Cell(part),) for part in rest]
-        return drawn
+        return [(Cell(part),) for line in self.lines for part in _wrapped(line, width)]
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -64,8 +50,10 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 def _chopped(line: str, width: int, indent: str) -> Iterator[str]:
     first, *rest = chop_cells(line, max(1, width)) or [""]
-    yield first
     remaining = "".join(rest)
+    if remaining.startswith(",") and len(remaining) == 1:  # a comma goes with the value before it
+        first, remaining = first[:-1], first[-1] + remaining
+    yield first
     if remaining:
         for part in chop_cells(remaining, max(1, width - len(indent))):
             yield indent + part

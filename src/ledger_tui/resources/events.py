@@ -27,7 +27,7 @@ from ledger_tui.resources.base import (
     text_of,
     to_delivery,
 )
-from ledger_tui.resources.deliveries import LOOKS, attempt_facts, attempts_of, body_sections
+from ledger_tui.resources.deliveries import LOOKS, answer_sections, attempt_facts, attempts_of, sent_sections
 from ledger_tui.resources.drawings import body_section
 from ledger_tui.resources.filtering import one_of
 
@@ -249,7 +249,7 @@ def events_resource(log: WebhookLog) -> Resource:
             body_section("object", about),
         ]
         for delivery in log.deliveries(record.get("id"))[:1]:
-            sections += body_sections(delivery)
+            sections += [*answer_sections(delivery), *sent_sections(delivery)]
         screen = _SCREENS.get(str(about.get("object")))
         links = []
         if screen is not None and isinstance(about.get("id"), str):

@@ -154,6 +154,22 @@ def _to_invoice(_record: Record, invoice: Any) -> tuple[Link, ...]:
     return (Link("The invoice it pays", "invoices", record_id=str(invoice.get("id"))),)
 
 
+_DESCRIPTION = Field("description", "Description", required=False, hint="shown on statements")
+TRANSFER = Form(
+    title="Transfer",
+    done="Transferred by",
+    path="/v1/transactions",
+    fields=(
+        Field("account", "From", "account", hint="part of a name, or an id"),
+        Field("destination", "→ To", "account", hint="an account of the same currency"),
+        Field("amount", "Amount", "amount", hint="12.50"),
+        _DESCRIPTION,
+    ),
+    prefill=_prefill,
+    moves_money=True,
+    sends=(("type", "debit"),),  # of the account that the money leaves
+)
+
 TRANSACTIONS = Resource(
     kind="transactions",
     key="2",
@@ -163,12 +179,12 @@ TRANSACTIONS = Resource(
     path="/v1/transactions",
     id_prefix="txn_",
     columns=(
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
-        Column("type", 8, _type),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1, short=14),
+        Column("type", 8, _type, rank=2),
         Column("amount", 10, _amount, align="right"),
         Column("cur", 3, lambda r, n: Cell(literal(currency_of(r, n) or "?"), "dim")),
-        Column("account", 12, _account, grow=2, most=24),
-        Column("description", 8, lambda r, _n: text_of(r, "description"), grow=3, rank=2, easy=20),
+        Column("account", 10, _account, grow=1, most=24),
+        Column("description", 8, lambda r, _n: text_of(r, "description"), grow=3, easy=22),
         Column("balance after", 13, _balance_after, align="right", rank=3),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=4),
     ),
@@ -190,19 +206,12 @@ TRANSACTIONS = Resource(
             Field("account", "Account", "account", hint="part of a name, or an id"),
             Field("type", "Type", "choice", choices=(("credit", "▲ credit"), ("debit", "▼ debit"))),
             Field("amount", "Amount", "amount", hint="12.50"),
-            Field("description", "Description", required=False, hint="shown on statements"),
-            Field(
-                "destination",
-                "Other account",
-                "account",
-                required=False,
-                hint="a transfer, if given",
-                labels=(("credit", "From account"), ("debit", "To account")),
-            ),
+            _DESCRIPTION,
         ),
         prefill=_prefill,
         moves_money=True,
     ),
+    transfer=TRANSFER,
     actions=(
         Action(
             "reverse",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from textual import events, on
@@ -11,6 +12,7 @@ from textual.await_complete import AwaitComplete
 from textual.binding import ActiveBinding, Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -23,6 +25,9 @@ from ledger_tui.ui.keys import KeyBar
 
 class Dialog(ModalScreen[ScreenResultType]):
     """A dialog that can be closed only once: a second click or a late answer has no effect."""
+
+    def on_mount(self) -> None:
+        self.mount(KeyBar())  # over that of the main screen, whose keys do nothing now
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         event.refresh_styles = False  # its widgets got their styles when they were mounted
@@ -65,7 +70,6 @@ class ConfirmScreen(Dialog[bool]):
                 )
                 yield Input(compact=True)
                 yield Static(id="confirm-note")
-            yield KeyBar()
 
     def on_mount(self) -> None:
         self.set_class(self._mode is Mode.LIVE, "-live")
@@ -123,7 +127,6 @@ class ChooseScreen(Dialog[int | None]):
         with Vertical(classes="dialog", id="choose") as box:
             box.border_title = self._title
             yield OptionList(*(Option(line) for line in self._lines), markup=False, compact=True)
-            yield KeyBar()
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
@@ -163,7 +166,6 @@ class ShownOnceScreen(Dialog[None]):
             yield Static(Content.styled(f"\n{literal(self._secret)}\n", "bold $accent"))
             advice = "Store it now: it cannot be shown again. Keep it on a server, never in public code."
             yield Static(Content.styled(f"{self._note}\n{advice}".strip() + "\n", "$muted"))
-            yield KeyBar()
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._secret)
@@ -174,10 +176,12 @@ class ShownOnceScreen(Dialog[None]):
 
 
 _KEY_WIDTH = 14
+_COLUMN_WIDTH = 52
+_TWO_COLUMNS = 116  # from this width of the screen on
 
 
 class HelpScreen(Dialog[None]):
-    """All keys that are active where it was opened, from the bindings themselves.
+    """All keys that are active where it was opened, from the bindings themselves: those of the view first.
 
     `/` searches: only keys whose description or name has the typed text are shown.
     """
@@ -187,18 +191,20 @@ class HelpScreen(Dialog[None]):
         Binding("slash", "search", "search", show=True),
     ]
 
-    def __init__(self, bindings: Mapping[str, ActiveBinding]) -> None:
+    def __init__(self, bindings: Mapping[str, ActiveBinding], view: DOMNode) -> None:
         super().__init__()
-        self._active = bindings
+        # Bindings without an id are Textual's own and left out, but for that of the palette, which finds all.
+        known = [each for each in bindings.values() if each.binding.id or _is_palette(each.binding)]
+        self._active = sorted(known, key=lambda each: _order(each, view))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help", classes="dialog") as box:
             box.border_title = "Keys"
-            box.border_subtitle = "esc closes, / searches"
+            box.set_class(self.app.size.width >= _TWO_COLUMNS, "-wide")
             line = Input(compact=True, placeholder="part of a key's description")
             line.display = False
             yield line
-            yield Static(self._lines())
+            yield Static(self._text())
 
     def action_search(self) -> None:
         line = self.query_one(Input)
@@ -207,17 +213,24 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
-        self.query_one(Static).update(self._lines(event.value.strip().casefold()))
+        self.query_one(Static).update(self._text(event.value.strip().casefold()))
 
-    def _lines(self, wanted: str = "") -> Content:
+    def _text(self, wanted: str = "") -> Content:
+        """Return the keys that have a text, in two columns where there is room."""
+        lines = self._lines(wanted)
+        if self.app.size.width < _TWO_COLUMNS:
+            return Content("\n").join(lines)
+        half = (len(lines) + 1) // 2
+        rows = zip_longest(lines[:half], lines[half:], fillvalue=Content(""))
+        padded = [(left.pad_right(max(0, _COLUMN_WIDTH - left.cell_length)), right) for left, right in rows]
+        return Content("\n").join([Content.assemble(*row) for row in padded])
+
+    def _lines(self, wanted: str) -> list[Content]:
         keys: dict[tuple[str, str, bool], list[str]] = {}
-        # The palette first, in which all other actions can be found. It is Textual's own, as are the bindings
-        # without an id, which are left out.
-        for active in sorted(self._active.values(), key=lambda each: not _is_palette(each.binding)):
+        for active in self._active:
             binding = active.binding
-            if binding.id or _is_palette(binding):
-                key = (binding.action, binding.description, active.enabled)
-                keys.setdefault(key, []).append(self.app.get_key_display(binding))
+            key = (binding.action, binding.description, active.enabled)
+            keys.setdefault(key, []).append(self.app.get_key_display(binding))
         lines = []
         for (_action, description, enabled), names in keys.items():
             shown = " ".join(dict.fromkeys(names)).rjust(_KEY_WIDTH)
@@ -226,7 +239,13 @@ class HelpScreen(Dialog[None]):
             # Disabled keys are faint, as in the key bar.
             style, text = ("bold $accent", "$foreground") if enabled else ("$faint", "$faint")
             lines.append(Content.assemble((shown, style), (f"  {description}", text)))
-        return Content("\n").join(lines)
+        return lines
+
+
+def _order(active: ActiveBinding, view: DOMNode) -> tuple[bool, bool]:
+    """Return the rank of a key: of the view itself, then of what is in it, then of all screens."""
+    ours = view in active.node.ancestors_with_self
+    return not ours, ours and active.node is not view
 
 
 def _is_palette(binding: Binding) -> bool:

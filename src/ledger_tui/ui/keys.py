@@ -51,7 +51,7 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("i", "ids", "jump to an id in the record"),
     _key("comma", "step(-1)", "an event back in time"),
     _key("full_stop", "step(1)", "an event forth in time"),
-    _key("T", "trace", "trace: request, changes, events, deliveries"),
+    _key("T", "trace", "trace", show=True),
     _key("ctrl+e", "export", "export the list"),
     _key("ctrl+t", "themes", "themes"),
     _key("S", "app.sign_in", "sign in", show=True),
@@ -81,6 +81,7 @@ RESOURCE_KEYS: list[BindingType] = [
     _BACK,
     _key("slash", "filter", "filter", show=True),
     _key("n", "create", "new", show=True),
+    _key("x", "transfer", "transfer", show=True),
     _key("e", "edit", "edit", show=True),
     _REFRESH,
     _key("f", "follow", "follow"),
@@ -131,8 +132,7 @@ HELPER_KEYS: list[BindingType] = [
 
 TRACE_KEYS: list[BindingType] = [
     _key("enter", "open", "open", show=True),
-    # The same key restarts the own server, which is possible only when nothing can be sent.
-    _key("R", "send_again", "send again", show=True),
+    _key("s", "send_again", "send again", show=True),
 ]
 
 TOKEN_KEYS: list[BindingType] = [
@@ -152,11 +152,11 @@ TABLE_KEYS: list[BindingType] = [
 
 LIST_TABLE_KEYS: list[BindingType] = [
     *TABLE_KEYS,
-    _key("space", "mark", "mark the row"),
+    _key("space", "mark", "mark", show=True),
     _key("ctrl+a", "mark_all", "mark all loaded rows"),
 ]
 
-MOST_KEYS_IN_BAR = 7
+MOST_KEYS_IN_BAR = 12
 
 # What the key bar keeps when it is too narrow for all, the most important first; the keys of a dialog, which
 # are not listed, come before these.
@@ -172,7 +172,10 @@ _IMPORTANT = (
     "back",
     "create",
     "filter",
+    "trace",
     "go(",
+    "transfer",
+    "mark",
     "use_key",
     "delete_helper",
     "helper",

@@ -34,7 +34,8 @@ class StatusBar(Widget):
 
     def render(self) -> Content:
         session, width = self._session, self.size.width
-        mode = Content.assemble(" ", _MODES[session.mode], "  ")
+        begins = session.state is ConnectionState.STARTING
+        mode = Content(" ") if begins else Content.assemble(" ", _MODES[session.mode], "  ")
         only = Content.styled("  read-only" if session.forbids_changes else "", "bold")
         if session.moment_ms is not None:
             then = datetime.fromtimestamp(session.moment_ms / 1000, UTC)
@@ -88,10 +89,7 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
         return Content.styled(f"◌ waiting for an answer, {unanswered:.0f} s", "bold $warning")
     match session.state:
         case ConnectionState.STARTING:
-            share = (
-                f"loading the demo, {session.progress:.0%}" if session.progress else "starting the server…"
-            )
-            return Content.styled(f"◌ {share}", "$muted")
+            return Content.styled("◌ starting the server…", "$muted")
         case ConnectionState.CONNECTING:
             return Content.styled("◌ connecting…", "$muted")
         case ConnectionState.ONLINE:
@@ -104,7 +102,7 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
                 width_left,
             )
         case ConnectionState.REFUSED:
-            return Content.styled("✕ 401: the server does not accept this key", "bold $error")
+            return _trouble("401: this key is not accepted", ":key or :profile", width_left)
         case ConnectionState.ENDED:
             return _trouble(session.sentence, "R restarts it", width_left)
         case ConnectionState.SIGNED_OUT:

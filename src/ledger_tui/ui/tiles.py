@@ -40,7 +40,7 @@ _STYLES = {
     **TONE_STYLES,
     "title": "bold",
     "title of current": "bold $accent",
-    "rule": "$faint",
+    "rule": "$faint 60%",
     "rule of current": "$accent",
 }
 

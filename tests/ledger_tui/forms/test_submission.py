@@ -23,7 +23,7 @@ from ledger_tui.resources.base import Form, Resource
 from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines
 from ledger_tui.resources.orders import ORDERS
-from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
 from ledger_tui.resources.users import USERS
 
 
@@ -72,7 +72,7 @@ def asked_of_form(form: Form | None, mode: Mode, typed: dict[str, str], body: di
     return question_of_form(form, typed, body, "EUR", names, mode)
 
 
-POSTING = {"account": "acc_1", "type": "credit", "amount": "12.5", "destination": "acc_9"}
+POSTING = {"account": "acc_1", "type": "credit", "amount": "12.5"}
 POSTED = {**POSTING, "amount": 1250}
 
 
@@ -94,16 +94,19 @@ def test_what_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_again(
         f"Post a transaction, {where}?\n\n"
         "Account        Till\n"
         "Type           ▲ credit\n"
-        "Amount         12.50 EUR\n"
-        "From account   acc_9",
+        "Amount         12.50 EUR",
         "12.50",
     )
 
 
-@pytest.mark.parametrize(("kind", "label"), [("credit", "From account"), ("debit", "To account")])
-def test_the_other_account_of_a_transfer_is_named_by_the_way_the_money_goes(kind: str, label: str) -> None:
-    text, _ = asked_of_form(TRANSACTIONS.form, Mode.LIVE, POSTING | {"type": kind}, POSTED | {"type": kind})
-    assert text.splitlines()[-1] == f"{label:15}acc_9"
+def test_a_transfer_names_where_the_money_comes_from_and_where_it_goes() -> None:
+    typed = {"account": "acc_1", "destination": "acc_9", "amount": "12.5"}
+    text, _ = asked_of_form(TRANSFER, Mode.LIVE, typed, {**typed, "type": "debit", "amount": 1250})
+    assert text.splitlines()[2:] == [
+        "From           Till",
+        "→ To           acc_9",
+        "Amount         12.50 EUR",
+    ]
 
 
 def test_a_form_that_moves_nothing_asks_without_an_amount() -> None:
@@ -134,9 +137,9 @@ def test_a_posting_is_named_while_it_is_typed_once_it_is_complete() -> None:
     assert form is not None
     typed = {"account": "acc_1", "type": "credit", "amount": "12.5"}
     assert what_moves(form, typed, names) == "Credits Till 12.50 EUR"
-    assert what_moves(form, typed | {"type": "debit", "destination": "acc_2"}, names) == (
-        "Debits Till 12.50 EUR, credits Safe"
-    )
+    transfer = {"account": "acc_1", "amount": "12.5", "destination": "acc_2"}
+    assert what_moves(TRANSFER, transfer, names) == "Moves 12.50 EUR from Till to Safe"
+    assert what_moves(TRANSFER, transfer | {"destination": "saf"}, names) == ""
     assert what_moves(form, typed | {"amount": "1.234"}, names) == ""
     assert what_moves(form, typed | {"account": "Till"}, names) == ""
 

@@ -10,9 +10,12 @@ def widths(width: int) -> dict[str, int]:
 
 def test_a_description_can_be_read_before_ids_are_shown() -> None:
     narrow, alone, wide = widths(73), widths(119), widths(160)
-    assert narrow["description"] == 8
+    assert narrow["description"] >= 24  # beside the detail at 120 columns
+    assert "type" not in narrow  # the amount's sign says it
+    assert narrow["created"] == 14  # the end of the time
+    assert (alone["created"], alone["type"]) == (19, 8)
     assert "id" not in alone
-    assert alone["description"] >= 20
+    assert alone["description"] >= 24
     assert alone["balance after"] == 13
     assert wide["id"] == 30
-    assert wide["description"] >= 20
+    assert wide["description"] >= 24

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.resources.base import Cell
-from ledger_tui.resources.deliveries import DELIVERIES, attempt_facts, body_sections
+from ledger_tui.resources.base import Cell, Fact
+from ledger_tui.resources.deliveries import DELIVERIES, answer_sections, attempt_facts, sent_sections
 
 
 def attempt(number: int, **more: Any) -> dict[str, Any]:
@@ -45,21 +45,21 @@ def lines(section: Any) -> list[str]:
 def test_what_was_sent_is_shown_once_and_the_answers_to_the_newest_three_attempts() -> None:
     sent = {"headers": {"Ledger-Attempt": "4"}, "body": '{"id": "evt_1"}'}
     made = [attempt(n, request=sent, response={"body": f"answer {n}"}) for n in (1, 2, 3)]
-    sections = body_sections({"attempts": [*made, attempt(4, request=sent, response=None)]})
+    delivery = {"attempts": [*made, attempt(4, request=sent, response=None)]}
+    sections = [*answer_sections(delivery), *sent_sections(delivery)]
     assert [section.title for section in sections if section.title] == [
-        "sent",
-        "body",
         "answer to attempt 4",
         "answer to attempt 3",
         "answer to attempt 2",
+        "sent",
     ]
-    assert lines(sections[0]) == ["Ledger-Attempt: 4"]
-    assert lines(sections[1]) == ["{", '  "id": "evt_1"', "}"]
-    assert [lines(section) for section in sections[2:]] == [[], [], [], ["answer 3"], [], ["answer 2"]]
+    assert [lines(section) for section in sections[:-2]] == [[], ["answer 3"], ["answer 2"]]
+    assert lines(sections[-2]) == ["{", '  "id": "evt_1"', "}"]
+    assert sections[-1].facts == (Fact("1 headers", Cell("Ledger-Attempt", "dim")),)
 
 
 def test_without_an_attempt_there_is_nothing_to_show_of_one() -> None:
-    assert body_sections({"attempts": []}) == []
+    assert answer_sections({"attempts": []}) + sent_sections({"attempts": []}) == []
 
 
 @pytest.mark.parametrize(

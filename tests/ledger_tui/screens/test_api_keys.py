@@ -74,7 +74,7 @@ async def test_revoking_the_dashboards_own_key_says_what_comes_of_it(driver: Dri
     await driver.press("v")
     await driver.sees("It is the key of this dashboard, which will lose access.")
     await driver.press("y")
-    await driver.sees("✕ 401: the server does not accept this key")
+    await driver.sees("✕ 401: this key is not accepted")
 
 
 async def test_in_live_mode_revoking_asks_for_the_id(driver: Driver) -> None:

@@ -23,7 +23,7 @@ async def demo(forked_servers: None, short_intervals: None) -> AsyncIterator[Dri
 async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Driver) -> None:
     overview = demo.app.dashboard.view
     assert isinstance(overview, Overview)
-    await demo.sees("of the demo's data loaded", "◌ loading the demo, ")
+    await demo.sees("of the demo's data loaded")
     await demo.sees("12 accounts", "▲ +", "◐ open", "✓ 200", "/bookkeeping", "transaction.created")
     # The minutes before now are in the first frame.
     values = overview.rate.per_minute(demo.app.session.server_time, 60)

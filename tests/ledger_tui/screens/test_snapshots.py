@@ -54,7 +54,7 @@ SCREENS = {
     "a transaction": (["2", "down", "enter"], "→ Its account"),
     "a form": (["2", "n"], "Post a transaction"),
     "no such list": (["3"], "no list of invoices"),
-    "help": (["question_mark"], "esc closes"),
+    "help": (["question_mark"], "esc close"),
     "json": (["J"], '"currency"'),
 }
 

@@ -106,7 +106,7 @@ async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver:
     view = await traced(driver)
     await driver.sees("/pay", "✓ 200", "transaction.created")
     delivery = await go_to(driver, "delivery", "127.0.0.1:9")
-    await driver.press("R")
+    await driver.press("s")
     await driver.sees(f"Sending again {delivery.record_id}")
     await until(lambda: [len(each["attempts"]) for each in view.trace.deliveries()] == [2])  # type: ignore[union-attr]
     await driver.press("enter")
@@ -115,7 +115,7 @@ async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver:
     assert trace_of(driver) is view
     driver.turn_live()
     await go_to(driver, "delivery", "127.0.0.1:9")
-    await driver.press("R")
+    await driver.press("s")
     await until(lambda: len(driver.app.screen_stack) == 2, "the question")
     await driver.press("escape")
 
@@ -135,7 +135,7 @@ async def test_a_request_and_a_node_of_a_trace_are_traced(driver: Driver) -> Non
     await driver.press("question_mark")
     await driver.sees("send again")
     await driver.press("end")
-    await driver.sees("trace: request, changes, events")
+    await driver.sees("T  trace")
     await driver.press("escape", "escape")
     assert driver.app.dashboard.view is not view
 

@@ -101,10 +101,9 @@ class Overview(TiledView):
         self.tick()
 
     def _awaited(self) -> str:
-        """Return what stands in place of a figure; the caption shows how far a demo is loaded."""
+        """Return what stands in place of a figure; while the server starts the caption says how far it is."""
         session = self.context.session
-        loading = session.state is ConnectionState.STARTING and session.progress is not None
-        return "loading…" if loading else awaited(session).plain
+        return "" if session.state is ConnectionState.STARTING else awaited(session).plain
 
     def compose(self) -> ComposeResult:
         yield Static(id="overview-caption")

@@ -51,7 +51,7 @@ THEMES = (
         surface="#171c24",
         panel="#212833",
         variables=_roles(
-            "#8a95a6", "#4d5766", "#7cc0e8", "#e8a86a", "#5fb3a1", "#f2a33c", "#8ab4f8", "#0e1217"
+            "#8a95a6", "#7a8596", "#7cc0e8", "#e8a86a", "#5fb3a1", "#f2a33c", "#8ab4f8", "#0e1217"
         ),
     ),
     Theme(
@@ -68,7 +68,7 @@ THEMES = (
         panel="#e6e7e3",
         dark=False,
         variables=_roles(
-            "#5d6978", "#a4abb5", "#14609a", "#97510c", "#1f7a6a", "#b45a00", "#1f5fae", "#ffffff"
+            "#5d6978", "#666f7c", "#14609a", "#97510c", "#1f7a6a", "#b45a00", "#1f5fae", "#ffffff"
         ),
     ),
     Theme(  # the colour-blind safe palette of Okabe and Ito
@@ -84,7 +84,7 @@ THEMES = (
         surface="#000000",
         panel="#262626",
         variables=_roles(
-            "#b8b8b8", "#707070", "#56b4e9", "#e69f00", "#56b4e9", "#e69f00", "#f0e442", "#000000"
+            "#b8b8b8", "#8c8c8c", "#56b4e9", "#e69f00", "#56b4e9", "#e69f00", "#f0e442", "#000000"
         ),
     ),
 )
