@@ -3,6 +3,7 @@
 #   make test    the tests                          make dist    dist/ledger.pyz, everything in one file
 #   make quick   the tests for while you work       make bench   the benchmarks
 #   make soak    the random and fault tests, long
+#   make trust   the campaigns against faults, and their table in docs/trust.md (SCALE=10)
 #   make test-ha the failovers of PostgreSQL under load, 20 of them (HA=20)
 #   make test-postgres  the tests of the engine, on PostgreSQL
 #   make run-postgres   PostgreSQL, two servers and the dashboard on one of them
@@ -29,13 +30,14 @@ TESTS_TMPDIR ?= $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 1000
 # How many times the length that a test has in make test.
 SOAK ?= 25
 SOAK_ARGS ?=
+SCALE ?= 1
 UV_ARGS ?=
 
 venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak bench bench-rivals catalogues clients docs pictures lock
+.PHONY: run run-postgres test test-ha test-postgres quick check dist dist-all binary release soak trust bench bench-rivals catalogues clients docs pictures lock
 .PHONY: clean runtime dev
 
 run: runtime
@@ -87,6 +89,10 @@ HA ?= 20
 
 test-ha: dev
 	$(bin)/python -m pytest tests/faults/test_failover.py tests/faults/test_patroni.py -s --soak $(HA) $(SOAK_ARGS)
+
+# Each campaign in its long form, and their table in docs/trust.md. SEED=… repeats one.
+trust: dev
+	SCALE=$(SCALE) $(bin)/python tools/trust.py
 
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)

@@ -1,11 +1,13 @@
 """Options and fixtures for all tests: the quick ones, the length of fault runs, the seed of random ones."""
 
 import gc
+import json
 import random
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from cryptography import x509
@@ -65,6 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="test dashboards on Textual as it is, which costs more CPU time",
     )
+    group.addoption("--tally", type=Path, metavar="FILE", help="add what the fault runs counted to FILE")
     group.addoption("--steps", type=int, metavar="N", help="have the model take at least N steps")
     group.addoption(
         "--seed", type=int, metavar="N", help="start random runs from N; a failure shows the N it had"
@@ -145,6 +148,23 @@ def location(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Locat
 def soak(request: pytest.FixtureRequest) -> int:
     """Return by how many times a long test exceeds its short form: 1, or the value of `--soak`."""
     return int(request.config.getoption("--soak"))
+
+
+class Tally(Protocol):
+    """Adds to what a long test counts, such as kills and acknowledged changes."""
+
+    def __call__(self, **counts: int) -> None: ...
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
+    """Return what a long test counts with; the sums are added to the file of `--tally`."""
+    sums: Counter[str] = Counter()
+    yield sums.update
+    file: Path | None = request.config.getoption("--tally")
+    if file is not None:
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write(json.dumps({"test": request.node.nodeid, "counts": sums}) + "\n")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from tests.conftest import Tally
 from tests.contract.conftest import Cli, Server
 from tests.contract.mutations import Mutant, Mutations
 from tests.contract.raw import PATIENCE_S, Wire
@@ -82,7 +83,7 @@ def check_error(status: int, error: dict[str, object], path: str | None) -> None
 
 @pytest.mark.timeout(3600)
 def test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed(
-    server: Server, cli: Cli, seed: int, soak: int
+    server: Server, cli: Cli, seed: int, soak: int, tally: Tally
 ) -> None:
     many = ["--plan", "enterprise", "--rate-limit", "1000000000", "--burst", "1000000000"]
     project = cli("projects", "create", "Mutations", *many)["id"]
@@ -97,5 +98,6 @@ def test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed(
         except Exception as error:
             raise AssertionError(f"request {number}: {mutant}") from error
         assert wire.ask(wire.head("GET", "/v1/accounts?limit=1")).status == 200
+    tally(requests=2 * REQUESTS * soak)
     print(dict(sorted(seen.items())))
     assert {200, 400, 404} <= set(seen)

@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 # What a client meets when the server goes away under it.
@@ -229,6 +229,18 @@ async def read_all(port: int, key: str, path: str) -> list[dict[str, Any]]:
             if not answer.body["has_more"]:
                 return found
             after = f"&starting_after={answer.body['next_cursor']}"
+
+
+async def assert_a_loss_is_seen(port: int, key: str, memory: Memory) -> None:
+    """Assert that `assert_all_is_there_once` fails where one is lost, or another."""
+    some = next(iter(memory.acknowledged.values()))
+    for other in ({**some, "id": "txn_lost"}, {**some, "amount": some["amount"] + 1}):
+        wrong = replace(memory, acknowledged={**memory.acknowledged, "a key that was lost": other})
+        try:
+            await assert_all_is_there_once(port, key, wrong)
+        except (AssertionError, KeyError):
+            continue
+        raise AssertionError(f"nobody sees that {other} is not there")
 
 
 async def assert_all_is_there_once(port: int, key: str, memory: Memory) -> None:

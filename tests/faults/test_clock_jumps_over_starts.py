@@ -22,6 +22,7 @@ from ledger_engine.ledger import users
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep import retention, timekeeping
 from tests import auditing
+from tests.conftest import Tally
 from tests.faults.server import PATIENCE_S, Server
 from tests.ledger_engine.events.webhooks.test_deliver import Delivering
 from tests.ledger_engine.upkeep.test_timekeeping import ADA, Machine, scope_in, serving
@@ -60,7 +61,7 @@ class Seen:
 
 @pytest.mark.skipif(not FAKETIME, reason="needs libfaketime")
 async def test_servers_with_jumping_clocks_revive_erase_and_flood_nothing(
-    tmp_path: Path, seed: int, soak: int
+    tmp_path: Path, seed: int, soak: int, tally: Tally
 ) -> None:
     database = tmp_path / "ledger.db"
     seen, chance = Seen(), random.Random(seed)
@@ -72,6 +73,7 @@ async def test_servers_with_jumping_clocks_revive_erase_and_flood_nothing(
         server.kill()
     server.assert_books_are_right()
     expired = f"{len(seen.expired)} of {len(seen.tokens)} tokens expired"
+    tally(starts=2 * soak, tokens=len(seen.tokens), requests=seen.logged)
     print(f"{2 * soak} starts, {expired}, {seen.logged} requests logged")
 
 

@@ -11,8 +11,10 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.upkeep import backups
 from ledger_engine.verify import audit
+from tests.conftest import Tally
 from tests.faults.tracing import Tracer, can_trace
 from tests.forking import Done
 from tests.ledger_engine.upkeep.test_backups import post
@@ -190,7 +193,7 @@ def harm_once(tracer: Tracer, command: Command, folder: Path, place: Place) -> s
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
-    name: str, made: Path, tracer: Tracer, tmp_path: Path, soak: int, seed: int
+    name: str, made: Path, tracer: Tracer, tmp_path: Path, soak: int, seed: int, tally: Tally
 ) -> None:
     if not can_trace():
         pytest.skip("needs strace and the right to trace")
@@ -218,5 +221,15 @@ def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
             wrong.append(str(error))
             print(f"{name} {number + 1} of {len(tried)}: {error}", flush=True)
         shutil.rmtree(folder.parent)
+    kills = sum(harm == KILL for _, _, harm in tried)
+    tally(kills=kills, faults=len(tried) - kills)
+    # The control: a command that has done its work on a ledger that lacks a posting is seen.
+    folder = fresh("control")
+    done = tracer.run(command.words(folder))
+    result = folder / ("ledger.db" if name == "restore" else "new.db")
+    with closing(sqlite3.connect(result)) as opened, opened:
+        opened.execute("DELETE FROM transactions WHERE id = (SELECT max(id) FROM transactions)")
+    with pytest.raises(AssertionError):
+        command.check(folder, done)
     print(f"{name}: {len(tried)} of {len(every)} tried, {dict(sorted(outcomes.items()))}")
     assert not wrong, f"{len(wrong)} of {len(tried)} wrong, first: {wrong[:10]}"

@@ -7,11 +7,13 @@ import random
 
 import pytest
 
+from tests.conftest import Tally
 from tests.faults.client import (
     GONE,
     Answer,
     Connection,
     Writers,
+    assert_a_loss_is_seen,
     assert_all_is_there_once,
     connected,
     open_accounts,
@@ -23,7 +25,9 @@ WRITERS = 16
 
 
 @pytest.mark.timeout(3600)
-async def test_an_acknowledged_write_survives_a_kill(server: Server, soak: int, seed: int) -> None:
+async def test_an_acknowledged_write_survives_a_kill(
+    server: Server, soak: int, seed: int, tally: Tally
+) -> None:
     chance = random.Random(seed)
     key = server.make_key()
     accounts = await open_accounts(server.port, key)
@@ -39,6 +43,8 @@ async def test_an_acknowledged_write_survives_a_kill(server: Server, soak: int, 
     await writers.settle()
     server.assert_books_are_right()
     await assert_all_is_there_once(server.port, key, writers.memory)
+    await assert_a_loss_is_seen(server.port, key, writers.memory)
+    tally(kills=soak, acknowledged=len(writers.memory.acknowledged))
 
 
 @pytest.mark.timeout(3600)
@@ -101,7 +107,7 @@ class Race:
 
 @pytest.mark.timeout(3600)
 async def test_of_fifty_creates_with_one_key_one_is_made_whenever_the_server_dies(
-    server: Server, soak: int, seed: int
+    server: Server, soak: int, seed: int, tally: Tally
 ) -> None:
     chance = random.Random(seed)
     key = server.make_key()
@@ -110,6 +116,7 @@ async def test_of_fifty_creates_with_one_key_one_is_made_whenever_the_server_die
         kill_after = None if number % 4 == 0 else chance.choice([1, 2, 5, 25])
         race = Race(server, connections, number)
         await race.run(kill_after)
+        tally(kills=kill_after is not None, races=1)
         statuses = sorted(answer.status for answer in race.answers)
         # The answer to the one that made it may have been lost with the server.
         assert statuses in ([201] + [409] * 49, [409] * 50), statuses

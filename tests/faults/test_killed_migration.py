@@ -20,6 +20,7 @@ import pytest
 from ledger_engine.store import schema
 from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.verify import audit
+from tests.conftest import Tally
 from tests.faults.test_every_call import CALLS, KILL, killed_copy
 from tests.faults.tracing import Running, Tracer, can_trace
 from tests.ledger_engine.upkeep.test_backups import post
@@ -135,7 +136,7 @@ async def go_on(ledger: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole(
-    older: Path, tracer: Tracer, tmp_path: Path, soak: int, seed: int
+    older: Path, tracer: Tracer, tmp_path: Path, soak: int, seed: int, tally: Tally
 ) -> None:
     if not can_trace():
         pytest.skip("needs strace and the right to trace")
@@ -163,5 +164,12 @@ def test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole(
         except Exception as error:
             wrong.append(f"{place}: {error!r}")
         shutil.rmtree(ledger.parent)
+    tally(kills=sum(count for said, count in outcomes.items() if said.endswith("killed")), starts=len(tried))
+    # The control: a row that an upgrade has changed is seen.
+    spoiled = fresh("control")
+    with closing(sqlite3.connect(spoiled)) as connection, connection:
+        connection.execute("UPDATE transactions SET description = 'other'")
+    with pytest.raises(AssertionError, match="transactions"):
+        check(spoiled, before)
     print(f"{len(tried)} of {len(every)} tried: {dict(outcomes)}")
     assert not wrong, f"{len(wrong)} of {len(tried)} wrong, first: {wrong[:10]}"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tally
 from tests.faults.client import Connection, connected, open_accounts
 from tests.faults.server import Server
 
@@ -110,7 +111,7 @@ def strangers(stack: ExitStack, port: int, count: int, path: str, framing: bytes
 
 @pytest.mark.timeout(600)
 async def test_unfinished_bodies_of_anonymous_clients_take_little_memory(
-    many_files: None, server: Server, soak: int
+    many_files: None, server: Server, soak: int, tally: Tally
 ) -> None:
     count = min(300 * soak, 2000)
     key = server.make_key()
@@ -123,11 +124,12 @@ async def test_unfinished_bodies_of_anonymous_clients_take_little_memory(
                 await asyncio.to_thread(strangers, stack, server.port, count // 10, path, framing, body)
         await assert_served(server, key, accounts)
         assert peak_kb(server) - before < 2_000 + 8 * count
+        tally(slow_sockets=len(UNFINISHED) * 2 * (count // 10))
 
 
 @pytest.mark.timeout(600)
 async def test_unfinished_heads_take_little_more_memory_than_was_sent(
-    many_files: None, server: Server, soak: int
+    many_files: None, server: Server, soak: int, tally: Tally
 ) -> None:
     count = min(300 * soak, 2000)
     key = server.make_key()
@@ -138,6 +140,7 @@ async def test_unfinished_heads_take_little_more_memory_than_was_sent(
         await asyncio.to_thread(idle_sockets, stack, server.port, count, HEAD + HEAD_OF_27_KB)
         await assert_served(server, key, accounts)
         assert peak_kb(server) - before < 2_000 + 30 * count
+        tally(slow_sockets=count)
 
 
 async def test_where_files_run_out_the_longest_idle_connection_makes_room(tmp_path: Path) -> None:

@@ -19,7 +19,14 @@ import pytest
 
 from ledger_engine.events.webhooks.sending import FIRSTS_MAX
 from ledger_engine.store.threaded import CHECK_S
-from tests.faults.client import Writers, assert_all_is_there_once, connected, open_accounts
+from tests.conftest import Tally
+from tests.faults.client import (
+    Writers,
+    assert_a_loss_is_seen,
+    assert_all_is_there_once,
+    connected,
+    open_accounts,
+)
 from tests.faults.postgres import ROLE, Postgres, Proxy
 from tests.faults.server import PATIENCE_S, Server
 from tests.faults.several import HOUR_S, Follower, Servers, serving, under_load
@@ -49,7 +56,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.mark.timeout(3600)
 async def test_kills_of_servers_and_of_the_database_lose_and_double_nothing(
-    postgres: Postgres, soak: int, seed: int
+    postgres: Postgres, soak: int, seed: int, tally: Tally
 ) -> None:
     """Three servers are written to and killed; the clocks of two are an hour from that of the third."""
     chance = random.Random(seed)
@@ -80,8 +87,15 @@ async def test_kills_of_servers_and_of_the_database_lose_and_double_nothing(
             await assert_all_is_there_once(server.port, key, writers.memory)
             if soak > 1:
                 break
+        await assert_a_loss_is_seen(servers.running[0].port, key, writers.memory)
         followed = follower.assert_missed_nothing()
     memory = writers.memory
+    tally(
+        kills=kills.count("server"),
+        kills_of_postgresql=kills.count("database"),
+        acknowledged=len(memory.acknowledged),
+        followed=followed,
+    )
     print(
         f"{kills.count('server')} kills of a server and {kills.count('database')} of the database in"
         f" {time.monotonic() - began:.0f} s: {len(memory.acknowledged)} acknowledged,"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tally
 from tests.contract.rules import holds
 from tests.faults.client import Writers, assert_all_is_there_once, connected, open_accounts
 from tests.faults.server import CouldNotServe, Server
@@ -176,7 +177,7 @@ FAILURES = [
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("failure", "first", "last"), FAILURES)
 async def test_a_call_of_the_system_that_fails(
-    server: Server, failure: str, first: int, last: int, soak: int, seed: int
+    server: Server, failure: str, first: int, last: int, soak: int, seed: int, tally: Tally
 ) -> None:
     """At whichever call it fails, and though the server is killed right after its refusal."""
     if not can_trace():
@@ -202,8 +203,10 @@ async def test_a_call_of_the_system_that_fails(
         server.start()
         await _assert_refusals_were_true(server, key, writers)
         refusals += len(writers.memory.refused)
+        tally(faults=1, refused=len(writers.memory.refused))
         writers.memory.refused.clear()
     assert refusals
+    tally(acknowledged=len(writers.memory.acknowledged))
     await writers.settle()
     server.assert_books_are_right()
     await assert_all_is_there_once(server.port, key, writers.memory)

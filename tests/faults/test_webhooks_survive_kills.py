@@ -17,6 +17,7 @@ import pytest
 
 from ledger_client.webhooks import is_signed
 from ledger_engine.events.webhooks.sending import FIRSTS_MAX
+from tests.conftest import Tally
 from tests.contract.rules import holds
 from tests.faults.client import GONE, Writers, connected, open_accounts
 from tests.faults.server import Server
@@ -69,7 +70,9 @@ def has_all(events: list[str], receiver: Receiver) -> bool:
 
 @pytest.mark.timeout(3600)
 @holds("events-once")
-async def test_every_event_reaches_every_endpoint_through_kills(server: Server, soak: int, seed: int) -> None:
+async def test_every_event_reaches_every_endpoint_through_kills(
+    server: Server, soak: int, seed: int, tally: Tally
+) -> None:
     chance = random.Random(seed)
     kills = max(KILLS, 5 if soak > 1 else 0)
 
@@ -113,6 +116,8 @@ async def test_every_event_reaches_every_endpoint_through_kills(server: Server, 
         for request in receiver.received:
             assert is_signed(request.body, request.headers["ledger-signature"], secret)
     repeated = len(one.received) - len(happened)
+    assert not has_all([*happened, "evt_lost"], one), "an event that did not come is seen"
+    tally(kills=kills, events=len(happened), deliveries=sum(len(each.received) for each in (one, two, moody)))
     print(f"{len(happened)} events, {kills} kills, {repeated} came to a good endpoint twice")
 
 

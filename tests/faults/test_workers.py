@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 
-from tests.faults.client import Answer, Connection, Writers, assert_all_is_there_once, open_accounts
+from tests.conftest import Tally
+from tests.faults.client import (
+    Answer,
+    Connection,
+    Writers,
+    assert_a_loss_is_seen,
+    assert_all_is_there_once,
+    open_accounts,
+)
 from tests.faults.server import NO_LIMIT, Server
 from tests.faults.workers import connections, connections_of, is_running, kill, restarted, workers_of
 from tests.ledger_engine.waiting import looked_until, until
@@ -271,7 +279,7 @@ async def test_one_key_posts_once_over_all_workers(shared: Server) -> None:
 
 @pytest.mark.timeout(3600)
 async def test_an_acknowledged_write_survives_the_kill_of_a_worker(
-    shared: Server, soak: int, seed: int
+    shared: Server, soak: int, seed: int, tally: Tally
 ) -> None:
     key = make_key(shared)
     accounts = await open_accounts(shared.port, key)
@@ -288,10 +296,14 @@ async def test_an_acknowledged_write_survives_the_kill_of_a_worker(
     await writers.settle()
     shared.assert_books_are_right()
     await assert_all_is_there_once(shared.port, key, writers.memory)
+    await assert_a_loss_is_seen(shared.port, key, writers.memory)
+    tally(kills=2 * soak, acknowledged=len(writers.memory.acknowledged))
 
 
 @pytest.mark.timeout(3600)
-async def test_an_acknowledged_write_survives_the_end_of_all(own: Server, soak: int, seed: int) -> None:
+async def test_an_acknowledged_write_survives_the_end_of_all(
+    own: Server, soak: int, seed: int, tally: Tally
+) -> None:
     key = make_key(own)
     accounts = await open_accounts(own.port, key)
     writers = Writers(key, accounts, seed, lambda: own.port, rests=soak == 1)
@@ -316,3 +328,4 @@ async def test_an_acknowledged_write_survives_the_end_of_all(own: Server, soak: 
     await writers.settle()
     own.assert_books_are_right()
     await assert_all_is_there_once(own.port, key, writers.memory)
+    tally(kills=soak, stops=soak, acknowledged=len(writers.memory.acknowledged))

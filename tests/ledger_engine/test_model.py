@@ -496,6 +496,7 @@ def test_the_engine_does_what_the_model_says(request: pytest.FixtureRequest, kin
         _run(machine, HISTORIES, seed_of_run=number)
         if machine.steps >= steps:
             break
+    request.getfixturevalue("tally")(steps=machine.steps)
     print(f"{machine.steps:,} steps on {kind}, each with the audit after it, from --seed {first}")
 
 

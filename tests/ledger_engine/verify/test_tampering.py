@@ -18,6 +18,7 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store.engine import open_engine, open_snapshot
 from ledger_engine.verify import kept
+from tests.conftest import Tally
 from tests.ledger_engine.verify import ledgers
 from tests.ledger_engine.verify.tamperings import EVENT, SEEN, SEEN_BY_CHECKPOINT, SEEN_IN_FILES, UNSEEN
 from tests.locations import copy_of_database, execute, place_of_its_own, stored_bytes
@@ -216,7 +217,7 @@ def damaged(whole: bytes, chance: random.Random) -> bytes:
 @pytest.mark.soak
 @pytest.mark.sqlite
 def test_damaged_files_end_in_a_report_and_no_change_passes(
-    ledger: Path, outside: Path, soak: int, seed: int
+    ledger: Path, outside: Path, soak: int, seed: int, tally: Tally
 ) -> None:
     chance, whole, right = random.Random(seed), ledger.read_bytes(), content(ledger)
     for number in range(100 if soak == 1 else soak * 400):
@@ -226,6 +227,7 @@ def test_damaged_files_end_in_a_report_and_no_change_passes(
         except (StorageUnavailable, kept.OtherLog):
             continue
         assert faults or content(ledger) == right, f"file {number} of seed {seed}"
+    tally(files=number + 1)
 
 
 def test_the_catalogue_has_at_least_133() -> None:

@@ -8,6 +8,7 @@ import h11
 import pytest
 
 from ledger_engine.http.wire.framing import BadFraming, Chunked, Sized
+from tests.conftest import Tally
 
 MANY = 1000
 BODY = b"5\r\nhello\r\nA;a=b \r\n" + b"x" * 10 + b"\r\n1;e\r\n!\r\n0\r\nChecksum: 1\r\n\r\n"
@@ -56,7 +57,7 @@ def test_a_body_is_the_same_in_whatever_pieces_it_comes(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_wrong_chunks_are_read_as_h11_reads_them_or_refused(seed: int, soak: int) -> None:
+def test_wrong_chunks_are_read_as_h11_reads_them_or_refused(seed: int, soak: int, tally: Tally) -> None:
     chance = random.Random(seed)
     taken = 0
     for _ in range(2000 * soak):
@@ -75,6 +76,7 @@ def test_wrong_chunks_are_read_as_h11_reads_them_or_refused(seed: int, soak: int
         assert theirs == ours or (ours[1] is None and theirs is None), text
         taken += ours[1] is not None
     assert taken > 200 * soak
+    tally(bodies=2000 * soak)
 
 
 def test_spaces_may_stand_before_an_extension() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ledger_engine.http.wire.errors import BadRequest, BodyTooLarge
 from ledger_engine.http.wire.head import CHUNKED, Head, read_head
+from tests.conftest import Tally
 from tests.contract.mutations import Mutations
 
 HEADS = 1500
@@ -54,7 +55,7 @@ def heads(seed: int, count: int) -> list[bytes]:
 
 
 def test_whatever_a_head_holds_it_is_read_as_h11_reads_it(
-    seed: int, soak: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, soak: int, monkeypatch: pytest.MonkeyPatch, tally: Tally
 ) -> None:
     monkeypatch.setattr("h11._headers.CONTENT_LENGTH_MAX_DIGITS", 4300)
     read = 0
@@ -73,6 +74,7 @@ def test_whatever_a_head_holds_it_is_read_as_h11_reads_it(
         in_doubt = text.count(b"\n") != lines or b"\n " in text or b"\n\t" in text
         assert in_doubt == (ours.refusal is not None and ours.refusal.message == MAY_DIFFER), text
     assert read > HEADS * soak // 4
+    tally(heads=HEADS * soak)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,232 @@
+"""The campaigns that show what the ledger withstands; their table goes into docs/trust.md.
+
+Run by `make trust SCALE=…`. Each campaign is a few tests in their long form, which count what they did, and
+which have a control: a fault that was put there must be found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "trust.md"
+BEGIN, END = "<!-- the last run -->", "<!-- end of the last run -->"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Tests by their names, the scale that each takes of the whole, and the control in words."""
+
+    name: str
+    tests: Sequence[str]
+    control: str
+    weight: float = 1.0
+    options: Sequence[str] = ()
+
+
+FAULTS = "tests/faults/test_"
+WIRE = "tests/ledger_engine/http/wire/test_"
+CAMPAIGNS = (
+    Campaign(
+        "kills of a server",
+        (
+            f"{FAULTS}kill.py::test_an_acknowledged_write_survives_a_kill",
+            f"{FAULTS}kill.py::test_of_fifty_creates_with_one_key_one_is_made_whenever_the_server_dies",
+        ),
+        "an acknowledged change that is not there, or another, is seen",
+    ),
+    Campaign(
+        "kills of workers and of their parent",
+        (
+            f"{FAULTS}workers.py::test_an_acknowledged_write_survives_the_kill_of_a_worker",
+            f"{FAULTS}workers.py::test_an_acknowledged_write_survives_the_end_of_all",
+        ),
+        "as above",
+        0.5,
+    ),
+    Campaign(
+        "kills while webhooks are sent",
+        (f"{FAULTS}webhooks_survive_kills.py::test_every_event_reaches_every_endpoint_through_kills",),
+        "an event that did not come is seen",
+        0.5,
+    ),
+    Campaign(
+        "kills of servers on PostgreSQL, and of PostgreSQL",
+        (f"{FAULTS}several_servers.py::test_kills_of_servers_and_of_the_database_lose_and_double_nothing",),
+        "an acknowledged change that is not there, or another, is seen",
+        0.5,
+    ),
+    Campaign(
+        "kills and faults at the calls of `backup`, `restore` and `recover`",
+        (f"{FAULTS}every_call.py::test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing",),
+        "a result that lacks a posting is seen",
+    ),
+    Campaign(
+        "kills of a start that upgrades from the baseline",
+        (
+            f"{FAULTS}killed_migration.py::test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole",
+        ),
+        "a row that was changed is seen",
+    ),
+    Campaign(
+        "calls of a server that fail (disk full, errors of reading, writing, syncing)",
+        (f"{FAULTS}storage.py::test_a_call_of_the_system_that_fails",),
+        "the refusals are counted: without one the run fails",
+        0.2,
+    ),
+    Campaign(
+        "cuts of the power",
+        ("tests/trust/test_power_cuts.py",),
+        "a disk that only says it has synced is seen",
+        10,
+    ),
+    Campaign(
+        "the model, in process",
+        ("tests/ledger_engine/test_model.py::test_the_engine_does_what_the_model_says[sqlite]",),
+        "a balance that is moved wrongly is found (tests/trust/test_controls.py)",
+        2,
+    ),
+    Campaign(
+        "three clients over HTTP, linearizable",
+        ("tests/trust/test_linearizability.py",),
+        "a read from a stale cache is told apart",
+        5,
+    ),
+    Campaign(
+        "mutated requests to a server",
+        (
+            "tests/contract/test_mutations.py::test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed",
+        ),
+        "none: each answer is checked for its form, and the next request is asked",
+    ),
+    Campaign(
+        "heads and bodies read as h11 reads them",
+        (
+            f"{WIRE}framing.py::test_wrong_chunks_are_read_as_h11_reads_them_or_refused",
+            f"{WIRE}head.py::test_whatever_a_head_holds_it_is_read_as_h11_reads_it",
+        ),
+        "a reader that takes more than it may is found (tests/trust/test_controls.py)",
+        2,
+    ),
+    Campaign(
+        "jumping clocks",
+        (
+            f"{FAULTS}clock_jumps_over_starts.py::test_servers_with_jumping_clocks_revive_erase_and_flood_nothing",
+        ),
+        "none",
+        0.5,
+    ),
+    Campaign(
+        "memory and slow sockets",
+        (f"{FAULTS}overload.py",),
+        "none",
+        0.2,
+    ),
+    Campaign(
+        "damaged files, verified",
+        (
+            "tests/ledger_engine/verify/test_tampering.py"
+            "::test_damaged_files_end_in_a_report_and_no_change_passes",
+        ),
+        "what is changed without a fault fails the run",
+        0.5,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a campaign ended: what pytest said of it in its last line, and what was counted."""
+
+    campaign: Campaign
+    passed: bool
+    said: str
+    counts: Counter[str]
+    seconds: float
+
+
+def run(campaign: Campaign, scale: float, seed: int) -> Result:
+    """Run a campaign to its end, and return what it did."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        tally = Path(folder, "tally")
+        soak = max(1, round(scale * campaign.weight))
+        words = [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *campaign.tests),
+            *("--soak", str(soak), "--seed", str(seed), "--tally", str(tally), "--timeout", "3600"),
+        ]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+        counts: Counter[str] = Counter()
+        for line in tally.read_text().splitlines() if tally.exists() else ():
+            counts.update(json.loads(line)["counts"])
+    lines = [line for line in done.stdout.splitlines() if line.strip()]
+    if done.returncode:
+        print(done.stdout[-6000:], done.stderr[-2000:], sep="\n", file=sys.stderr)
+    return Result(campaign, not done.returncode, lines[-1] if lines else "", counts, time.monotonic() - began)
+
+
+def controls() -> bool:
+    """Return whether the controls that are tests of their own pass."""
+    words = [sys.executable, "-m", "pytest", "-q", "tests/trust/test_controls.py", "--timeout", "3600"]
+    return not subprocess.run(words, cwd=ROOT).returncode
+
+
+def table(results: Sequence[Result], scale: float, seed: int, controlled: bool) -> str:
+    """Return the table of a run, with what it was run on."""
+    commit = subprocess.run(
+        ("git", "rev-parse", "--short=10", "HEAD"), cwd=ROOT, capture_output=True, text=True
+    )
+    minutes = sum(each.seconds for each in results) / 60
+    rows = [
+        f"Commit {commit.stdout.strip()}, {datetime.now(UTC):%Y-%m-%d},"
+        f" `make trust SCALE={scale:g} SEED={seed}`:"
+        f" {minutes:.0f} minutes on {os.cpu_count()} processors ({platform.machine()}, Linux"
+        f" {platform.release()}), Python {platform.python_version()}. The controls in"
+        f" tests/trust/test_controls.py {'passed' if controlled else '**failed**'}.",
+        "",
+        "| campaign | counted | result | time | control |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for each in results:
+        counted = ", ".join(
+            f"{count:,} {name.replace('_', ' ')}" for name, count in each.counts.items() if count
+        )
+        outcome = "held" if each.passed else "**failed**"
+        skipped = "; " + each.said if "skipped" in each.said else ""
+        rows.append(
+            f"| {each.campaign.name} | {counted or '–'} | {outcome}{skipped} | {each.seconds:.0f} s |"
+            f" {each.campaign.control} |"
+        )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    scale = float(os.environ.get("SCALE", "1"))
+    seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(2**31)
+    results = []
+    for campaign in CAMPAIGNS:
+        result = run(campaign, scale, seed)
+        print(f"{campaign.name}: {'held' if result.passed else 'FAILED'}, {dict(result.counts)}", flush=True)
+        results.append(result)
+    controlled = controls()
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    text = f"{before}{BEGIN}\n\n{table(results, scale, seed, controlled)}\n\n{END}{after}"
+    PAGE.write_text(text, encoding="utf-8")
+    sys.exit(not (controlled and all(each.passed for each in results)))
+
+
+if __name__ == "__main__":
+    main()
