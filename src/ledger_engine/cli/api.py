@@ -1,4 +1,4 @@
-"""`ledger-engine api` and `trigger`: one request to a server, and the requests that produce an event."""
+"""`ledger-engine api`, `post` and `trigger`: one request, a transaction, what produces an event."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ledger_client.parsing import parsed
 from ledger_engine.cli import options
 from ledger_engine.cli.asking import Target, any_server
 from ledger_engine.cli.running import print_json, say
+from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.events.outbox import KINDS
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
@@ -90,6 +91,52 @@ def api(target: Target, method: str, path: str, fields: tuple[str, ...], data: s
     except ValueError:
         for line in text.splitlines():
             say(line)
+
+
+@click.command()
+@click.argument("account")
+@click.argument("amount", type=options.Number(1, MAX_AMOUNT))
+@click.argument("type", type=click.Choice(["credit", "debit"]))
+@click.option("--description", metavar="TEXT", help="What statements show.")
+@click.option("--destination", metavar="ID", help="Move the amount between ACCOUNT and this one.")
+@click.option(
+    "--once", metavar="KEY", help="An idempotency key: run again, it posts nothing and prints the first."
+)
+@any_server
+@options.as_json
+def post(
+    target: Target,
+    account: str,
+    amount: int,
+    type: str,
+    description: str | None,
+    destination: str | None,
+    once: str | None,
+    as_json: bool,
+) -> None:
+    """Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT."""
+
+    given = {"account": account, "amount": amount, "type": type}
+    optional = {"description": description, "destination": destination}
+    body = given | {name: value for name, value in optional.items() if value is not None}
+
+    async def send() -> dict[str, Any]:
+        from ledger_client.errors import AlreadyDone
+
+        async with target.connected("post") as ledger:
+            try:
+                answer = await ledger.request("POST", "/v1/transactions", body=body, key=once)
+            except AlreadyDone as error:
+                if not error.same_request or error.original is None:
+                    raise
+                answer = await ledger.request("GET", f"/v1/transactions/{error.original}")
+            return answer.object
+
+    posted = asyncio.run(send())
+    if as_json:
+        print_json(posted)
+    else:
+        say(f"{posted.get('id')} balance {posted.get('balance_after')}")
 
 
 @click.command()

@@ -47,6 +47,20 @@ def test_fields_are_a_body_with_its_types_or_a_query(server: Server) -> None:
     }
 
 
+def test_a_transaction_is_posted_and_with_a_key_only_once(server: Server) -> None:
+    names = ("name=Till", "currency=EUR")
+    till = json.loads(ask(server, "api", "post", "/v1/accounts", *names).stdout)["id"]
+    words = ("post", till, "1250", "credit", "--description", "Beans", "--once", "sale-7")
+    first = ask(server, *words).stdout
+    assert first.endswith(" balance 1250\n")
+    assert ask(server, *words).stdout == first
+    assert json.loads(ask(server, *words, "--json").stdout)["description"] == "Beans"
+    other = ask(server, "post", till, "1", "debit", "--once", "sale-7", status=1)
+    assert "409 duplicate_idempotency_key (Idempotency-Key): " in only_line(other.stderr)
+    assert ask(server, "post", till, "1", "debit").stdout.endswith(" balance 1249\n")
+    assert "1–9007199254740991" in ask(server, "post", till, "0", "debit", status=2).stderr
+
+
 def test_an_answer_that_is_not_json_is_printed_as_it_is(server: Server) -> None:
     assert ask(server, "api", "get", "/docs").stdout.startswith("<!")
 
