@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing
@@ -132,11 +133,13 @@ def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
     async def following() -> Sequence[T] | None:
         return await anext(batches, None)
 
-    try:
-        while (batch := in_thread(following())) is not None:
+    while (batch := in_thread(following())) is not None:
+        try:
             yield from batch
-    finally:
-        in_thread(batches.aclose())
+        except BaseException:
+            if not sys.is_finalizing():  # when the thread stands still
+                in_thread(batches.aclose())
+            raise
 
 
 def in_thread(work: Coroutine[Any, Any, T]) -> T:

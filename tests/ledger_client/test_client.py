@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -145,6 +147,42 @@ def test_several_threads_use_one_client(ledger: Ledger) -> None:
     with ThreadPoolExecutor(8) as threads:
         posted = [threads.submit(ledger.transactions.post, till.id, 1, "credit") for _ in range(40)]
         assert sorted(each.result().balance_after for each in posted) == [*range(1, 41)]
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from ledger_client import Ledger
+
+with Ledger(sys.argv[1], sys.argv[2]) as ledger:
+    stream = ledger.events.stream()
+    print("begins", flush=True)
+    try:
+        for event in stream:
+            print(event.type, flush=True)
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    except KeyboardInterrupt:
+        stream.close()
+        print(ledger.whoami().role, flush=True)
+abandoned = Ledger(sys.argv[1], sys.argv[2]).accounts.list()
+next(abandoned)
+"""
+
+
+def test_ctrl_c_ends_a_stream_and_the_client_works_on(server: Server, key: str, ledger: Ledger) -> None:
+    words = [sys.executable, "-c", INTERRUPTED, server.url, key]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begins\n"
+        lines = iter(program.stdout.readline, "")
+        seen: list[str] = []
+        reader = threading.Thread(target=lambda: seen.extend(lines))
+        reader.start()
+        while not seen:  # the first event after the connection is there
+            ledger.accounts.create("Till", "EUR")
+            reader.join(0.2)
+        assert program.wait(60) == 0
+        reader.join()
+    assert seen[-1] == "owner\n"
 
 
 def test_a_client_works_on_in_a_forked_process(ledger: Ledger) -> None:
