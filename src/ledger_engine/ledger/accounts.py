@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
@@ -124,6 +125,26 @@ def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:
     """Return the balance with all transactions up to and including the millisecond `at`."""
     account = get(unit, tenant, id)
     return Balance(balance_before(unit, tenant, id, at + 1), account.currency, Moment(at))
+
+
+# The newest transaction of an account of one type before an id: its id, a space, the balance after it.
+_LAST_OF_TYPE = """(SELECT t.id || ' ' || t.balance_after FROM transactions AS t
+    WHERE t.account = accounts.id AND t.type = '{}' AND t.id < :first ORDER BY t.id DESC LIMIT 1)"""
+
+
+def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int) -> dict[str, int]:
+    """Return what `balance_before` does, of several accounts by one statement."""
+    if not ids:
+        return {}
+    names = {f"id{number}": id for number, id in enumerate(ids)}
+    rows = unit.execute(
+        f"SELECT id, {_LAST_OF_TYPE.format('credit')} AS credit, {_LAST_OF_TYPE.format('debit')} AS debit"
+        f" FROM accounts WHERE {OF_TENANT} AND id IN ({', '.join(f':{name}' for name in names)})",
+        tenant.bind(first=first_at("txn", moment), **names),
+    )
+    # The ids of the two are of one length, so that the text of the newer one is the greater.
+    last = {row["id"]: max(row["credit"] or "", row["debit"] or "") for row in rows}
+    return {id: int(text.partition(" ")[2] or 0) for id, text in last.items()}
 
 
 def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:

@@ -63,8 +63,8 @@ def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
 def account_page(unit: Unit, tenant: Tenant, wanted: PageRequest, at: int) -> Page[Account]:
     """Return a page of the accounts that were there, newest first."""
     page = accounts.page(unit, tenant, wanted, until=first_at("acc", at + 1))
-    balances = [accounts.balance_before(unit, tenant, each.id, at + 1) for each in page.items]
-    items = [replace(each, balance=balance) for each, balance in zip(page.items, balances, strict=True)]
+    balances = accounts.balances_before(unit, tenant, [each.id for each in page.items], at + 1)
+    items = [replace(each, balance=balances[each.id]) for each in page.items]
     return replace(page, items=items)
 
 
@@ -141,8 +141,10 @@ def _page(
         return listing.page(unit, tenant, wanted, {}, until=until, given=given)
     backwards = wanted.before is not None
     found: list[Shown] = []
-    step = replace(wanted, limit=LIMIT_MAX)
-    for _ in range(LOOKED_AT_MAX // LIMIT_MAX):
+    # At first as many as are wanted, which is all where most objects are in that state.
+    step, looked_at = replace(wanted, limit=min(wanted.limit + 1, LIMIT_MAX)), 0
+    while looked_at < LOOKED_AT_MAX:
+        looked_at += step.limit
         page = listing.page(unit, tenant, step, {}, until=until, given=given)
         for item in reversed(page.items) if backwards else page.items:
             if len(found) == wanted.limit:
@@ -152,6 +154,7 @@ def _page(
         if page.next_cursor is None:
             return _in_order(found, None, backwards)
         cursor = page.next_cursor
+        step = replace(step, limit=max(1, min(LIMIT_MAX, LOOKED_AT_MAX - looked_at)))
         step = replace(step, before=cursor) if backwards else replace(step, after=cursor)
     return _in_order(found, step.before or step.after, backwards)
 
