@@ -25,13 +25,22 @@ from ledger_tui.formats.text import literal
 from ledger_tui.forms.form_screen import Created, FormScreen
 from ledger_tui.lists.resource_view import BulkRequested, ResourceView
 from ledger_tui.resources.base import Form, Place
-from ledger_tui.resources.registry import PLACES, TEST_HELPERS, TRACED, ids_within, is_id, resource_of_id
+from ledger_tui.resources.registry import (
+    COMPARISON,
+    PLACES,
+    TEST_HELPERS,
+    TRACED,
+    ids_within,
+    is_id,
+    resource_of_id,
+)
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
+from ledger_tui.ui.history import Location
 from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar
 from ledger_tui.ui.status_bar import StatusBar
-from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, NamesLoaded, View
+from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, LocationOpened, NamesLoaded, View
 
 
 class Begun(Message):
@@ -48,6 +57,7 @@ _CHANGES = (
     "helper(",
     "delete_helper",
 )  # the actions that change data
+_COMPARED = range(2, 6)  # so many accounts are compared
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
@@ -273,9 +283,13 @@ class Dashboard(Screen[None]):
                 self.notify(problem, severity="warning", markup=False)
 
     def action_export(self) -> None:
+        from ledger_tui.features.compare.view import ComparisonView
         from ledger_tui.features.export import export_list
 
-        export_list(self.view)
+        if isinstance(self.view, ComparisonView):
+            self.view.export()
+        else:
+            export_list(self.view)
 
     @handles(HelperRequested)
     def ask_helper(self, message: HelperRequested) -> None:
@@ -304,9 +318,27 @@ class Dashboard(Screen[None]):
             self.notify(f"Copied {record_id}", markup=False)
 
     def action_copy_curl(self) -> None:
-        """Copy the request that read what is shown, or, in the request log, the selected request itself."""
+        """Copy the request that read what is shown, or, in the request log, the selected request itself.
+
+        With two to five accounts marked, compare these.
+        """
+        marked = self.view.marked if isinstance(self.view, ResourceView) else []
+        if self.view.place.kind == "accounts" and len(marked) in _COMPARED:
+            ids = ",".join(str(record["id"]) for record in marked)
+            self.navigation.post_message(LocationOpened(Location(COMPARISON.kind, {"accounts": ids})))
+            return
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
+
+    def action_group(self) -> None:
+        """Show sums of a list of postings; of any other list the newest row."""
+        view = self.navigation.resource_view
+        if view.resource.kind in ("transactions", "statement"):
+            from ledger_tui.features.groups import show_groups
+
+            show_groups(view)
+        else:
+            view.table.action_newest()
 
     def action_help(self) -> None:
         # They would cover the keys. Textual removes them only from the screen on top: still this one.

@@ -57,6 +57,7 @@ TOGETHER: list[list[Binding]] = [
     *map(_of_a_resource, RESOURCES),
     _made([*_EVERYWHERE, *actions.PAST_KEYS, *actions.TABLE_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TILE_KEYS, *actions.FLOW_KEYS]),
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TILE_KEYS, *actions.COMPARE_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TILE_KEYS[:4], *actions.HELPER_KEYS]),
 ]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}

@@ -77,6 +77,7 @@ _VIEWS = {
     "token": ("token", "TokenView"),
     "trace": ("trace.view", "TraceView"),
     "test_helpers": ("test_helpers", "HelpersView"),
+    "comparison": ("compare.view", "ComparisonView"),
     "flows": ("flows.view", "FlowsView"),
     "events": ("events", "EventsView"),
     "requests": ("requests", "RequestsView"),

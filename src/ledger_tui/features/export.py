@@ -382,6 +382,12 @@ class ExportScreen(Dialog[str | None]):
         self.query_one("#export-note", Static).update(Content.styled(text, style))
 
 
+def export_rows(view: View, rows: Sequence[Record], file: str, what: str) -> None:
+    """Write rows that were computed to a file."""
+    wanted = ExportRequest("", "cursor", {}, None, Path(file), "csv", names=view.context.names, rows=rows)
+    _ask(view, wanted, what, len(rows))
+
+
 def export_list(view: View) -> None:
     """Write the list of a view, or its marked rows, to a file."""
     listed = view.resource.list_path(view.record_list.filters) if isinstance(view, ResourceView) else None
@@ -406,6 +412,10 @@ def export_list(view: View) -> None:
     if view.marked:
         what, total = f"{resource.title}, the {len(view.marked):,} marked", len(view.marked)
 
+    _ask(view, wanted, what, total)
+
+
+def _ask(view: View, wanted: ExportRequest, what: str, total: int | None) -> None:
     def exported(sentence: str | None) -> None:
         if sentence is not None:
             view.notify(sentence, markup=False)

@@ -12,18 +12,24 @@ _LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
 UNKNOWN = "·"
 
 
-def line(values: Sequence[float], width: int, height: int, times: Sequence[float] | None = None) -> list[str]:
+def line(
+    values: Sequence[float],
+    width: int,
+    height: int,
+    times: Sequence[float] | None = None,
+    within: tuple[float, float] | None = None,
+) -> list[str]:
     """Return the values from left to right as a stepped line: `height` lines of `width` cells.
 
     Each value lasts from its time to the next one's; without times they are evenly spaced. A column of dots
     shows every value in its time, so none is lost. The lowest value is on the lowest dots, the highest on the
-    highest; equal values run in the middle.
+    highest, or those of `within`, to draw several lines on one scale; equal ones run in the middle.
     """
     columns, rows = width * 2, height * 4
     cells = [[0] * width for _ in range(height)]
     if not values or width < 1 or height < 1:
         return [" " * max(0, width)] * height
-    low, high = min(values), max(values)
+    low, high = within or (min(values), max(values))
     span = (high - low) or 1
 
     def level(value: float) -> int:

@@ -21,6 +21,7 @@ TEST_HELPERS = Place("test_helpers", "H", "Test helpers", "Helpers")
 
 
 TRACE = Place("trace", "", "Trace", "Trace")
+COMPARISON = Place("comparison", "", "Compare accounts", "Compare")
 FLOWS = Place("flows", "", "Flows", "Flows")
 
 
@@ -58,7 +59,7 @@ RESOURCES: tuple[Resource, ...] = (
 )
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
 PLACE_OF_KIND: dict[str, Place] = {
-    place.kind: place for place in (*PLACES, *RESOURCES, TRACE, FLOWS, TEST_HELPERS)
+    place.kind: place for place in (*PLACES, *RESOURCES, TRACE, FLOWS, COMPARISON, TEST_HELPERS)
 }
 TRACED = (*KIND_OF_OBJECT.values(), "events", "deliveries", "requests")
 

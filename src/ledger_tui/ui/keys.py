@@ -71,7 +71,7 @@ _BACK = _key("escape", "back", "back", show=True)
 _REFRESH = _key("r", "refresh", "refresh")
 _COPY: list[BindingType] = [
     _key("y", "screen.copy_id", "copy the id"),
-    _key("c", "screen.copy_curl", "copy as curl"),
+    _key("c", "screen.copy_curl", "copy as curl; with accounts marked, compare them"),
 ]
 
 # The keys of every view, then those of a list, in the order of the key bar.
@@ -113,6 +113,12 @@ TILE_KEYS: list[BindingType] = [
     _key("enter", "open", "open", show=True),
 ]
 
+COMPARE_KEYS: list[BindingType] = [
+    _key("plus", "window(1)", "a longer time", show=True),
+    _key("minus", "window(-1)", "a shorter time", show=True),
+    _key("g", "unit", "by day, week or month", show=True),
+]
+
 FLOW_KEYS: list[BindingType] = [
     _key("plus", "window(1)", "a longer time", show=True),
     _key("minus", "window(-1)", "a shorter time", show=True),
@@ -151,7 +157,10 @@ TABLE_KEYS: list[BindingType] = [
 ]
 
 LIST_TABLE_KEYS: list[BindingType] = [
-    *TABLE_KEYS,
+    *TABLE_KEYS[:4],
+    _key("home", "newest", "the newest"),
+    _key("g", "screen.group", "sums by type, day, account, description; elsewhere the newest"),
+    *TABLE_KEYS[5:],
     _key("space", "mark", "mark", show=True),
     _key("ctrl+a", "mark_all", "mark all loaded rows"),
 ]

@@ -1,0 +1,218 @@
+"""The screen that compares accounts: their balances in one plot, and by day, week or month."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Static
+
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import postings_after
+from ledger_tui.client.past import moment_text
+from ledger_tui.features.compare.figures import TONES, UNITS, Course, course_of, draw, periods, table
+from ledger_tui.formats.money import format_amount
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.resources.base import Cell, Link, Place, Tone
+from ledger_tui.ui.handlers import asks, while_running
+from ledger_tui.ui.history import Location
+from ledger_tui.ui.keys import COMPARE_KEYS
+from ledger_tui.ui.status_bar import awaited
+from ledger_tui.ui.tiles import Tile, TileContent, TiledView, TileRow, sentence
+from ledger_tui.ui.view import Context, LinkFollowed
+
+_DAYS = ((1, "day"), (7, "week"), (30, "30 days"), (90, "90 days"), (365, "year"))
+_DAY_MS = 86_400_000
+_PAGES = 20  # of transactions, of each account
+_PERIOD = 10  # cells of its name
+_LEAST_COLUMN = 12
+
+
+class ComparisonView(TiledView):
+    """Two to five accounts. Enter on one of the legend's lines lists its transactions in the period."""
+
+    BINDINGS = COMPARE_KEYS
+
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(place, context)
+        self._ids: tuple[str, ...] = ()
+        self._period, self._unit = 2, 0
+        self._courses: list[Course] = []
+        self._problem = ""
+        self._reading = False
+        self._legend = Tile("accounts", self._draw_legend, Link("", "accounts"), id="compare-legend")
+        self._plot = Tile("balances", self._draw_plot, Link("", "accounts"), id="compare-plot")
+        self._table = Tile("at the end of each", self._draw_table, Link("", "accounts"), id="compare-table")
+        self.tiles = (self._legend, self._plot, self._table)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="compare-caption")
+        yield self._plot
+        yield self._legend
+        yield self._table
+
+    # ------------------------------------------------------------------ what is compared
+
+    @property
+    def location(self) -> Location:
+        return Location(self.place.kind, {"accounts": ",".join(self._ids)})
+
+    def show_location(self, location: Location) -> None:
+        """Compare these accounts."""
+        ids = tuple(location.filters.get("accounts", "").split(","))
+        if ids != self._ids:
+            self._ids, self._courses = ids, []
+            self.moment_changed()
+            self._draw()
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def unread(self) -> bool:
+        return bool(self._ids) and not self._courses and not self._problem
+
+    def may_poll(self) -> bool:
+        past_and_read = self.context.session.moment_ms is not None and bool(self._courses)
+        return bool(self._ids) and not self._reading and not past_and_read
+
+    def poll(self) -> float:
+        self._reading = True
+        end = round(self.context.session.server_time * 1000)
+        self._load(self._ids, end - _DAYS[self._period][0] * _DAY_MS, end)
+        return self.context.session.poll_seconds
+
+    def moment_changed(self) -> None:
+        if self._ids:  # what is drawn stays until the other is read
+            self.poll()
+
+    @asks("compare")
+    async def _load(self, ids: Sequence[str], start_ms: int, end_ms: int) -> None:
+        api, traffic = self.context.api, self.context.traffic
+        count, courses = traffic.count, []
+        try:
+            for id_ in ids:
+                account = (await api.read(f"/v1/accounts/{quote(id_, safe='')}")).record
+                posted = await postings_after(api, start_ms, {"account": id_}, _PAGES)
+                # What was posted while it was read is not in the balance.
+                courses.append(course_of(account, posted, start_ms, max(end_ms, start_ms)))
+        except ClientError as error:
+            self.call_later(self.failed, literal(error))
+        else:
+            self.call_later(self._take, courses, traffic.count - count)
+
+    @while_running
+    def _take(self, courses: list[Course], requests: int) -> None:
+        session = self.context.session
+        self._courses, self._problem, self._reading = courses, "", False
+        self.next_poll_at = session.clock() + session.pause_after(max(1, requests))
+        self._draw()
+
+    def failed(self, problem: str) -> None:
+        self._problem, self._reading = problem, False
+        self._draw()
+
+    def session_changed(self) -> None:
+        self._draw_caption()
+
+    # ------------------------------------------------------------------ drawing
+
+    def _draw(self) -> None:
+        self._draw_caption()
+        for tile in self.tiles:
+            tile.show_changes()
+
+    def _draw_caption(self) -> None:
+        said = f"  {len(self._ids)} accounts, the last {_DAYS[self._period][1]}, by {UNITS[self._unit]}"
+        text = Content.assemble(" ", ("Compare", "bold"), said)
+        if self._problem:
+            text = Content.assemble(text, (f"  ✕ {self._problem}", "bold $error"))
+        elif not self._courses:
+            text = Content.assemble(text, "  ", awaited(self.context.session))
+        self.query_one("#compare-caption", Static).update(text, layout=False)
+
+    def _draw_plot(self, width: int, height: int) -> TileContent:
+        if not self._courses:
+            return sentence("loading…", width)
+        lines = draw(self._courses, width, max(1, height - 1))
+        first, last = (moment_text(ms)[:10] for ms in (self._courses[0].start_ms, self._courses[0].end_ms))
+        margin = len(lines[0][0].text)
+        foot = first + " " * max(1, width - margin - len(first) - len(last)) + last
+        several = len({course.currency for course in self._courses}) > 1
+        fact = [Cell("each currency on its own scale", "dim")] if several else []
+        return TileContent([*map(TileRow, lines), TileRow([Cell(" " * margin + foot, "dim")])], fact)
+
+    def _draw_legend(self, width: int, _height: int) -> TileContent:
+        rows = []
+        for course, tone in zip(self._courses, TONES, strict=False):
+            before, after = course.balances[0], course.balances[-1]
+            sums = f"{format_amount(before, course.currency)} → {format_amount(after, course.currency)}"
+            change = f"{format_amount(after - before, course.currency, sign=True)} {course.currency or ''}"
+            filters = {"account": course.id, "created_after": moment_text(course.start_ms)}
+            cells = (
+                Cell("━━ ", tone),
+                Cell(fit(literal(course.name), max(8, width - 52))),
+                Cell(fit(sums, 28, "right"), "dim"),
+                Cell(fit(change, 18, "right"), "minus" if after < before else "plus"),
+            )
+            rows.append(TileRow(cells, Link(course.name, "transactions", filters=filters)))
+        return TileContent(rows)
+
+    def _draw_table(self, width: int, height: int) -> TileContent:
+        if not self._courses:
+            return TileContent([])
+        column = max(_LEAST_COLUMN, min(24, (width - _PERIOD) // len(self._courses) - 1))
+        heads = (Cell(" " + fit(literal(course.name), column, "right"), "dim") for course in self._courses)
+        rows = [TileRow([Cell(" " * _PERIOD), *heads])]
+        for (name, last), (_before, before) in self._spans()[: height - 1]:
+            cells = [Cell(fit(name, _PERIOD), "dim")]
+            for course in self._courses:
+                changed = course.at(last) - course.at(before)
+                text = format_amount(course.at(last), course.currency)
+                cells.append(Cell(" " + fit(text, column, "right"), _tone(changed)))
+            rows.append(TileRow(cells))
+        return TileContent(rows, [Cell(UNITS[self._unit], "dim")])
+
+    def _spans(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+        """Return each period with the one before it, the newest first."""
+        first = self._courses[0]
+        found = periods(first.start_ms, first.end_ms, UNITS[self._unit])
+        return [*zip(found, [*found[1:], ("", first.start_ms)], strict=True)]
+
+    # ------------------------------------------------------------------ keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return True if action == "back" else super().check_action(action, parameters)
+
+    def action_open(self) -> None:
+        if self._courses:
+            self.post_message(LinkFollowed(self._legend.link))
+
+    def action_window(self, step: int) -> None:
+        """Look at a longer or a shorter time."""
+        wanted = max(0, min(len(_DAYS) - 1, self._period + step))
+        if wanted != self._period:
+            self._period = wanted
+            self.moment_changed()
+            self._draw_caption()
+
+    def action_unit(self) -> None:
+        """Go on from days to weeks to months."""
+        self._unit = (self._unit + 1) % len(UNITS)
+        self._draw()
+
+    def export(self) -> None:
+        """Write the table to a file, with the change in each period."""
+        from ledger_tui.features.export import export_rows
+
+        if self._courses:
+            rows = table(self._courses, UNITS[self._unit])
+            export_rows(self, rows, "comparison.csv", f"The balances by {UNITS[self._unit]}")
+
+    def shown_path(self) -> str:
+        return f"/v1/accounts/{self._ids[0]}" if self._ids else ""
+
+
+def _tone(changed: int) -> Tone:
+    return "plus" if changed > 0 else "minus" if changed < 0 else "plain"
