@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Files that tools and programs leave, see .gitignore.
-NOT_OURS = {".git", ".venv", ".venv-bench", "build", "dist", "__pycache__", ".hypothesis"}
+NOT_OURS = {".git", ".venv", ".venv-bench", "build", "dist", "site", "__pycache__", ".hypothesis"}
 
 
 @pytest.fixture(scope="session")

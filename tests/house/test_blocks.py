@@ -25,7 +25,7 @@ NOT_RUN = {
     "needs a profile and a browser": 1,
     "needs a terminal": 2,
     "needs the body of a webhook: tests/ledger_engine/cli/test_log.py": 1,
-    "needs the network": 9,
+    "needs the network": 10,
     "other servers: tests/contract/conftest.py": 1,
     "needs two machines: tests/ledger_engine/log/test_rolled_back.py": 1,
     "part of a test: tests/ledger_engine/testing/test_plugin.py": 2,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import mode_name
-from ledger_engine.events.webhooks.sealing import Seal, is_sealed
+from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.log import notes
 from ledger_engine.log.entries import Book
 from ledger_engine.log.notes import SigningKey, VerifierKey
@@ -64,12 +64,11 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 
 
 def seal_secret(unit: Unit, seal: Seal) -> None:
-    """Encrypt the secret if it was stored before there was a key for that."""
+    """Encrypt the secret if it is not encrypted with the key that is set now."""
     known = current(unit)
-    if known is not None and seal.has_key and not is_sealed(known.secret):
+    if known is not None and (sealed := seal.closed_again(known.secret)) is not None:
         unit.execute(
-            "UPDATE log_keys SET secret = :secret WHERE id = :id",
-            {"secret": seal.close(known.secret), "id": known.id},
+            "UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": sealed, "id": known.id}
         )
 
 

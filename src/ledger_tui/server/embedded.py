@@ -23,7 +23,8 @@ _STDERR_LINES_KEPT = 20
 
 def _sets_another_server(name: str) -> bool:
     """Return whether a variable is a setting of `serve` that is meant for servers which the user starts."""
-    return name.startswith("LEDGER_") and name not in ("LEDGER_DATABASE", "LEDGER_SECRET_KEY")
+    ours = ("LEDGER_DATABASE", "LEDGER_SECRET_KEY", "LEDGER_SECRET_KEY_PREVIOUS")
+    return name.startswith("LEDGER_") and name not in ours
 
 
 class ServerDied(Exception):

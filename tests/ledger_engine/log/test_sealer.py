@@ -252,6 +252,9 @@ async def test_the_key_is_sealed_as_other_secrets_are(engine: Engine, tenant: Te
     await post(engine, tenant, account, 1)
     with pytest.raises(WrongKey):
         await Sealer(engine, Seal("another"), NAME).seal()
+    await Sealer(engine, Seal("another", previous="a secret"), NAME).seal()
+    again = await engine.read(keys.require)
+    assert again.of(book, Seal("another")).verifier == plain.of(book, Seal(None)).verifier
 
 
 async def test_it_seals_by_itself_and_wakes_for_each_commit(

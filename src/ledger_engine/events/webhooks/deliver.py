@@ -43,7 +43,7 @@ from ledger_engine.events.webhooks.recording import (
     wait_to_retry,
 )
 from ledger_engine.events.webhooks.retry_clock import RetryClock
-from ledger_engine.events.webhooks.sealing import Seal, WrongKey, is_sealed
+from ledger_engine.events.webhooks.sealing import Seal, WrongKey
 from ledger_engine.events.webhooks.sender_process import AnySender, MakeSender, new_sender
 from ledger_engine.store.engine import Engine
 
@@ -191,13 +191,10 @@ class OwnEndpoints:
             outgoing.looks_at = 0
 
     async def seal_secrets(self, engine: Engine) -> None:
-        """Encrypt the secrets that were stored before a key was set, those of all servers."""
-        if not self._seal.has_key:
-            return
+        """Encrypt the secrets of all servers that are not encrypted with the key that is set now."""
         stored = await engine.read(endpoints.sealed_secrets)
         for id, secret in [*stored, *await engine.read(endpoints.sealed_previous_secrets)]:
-            if not is_sealed(secret):
-                sealed = self._seal.close(secret)
+            if (sealed := self._seal.closed_again(secret)) is not None:
                 await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
 
     async def follow(self) -> None:

@@ -482,9 +482,15 @@ async def test_secrets_are_opened_with_the_key_and_sealed_where_they_were_not(
         for receiver, endpoint in ((sealed, one), (plain, two)):
             (request,) = receiver.received
             assert request.headers["ledger-signature"] == signatures.sign(endpoint.secret, request.body)
+        stored = dict(await engine.read(endpoints.sealed_secrets))
+        assert two.secret not in stored[two.id]
+        assert seal.open(stored[two.id]) == two.secret
+        async with delivering(engine, tenant, seal=Seal("battery staple", previous="correct horse")):
+            await ledger.happen()
+            await sealed.until_received(2)
     stored = dict(await engine.read(endpoints.sealed_secrets))
-    assert two.secret not in stored[two.id]
-    assert seal.open(stored[two.id]) == two.secret
+    opened = {id: Seal("battery staple").open(secret) for id, secret in stored.items()}
+    assert opened == {one.id: one.secret, two.id: two.secret}
 
 
 async def test_an_endpoint_whose_secret_cannot_be_read_waits(
