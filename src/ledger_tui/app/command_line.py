@@ -36,7 +36,9 @@ from ledger_tui.resources.registry import BY_KIND, PLACES, TEST_HELPERS, is_id, 
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
 
-Kind = Literal["screen", "object", "profile", "key", "save", "theme", "helper", "at", "help", "quit", "run"]
+Kind = Literal[
+    "screen", "object", "profile", "key", "save", "theme", "helper", "at", "help", "quit", "prove", "run"
+]
 
 
 class BadCommand(ValueError):
@@ -107,6 +109,7 @@ _ALSO: Mapping[str, str] = {
     "batch": "import csv upload",
     "export": "csv jsonl save download",
     "trace": "why timeline history",
+    "prove": "proof transparency log audit",
     "times": "time zone",
     "follow": "newest live",
     "arrange": "order",
@@ -127,6 +130,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
     "theme": ("theme", "change the colours"),
     "at": ("at", "show the ledger at another time: 2026-11-23 14:05, -2h, now"),
     "flows": ("screen", "money seen to flow between the accounts"),
+    "prove": ("prove", "save the proof of this transaction or event"),
     "help": ("help", "the keys"),
     "quit": ("quit", "quit"),
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
@@ -13,6 +15,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ledger_tui.app.navigation import Navigation
+from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.client.session import Mode
 from ledger_tui.features.past.machine import MomentAsked
 from ledger_tui.features.test_helpers import PART, HelperRequested
@@ -21,6 +24,7 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import BadConfig, config_file
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
+from ledger_tui.settings.private_files import write_private
 from ledger_tui.ui.dialogs import ChooseScreen, confirm
 from ledger_tui.ui.view import Context
 
@@ -198,10 +202,36 @@ class CommandLine:
                     self._screen.post_message(HelperRequested(command.helper))
             case "at":
                 self._screen.post_message(MomentAsked(command.ms))
+            case "prove":
+                self._screen.app.run_worker(self._prove(), group="prove", exit_on_error=False)
             case "help":
                 self._show_help()
             case "quit":
                 await self._screen.app.action_quit()
+
+    async def _prove(self) -> None:
+        """Save the proof of the selected transaction or event to a file beside the exports."""
+        from ledger_tui.resources.proofs import NO_LOG, read_proof
+
+        record_id = str((self._navigation.view.selected or {}).get("id"))
+        kind = {"txn": "transactions", "evt": "events"}.get(record_id[:3])
+        if kind is None:
+            self._screen.notify("Choose a transaction or an event first: those have a proof.")
+            return
+        file = Path(f"{record_id}.tlog-proof")
+        try:
+            proof = await read_proof(self._context.api, kind, record_id)
+            if proof is None:
+                self._screen.notify(NO_LOG)
+                return
+            await asyncio.to_thread(write_private, file, proof.text)
+        except NotOffered:
+            self._screen.notify(NO_LOG)
+        except (ClientError, OSError) as error:
+            self._screen.notify(f"Not saved: {literal(error)}", severity="error", markup=False)
+        else:
+            said = f"Saved {file}; `ledger-engine check-proof` checks it against the event's body."
+            self._screen.notify(said, markup=False)
 
     def _use_key(self, key: str | None) -> None:
         if key is not None:

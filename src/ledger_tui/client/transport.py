@@ -40,7 +40,7 @@ def client_of(url: str, credential: str | None = None, **settings: Any) -> Async
 
 
 def decoded(text: bytes | str) -> Any:
-    """Return the value of a JSON text; None when it is not JSON, not UTF-8, nested too deeply or too large.
+    """Return the value of a JSON text, or a signed note; None for all else, and what is too deep or large.
 
     Lone surrogates are replaced: no id or text that has them could be sent back, shown or stored.
     """
@@ -51,7 +51,13 @@ def decoded(text: bytes | str) -> Any:
             return parsed(plain.decode("utf-8", "replace"))
         return found
     except ValueError:
-        return None
+        return _signed_note(text)
+
+
+def _signed_note(text: bytes | str) -> str | None:
+    """Return a checkpoint or a proof of the transparency log, which are text; None for anything else."""
+    note = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return note if "\n\n— " in note else None
 
 
 def _number(text: str) -> int | float | str:

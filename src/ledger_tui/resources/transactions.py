@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, NamedTuple
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import ClientError, Invalid, NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
@@ -36,9 +37,11 @@ from ledger_tui.resources.base import (
     to_other_side,
 )
 from ledger_tui.resources.filtering import check_date, one_of
+from ledger_tui.resources.proofs import proof_section, read_proof
 
 _PAYMENT = re.compile(r"Invoice (\S+): ")
 _PAGES_OF_INVOICES = 5
+_SEALED_AFTER_SECONDS = (0.0, 1.5, 3.0)  # how long the proof of a new transaction is waited for
 # Each has a glyph and a word, so that it can be read without the colour.
 _TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit": ("▼ debit", "minus")}
 
@@ -138,7 +141,35 @@ async def _read_invoice(api: Api, record: Record) -> Record | str | None:
     return f"{number[1]}, not among the newest paid ones"
 
 
-def _invoice_section(_record: Record, invoice: Any, _names: AccountNames) -> tuple[Section, ...]:
+class Beyond(NamedTuple):
+    """What is read beyond a transaction; each may be the ClientError in its place."""
+
+    invoice: Any
+    proof: Any
+
+
+async def _read_more(api: Api, record: Record) -> Beyond:
+    async def tried(reading: Awaitable[Any]) -> Any:
+        try:
+            return await reading
+        except ClientError as error:
+            return error
+
+    invoice = await tried(_read_invoice(api, record))
+    proof: Any = None
+    for pause in _SEALED_AFTER_SECONDS:
+        await asyncio.sleep(pause)
+        proof = await tried(read_proof(api, "transactions", record.get("id")))
+        if not isinstance(proof, Invalid):  # it is not sealed yet
+            break
+    return Beyond(invoice, proof)
+
+
+def _more_sections(_record: Record, more: Any, _names: AccountNames) -> tuple[Section, ...]:
+    return (*_invoice_section(more.invoice), proof_section(more.proof)) if isinstance(more, Beyond) else ()
+
+
+def _invoice_section(invoice: Any) -> tuple[Section, ...]:
     if invoice is None or isinstance(invoice, NotOffered):
         return ()
     if isinstance(invoice, ClientError | str):
@@ -148,7 +179,8 @@ def _invoice_section(_record: Record, invoice: Any, _names: AccountNames) -> tup
     return (Section("", (Fact("pays invoice", said),)),)
 
 
-def _to_invoice(_record: Record, invoice: Any) -> tuple[Link, ...]:
+def _to_invoice(_record: Record, more: Any) -> tuple[Link, ...]:
+    invoice = more.invoice if isinstance(more, Beyond) else None
     if not isinstance(invoice, dict):
         return ()
     return (Link("The invoice it pays", "invoices", record_id=str(invoice.get("id"))),)
@@ -227,7 +259,7 @@ TRANSACTIONS = Resource(
         ),
     ),
     batch="/v1/transactions/batch",
-    more=More(_read_invoice, _invoice_section, _to_invoice),
+    more=More(_read_more, _more_sections, _to_invoice),
     empty="No transactions here.",
     invites="Press n to post one.",
     account_ids=lambda record: (record.get("account"), record.get("destination")),

@@ -10,7 +10,7 @@ from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
-from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.resources.transactions import TRANSACTIONS, Beyond
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 PAYMENT = {"id": "txn_1", "type": "credit", "account": "acc_1", "description": "Invoice INV-7: Rent"}
@@ -33,7 +33,7 @@ def give_pages(server: ContractServer, count: int, *, last: bool = True, pays: s
 
 async def read(api: Api, record: dict[str, Any]) -> Any:
     assert TRANSACTIONS.more is not None
-    return await TRANSACTIONS.more.load(api, record)
+    return (await TRANSACTIONS.more.load(api, record)).invoice
 
 
 async def test_the_invoice_is_found_on_whatever_page_it_is(api: Api, server: ContractServer) -> None:
@@ -79,9 +79,9 @@ def test_what_was_found_is_one_line_and_leads_to_the_invoice(
 ) -> None:
     more = TRANSACTIONS.more
     assert more is not None
-    sections = more.sections(PAYMENT, found, AccountNames())
+    sections = more.sections(PAYMENT, Beyond(found, None), AccountNames())
     assert [fact.value.text for section in sections for fact in section.facts] == facts
-    assert [link.record_id for link in more.links(PAYMENT, found)] == links
+    assert [link.record_id for link in more.links(PAYMENT, Beyond(found, None))] == links
 
 
 def test_the_detail_leads_to_the_other_account_and_to_what_it_reverses() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from textual import events
@@ -17,12 +18,14 @@ from ledger_tui.client import figures
 from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState
-from ledger_tui.client.totals import BUCKET_SECONDS, Balances, PostingRate
+from ledger_tui.client.totals import BUCKET_SECONDS, Balances, PostingRate, moment
 from ledger_tui.features.overview import tiles
 from ledger_tui.features.overview.tiles import Answered, BalanceHistory, RequestFigures
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
+from ledger_tui.formats.times import since
 from ledger_tui.resources.base import Link, Place
+from ledger_tui.resources.proofs import NO_LOG, PART, Checkpoint, parse_checkpoint
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.tiles import MARGIN, Tile, TileContent, TiledView, sentence
@@ -36,17 +39,19 @@ _WIDE_COLUMNS = 100  # from this width on the webhooks are beside the events
 _TALL_ROWS = 30
 _EVENTS = 60
 _HISTORY_POINTS = 120
-_FIGURES = ("balances", "postings", "events", "invoices", "orders", "requests", "webhooks")
+_FIGURES = ("balances", "postings", "events", "invoices", "orders", "requests", "webhooks", "log")
 _PARTS = {
     "invoices": "invoices.list",
     "requests": "requests",
     "webhooks": "webhook_endpoints",
     "events": "events",
+    "log": PART,
 }
 _DRAWN_WITH = {"postings": ("tile-postings", "tile-balances", "tile-events"), "done": ()}
 _LACKS = {
     "invoices": "This server has no list of invoices.",
     "webhooks": "This server shows no webhook deliveries.",
+    "log": NO_LOG,
 }
 
 
@@ -176,6 +181,8 @@ class Overview(TiledView):
                 return await figures.read_orders(api, min(pages, _PAGES_OF_STAGE))
             case "requests":
                 return await figures.read_requests(api, self.requests.newest, min(pages, _PAGES_OF_STAGE))
+            case "log":
+                return parse_checkpoint((await api.read("/v1/log/checkpoint", part=PART)).body)
             case _:
                 return await figures.read_health(api)
 
@@ -260,12 +267,25 @@ class Overview(TiledView):
             loaded = f" {session.progress:.0%} of the demo's data loaded"
             left = Content.assemble(left, "  ", (filled, "$accent"), (empty, "$faint"), (loaded, "$muted"))
             right = ""
+        left = self._with_log(left, self.size.width - len(right) - 1)
         width_left = max(1, self.size.width - left.cell_length - len(right))
         style = "bold $error" if self.problem else "$muted"
         self.query_one("#overview-caption", Static).update(
             Content.assemble(left, " " * width_left, (right, style)),
             layout=False,  # which would draw the whole screen
         )
+
+    def _with_log(self, left: Content, width: int) -> Content:
+        """Add how many events are sealed, when the newest was made, and who witnessed it, if that fits."""
+        log, latest = self.figures.get("log"), self.figures.get("events")
+        if not isinstance(log, Checkpoint):
+            text, tone = f"   {log}" if log == NO_LOG else "", "$muted"
+        else:
+            now = datetime.fromtimestamp(self.context.session.server_time, UTC)
+            at = moment(latest[0].get("created")) if isinstance(latest, list) and latest else None
+            newest = f", the newest {since(now - datetime.fromtimestamp(at, UTC))}" if at is not None else ""
+            text, tone = f"   ✓ {log.size:,} events sealed{newest}, {log.signed_by(now)}", "$plus"
+        return Content.assemble(left, (text, tone)) if left.cell_length + len(text) < width else left
 
     def names_loaded(self) -> None:
         self._draw()

@@ -202,16 +202,17 @@ def _caused(trace: Trace, step: Step, start: float | None, names: AccountNames) 
     for event in step.events:
         about = subject(event)
         yield _object(event, about, step, names)
-        yield _event(event, start)
+        yield _event(event, start, step.entries.get(str(event.get("id"))))
         yield from _deliveries(trace, step, str(event.get("id")), start)
     if step.more_events:
         yield _note(1, f"and {step.more_events:,} more events of this request")
 
 
-def _event(event: Record, start: float | None) -> Node:
+def _event(event: Record, start: float | None, entry: int | None) -> Node:
     kind = str(event.get("type", "–"))
     tone = _ENDS.get(kind.rpartition(".")[2], "plain")
-    line = (Cell("◇ ", "dim"), Cell(literal(kind), tone), Cell("  "), text_of(event, "id", "dim"))
+    number = Cell(f"  entry {entry:,}  " if entry is not None else "  ", "dim")
+    line = (Cell("◇ ", "dim"), Cell(literal(kind), tone), number, text_of(event, "id", "dim"))
     return Node("event", 2, line, _later(event, "created", start), place="events", record=event)
 
 

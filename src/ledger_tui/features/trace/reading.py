@@ -18,6 +18,7 @@ from ledger_tui.client.totals import moment
 from ledger_tui.client.traffic import OWN_PREFIX
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.events import subject
+from ledger_tui.resources.proofs import PART, read_proof
 
 # What never differs, or says nothing of a change.
 _NOT_COMPARED = frozenset({"id", "object", "livemode", "created"})
@@ -41,6 +42,7 @@ class Step:
     before: Mapping[str, Record] = field(default_factory=dict)
     deliveries: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
     no_deliveries: str = ""
+    entries: Mapping[str, int] = field(default_factory=dict)  # by event: its number in the transparency log
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,14 @@ class _Reader:
         self.count += 1
         return (await self.api.read(path, params, part=part)).record
 
+    async def entry_of(self, event_id: str) -> int | None:
+        """Return the number of an event in the transparency log."""
+        if self.count >= self.most or PART in self.api.session.missing_parts:
+            raise _UsedUp
+        self.count += 1
+        proof = await read_proof(self.api, "events", event_id)
+        return proof.index if proof is not None else None
+
     async def listed(self, path: str, part: str, **params: str) -> list[Record]:
         data = (await self.get(path, part, **params)).get("data")
         return [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
@@ -230,7 +240,9 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
         steps[number] = await _with_deliveries(reader, steps[number], no_deliveries or "", record)
         trace = replace(trace, steps=tuple(steps), requests=reader.count)
         yield trace
-    yield replace(trace, complete=True, requests=reader.count)
+    for number in reversed(range(len(steps))):
+        steps[number] = await _with_entries(reader, steps[number])
+    yield replace(trace, steps=tuple(steps), complete=True, requests=reader.count)
 
 
 async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list[Step], int]:
@@ -340,6 +352,18 @@ async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Recor
                 found.setdefault(str(record.get("event")), (record,))
             return replace(step, deliveries=found, no_deliveries=_why(error, _NO_DELIVERIES))
     return replace(step, deliveries=found)
+
+
+async def _with_entries(reader: _Reader, step: Step) -> Step:
+    """Return the step with the numbers of its events in the log, as far as requests are left for that."""
+    entries: dict[str, int] = {}
+    for event in step.events:
+        try:
+            if (index := await reader.entry_of(str(event.get("id")))) is not None:
+                entries[str(event.get("id"))] = index
+        except (_UsedUp, ClientError):
+            break
+    return replace(step, entries=entries)
 
 
 def _why(error: Exception, not_offered: str) -> str:

@@ -1,0 +1,90 @@
+"""What the ledger's transparency log proves, as far as it can be read: the forms are C2SP's (docs/proof.md).
+
+Nothing is checked here: `ledger-engine check-proof` does that, with the log's key.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.formats.text import literal
+from ledger_tui.formats.times import since
+from ledger_tui.resources.base import Cell, Fact, Section
+
+PART = "log"
+NO_LOG = "This server has no transparency log."
+_SIGNATURE = re.compile(r"— (\S+) ([A-Za-z0-9+/=]+)")
+_COSIGNED_BYTES = 76  # the key's id, the time, and the signature
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The size of a log, and who else has signed it: the witnesses, each with its time."""
+
+    size: int
+    witnesses: tuple[tuple[str, datetime], ...] = ()
+
+    def signed_by(self, now: datetime) -> str:
+        """Return who has witnessed it, and how long ago."""
+        names = ", ".join(f"{literal(name)} {since(now - at)}" for name, at in self.witnesses)
+        return f"witnessed by {names}" if names else "witnessed by nobody"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That an event is entry `index` of the log of a checkpoint; `text` is the proof itself."""
+
+    index: int
+    checkpoint: Checkpoint
+    text: str
+
+
+def parse_checkpoint(note: object) -> Checkpoint | None:
+    """Return what a signed note says of its log; None for anything else."""
+    body, _, signatures = note.partition("\n\n") if isinstance(note, str) else ("", "", "")
+    origin, _, rest = body.partition("\n")
+    size = rest.partition("\n")[0]
+    if not (size.isascii() and size.isdigit()):
+        return None
+    found = []
+    for name, text in _SIGNATURE.findall(signatures):
+        signature = b64decode(text + "==")
+        if name != origin and len(signature) == _COSIGNED_BYTES:
+            seconds = int.from_bytes(signature[4:12], "big")
+            found.append((name, datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=min(seconds, 2**37))))
+    return Checkpoint(int(size), tuple(found))
+
+
+def parse_proof(text: object) -> Proof | None:
+    """Return what a `tlog-proof` says; None for anything else."""
+    head, _, note = text.partition("\n\n") if isinstance(text, str) else ("", "", "")
+    index, checkpoint = re.search(r"^index (\d{1,18})$", head, re.MULTILINE), parse_checkpoint(note)
+    if index is None or checkpoint is None or not isinstance(text, str):
+        return None
+    return Proof(int(index[1]), checkpoint, text)
+
+
+async def read_proof(api: Api, kind: str, record_id: object) -> Proof | None:
+    """Return the proof of a transaction or an event (the `kind`). Raises ClientError."""
+    path = f"/v1/{kind}/{quote(str(record_id), safe='')}/proof"
+    return parse_proof((await api.read(path, part=PART)).body)
+
+
+def proof_section(proof: Any) -> Section:
+    """Return what is shown of a proof, or of the reason why there is none."""
+    if isinstance(proof, NotOffered):
+        return Section("", (Fact("proven", Cell("no: this server has no transparency log", "dim")),))
+    if isinstance(proof, ClientError):
+        return Section("", (Fact("proven", Cell(f"not yet: {literal(proof)}", "dim")),))
+    if not isinstance(proof, Proof):
+        return Section("")
+    where = f"✓ entry {proof.index:,} of the checkpoint of {proof.checkpoint.size:,}"
+    by = proof.checkpoint.signed_by(datetime.now(UTC))
+    return Section("", (Fact("proven", Cell(where, "plus")), Fact("", Cell(by, "dim"))))

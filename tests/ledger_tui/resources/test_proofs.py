@@ -1,0 +1,54 @@
+"""What is read of a checkpoint and a proof of the transparency log, and what a server without one shows."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.client.errors import ClientError, NotOffered, Problem
+from ledger_tui.resources.base import Cell, Fact
+from ledger_tui.resources.proofs import parse_checkpoint, parse_proof, proof_section
+
+PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
+PROOF = next(each for each in PAGE.read_text(encoding="utf-8").split("```\n") if each.startswith("c2sp.org"))
+WITNESSED = datetime.fromtimestamp(0x6AFFCD0F, UTC)
+
+
+def test_a_proof_names_the_entry_the_checkpoint_and_who_has_witnessed_it() -> None:
+    proof = parse_proof(PROOF)
+    assert proof is not None
+    assert (proof.index, proof.checkpoint.size, proof.text) == (1, 3, PROOF)
+    assert proof.checkpoint.witnesses == (("witness.example/w1", WITNESSED),)
+    assert proof.checkpoint.signed_by(WITNESSED) == "witnessed by witness.example/w1 now"
+    entry, witness = proof_section(proof).facts
+    assert entry == Fact("proven", Cell("✓ entry 1 of the checkpoint of 3", "plus"))
+    assert witness.value.text.startswith("witnessed by witness.example/w1 ")
+
+
+def test_a_signature_of_the_log_itself_is_no_witness() -> None:
+    note = f"a log\n7\nroot\n\n— a log {b64encode(bytes(68)).decode()}\n"
+    checkpoint = parse_checkpoint(note)
+    assert checkpoint is not None
+    assert (checkpoint.size, checkpoint.signed_by(WITNESSED)) == (7, "witnessed by nobody")
+
+
+@pytest.mark.parametrize(
+    "text", [None, {}, "", "c2sp.org/tlog-proof@v1\nindex x\n\n", PROOF.replace("\n3\n", "\n\n")]
+)
+def test_anything_else_is_no_proof(text: object) -> None:
+    assert parse_proof(text) is None
+
+
+def test_what_is_not_proven_says_why() -> None:
+    for error, said in (
+        (
+            NotOffered(Problem(404, "not_found", "There is no such path.", None)),
+            "no: this server has no transparency log",
+        ),
+        (ClientError("It is not sealed yet."), "not yet: It is not sealed yet."),
+    ):
+        assert [fact.value.text for fact in proof_section(error).facts] == [said]
+    assert proof_section(None).facts == ()

@@ -1,0 +1,36 @@
+"""What the transparency log proves, where it is looked for: the detail, the trace, the overview, a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.resources.proofs import parse_proof
+from tests.ledger_tui.driving import Driver
+
+pytestmark = pytest.mark.dashboard
+
+
+async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    till = driver.app.names.search("Till")[0].id
+    body = {"account": till, "amount": 5, "type": "credit"}
+    transaction = (await driver.app.api.write("POST", "/v1/transactions", body, "b")).record["id"]
+    await driver.press("2")
+    await driver.sees("0.05")
+    await driver.press("enter")
+    await driver.sees("✓ entry 1 of the checkpoint of 2", "witnessed by nobody")
+    await driver.press("T")
+    await driver.sees("entry 1  evt_")
+    await driver.press("escape", "colon", *"prove", "enter")
+    await driver.sees(f"Saved {transaction}.tlog-proof")
+    proof = parse_proof((tmp_path / f"{transaction}.tlog-proof").read_text(encoding="utf-8"))
+    assert proof is not None
+    assert (proof.index, proof.checkpoint.size) == (1, 2)
+    await driver.press("0")
+    await driver.sees("✓ 2 events sealed, the newest")
+    await driver.press("colon", *"prove", "enter")
+    await driver.sees("Choose a transaction or an event first")
