@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ledger_client.ledger import AsyncLedger
 
 _SURROGATE = re.compile(rb"\\u[dD]|\xed[\xa0-\xbf]")
+TIMEOUT_SECONDS = 20.0  # without a sign of the server
 ANSWER_SECONDS_MAX = 60.0
 ANSWER_BYTES_MAX = 16_000_000  # a list's page; more would be parsed for so long that keys wait
 _NUMBER_LENGTH_MAX = 24  # the longest form of a float, such as -1.2345678901234567e-308
@@ -32,7 +33,7 @@ def client_of(url: str, credential: str | None = None, **settings: Any) -> Async
     from ledger_client.ledger import AsyncLedger
 
     direct = {f"all://{f'[{host}]' if ':' in host else host}": None for host in LOOPBACK}
-    limits = {"bytes_max": ANSWER_BYTES_MAX, "seconds_max": ANSWER_SECONDS_MAX, "timeout": 20.0}
+    limits = {"bytes_max": ANSWER_BYTES_MAX, "seconds_max": ANSWER_SECONDS_MAX, "timeout": TIMEOUT_SECONDS}
     headers = {"User-Agent": "ledger-tui", "Accept": "application/json"}
     return AsyncLedger(
         url, credential or None, attempts=1, mounts=direct, headers=headers, **{**limits, **settings}

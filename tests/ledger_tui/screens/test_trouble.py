@@ -12,7 +12,7 @@ import pytest
 from quart import Response, jsonify, request
 
 from ledger_tui.app.application import LedgerApp
-from ledger_tui.client import api, session
+from ledger_tui.client import api, session, transport
 from ledger_tui.client.session import ConnectionState
 from ledger_tui.settings.config import Options
 from tests.ledger_tui.conftest import Dashboards
@@ -127,7 +127,7 @@ async def test_a_server_that_hangs_is_said_to_and_nothing_is_said_to_be_followed
 async def test_while_a_try_runs_it_says_so_and_counts_nothing(
     server: ContractServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(transport, "TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(api, "_BACKOFF_SECONDS", (0.5,))
     server.add_account("Till")
     async with Line(server.port) as line:
