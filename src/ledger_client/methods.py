@@ -23,6 +23,8 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 L = TypeVar("L")  # the client that a resource belongs to
 
+_STARTING = threading.Lock()
+
 
 class Resource(Generic[L]):
     """Objects of one kind at `path`, of a client that `blocks` or is awaited."""
@@ -144,7 +146,9 @@ def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
 
 def in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Return what the work returns, which runs in the clients' thread."""
-    future = asyncio.run_coroutine_threadsafe(work, _loop(os.getpid()))
+    with _STARTING:
+        loop = _loop(os.getpid())
+    future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
     finally:
