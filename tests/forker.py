@@ -52,7 +52,7 @@ DESCRIPTORS_MAX = 16
 NEEDED_BY = {
     **{
         word: ["ledger_engine.cli.listening", "httpcore", "anyio._backends._asyncio"]
-        for word in ("listen", "tail", "api", "trigger")
+        for word in ("listen", "tail", "api", "post", "trigger")
     },
     "profiles": [
         "ledger_tui.cli",

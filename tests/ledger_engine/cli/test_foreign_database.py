@@ -24,7 +24,7 @@ ID = "apps_1"
 # Without a database, or with one that is opened after a server was asked.
 LEFT_OUT = {("completion",), ("conform",), ("pull",), ("check-proof",), ("witness",)}
 # These have no use for a database without a log, or without a server.
-OF_A_SERVER = {("listen",), ("tail",), ("api",), ("trigger",)}
+OF_A_SERVER = {("listen",), ("tail",), ("api",), ("post",), ("trigger",)}
 IN_OTHER_WORDS = {
     ("recover",): "holds nothing that could be recovered",
     **dict.fromkeys(OF_A_SERVER, "No server serves"),
@@ -39,6 +39,7 @@ WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("events", "resend"): ("evt_1",),
     ("listen",): ("--forward-to", "localhost:1"),
     ("api",): ("get", "/v1/accounts"),
+    ("post",): ("acc_1", "1", "credit"),
     ("trigger",): ("invoice.paid",),
     ("users", "create"): ("Ada", "ada@example.com"),
     ("seed",): ("minimal",),

@@ -54,6 +54,7 @@ NO_CHANGES = {
         "listen",
         "tail",
         "api",
+        "post",
         "trigger",
         "serve",
         "pull",
