@@ -105,6 +105,10 @@ class Entries:
             if right:
                 message = "what is stored of them is not right, though they lead to what was signed"
             self._note(first, f"of the events from {first} to {last} of {self._named()}: {message}.")
+        if self._last.get(self.log.size, self.log.last) != self.log.last:
+            self._note(
+                self.log.last, f"{self.log.last} is not the last event that the log of {self._named()} has."
+            )
         for each in self._signed:
             self._look_at_signature(each, "log")
             if self._roots.get(each.checkpoint.size) != each.checkpoint.root and not self._wrong:

@@ -9,6 +9,7 @@ from pathlib import Path
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.accounts import NewAccount
@@ -69,7 +70,7 @@ def fill(unit: Unit) -> Tenant:
             invoices.void(unit, tenant, invoice)
     people = [
         users.create(unit, tenant, NewUser(name, f"{name}@Example.com"), name).id
-        for name in ("ada", "bob", "eve")
+        for name in ("ada", "bob", "eve", "dan")
     ]
     users.deactivate(unit, tenant, people[1])
     users.deactivate(unit, tenant, people[2])
@@ -92,6 +93,14 @@ def late(unit: Unit, tenant: Tenant) -> None:
     accounts.create(unit, tenant, NewAccount("Late", "EUR", {}))
 
 
+def erase(unit: Unit, tenant: Tenant) -> None:
+    """Erase a user, as the retention does after 30 days."""
+    (user,) = unit.execute("SELECT id FROM users WHERE name = 'dan'")
+    users.deactivate(unit, tenant, user["id"])
+    users.erase(unit, user["id"])
+    outbox.erase_user(unit, user["id"], "", 10)
+
+
 def webhooks(unit: Unit, tenant: Tenant) -> None:
     """Store an endpoint that has received one event, and a logged request."""
     for statement in (_ENDPOINT, _DELIVERED, _REQUEST):
@@ -111,6 +120,8 @@ async def _make(ledger: Location) -> None:
     clock.advance(1000)
     await engine.write(partial(late, tenant=tenant))
     await engine.write(partial(webhooks, tenant=tenant))
+    await seal(engine)
+    await engine.write(partial(erase, tenant=tenant))
     await seal(engine)
     await engine.close()
 
