@@ -112,10 +112,11 @@ CAMPAIGNS = (
         "none: each answer is checked for its form, and the next request is asked",
     ),
     Campaign(
-        "heads and bodies read as h11 reads them",
+        "heads and bodies read as h11 and llhttp read them",
         (
             f"{WIRE}framing.py::test_wrong_chunks_are_read_as_h11_reads_them_or_refused",
             f"{WIRE}head.py::test_whatever_a_head_holds_it_is_read_as_h11_reads_it",
+            f"{WIRE}head.py::test_what_llhttp_takes_too_it_reads_as_we_do",
         ),
         "a reader that takes more than it may is found (tests/trust/test_controls.py)",
         2,

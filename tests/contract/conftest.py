@@ -120,7 +120,7 @@ def start_other(program: str, database: Location) -> Server:
         port = str(free.getsockname()[1])
     options = {
         "hypercorn": ("--bind", f"127.0.0.1:{port}", "--log-level", "WARNING"),
-        "uvicorn": ("--port", port, "--log-level", "warning"),
+        "uvicorn": ("--port", port, "--log-level", "warning", "--http", "h11"),
         "granian": ("--interface", "asgi", "--port", port, "--log-level", "warning"),
     }
     process = subprocess.Popen(

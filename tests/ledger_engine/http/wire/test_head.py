@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import h11
+import httptools
 import pytest
 
 from ledger_engine.http.wire.errors import BadRequest, BodyTooLarge
@@ -75,6 +77,46 @@ def test_whatever_a_head_holds_it_is_read_as_h11_reads_it(
         assert in_doubt == (ours.refusal is not None and ours.refusal.message == MAY_DIFFER), text
     assert read > HEADS * soak // 4
     tally(heads=HEADS * soak)
+
+
+class _Seen:
+    """What llhttp calls back with."""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.is_whole = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        self.is_whole = True
+
+
+def by_llhttp(text: bytes) -> tuple[str, str, list[tuple[bytes, bytes]]] | None:
+    """Method, version and headers of the same head as llhttp reads them, None if it refuses it."""
+    seen = _Seen()
+    parser = httptools.HttpRequestParser(seen)
+    with suppress(httptools.HttpParserUpgrade):
+        try:
+            parser.feed_data(text)
+        except httptools.HttpParserError:
+            return None
+    if not seen.is_whole:
+        return None
+    return parser.get_method().decode(), parser.get_http_version(), seen.headers
+
+
+def test_what_llhttp_takes_too_it_reads_as_we_do(seed: int, soak: int, tally: Tally) -> None:
+    """Each refuses some that the other takes, such as methods that are unknown to llhttp."""
+    both = 0
+    for text in heads(seed, HEADS * soak):
+        theirs, ours = by_llhttp(text), by_us(text)
+        if theirs is not None and ours is not None and ours.refusal is None:
+            both += 1
+            assert (ours.method, ours.version, ours.headers) == theirs, text
+    assert both > HEADS * soak // 4
+    tally(heads_by_llhttp=HEADS * soak)
 
 
 @pytest.mark.parametrize(
