@@ -9,7 +9,6 @@ import hashlib
 import secrets
 import string
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Annotated, ClassVar
 
 from ledger_engine.access import idempotency
@@ -238,4 +237,4 @@ def _require_rights_of(tenant: Tenant, role: str, scopes: list[str] | None) -> N
 
 
 _read = reader(ApiKey)
-_LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read, attrgetter("id"))
+_LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)

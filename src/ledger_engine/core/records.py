@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NewType, Protocol, get_args, get_type_hints
 from ledger_engine.core.clock import iso
 
 Moment = NewType("Moment", int)  # milliseconds since 1970-01-01 UTC; shown as ISO 8601
+JsonText = NewType("JsonText", str)  # an object as `as_text` writes it
 
 
 class OneOf:
@@ -70,30 +71,39 @@ def _moment(value: Moment) -> str:
 
 # Expressions for the text of a field by its type; a field of any other type is written by `dumps`.
 _TEXTS: dict[object, str] = {
-    Moment: "moment({})",
-    str: "text({})",
+    Moment: "_moment({})",
+    str: "_text({})",
     int: "{}",
     bool: "'true' if {} else 'false'",
 }
-_NAMES = {"moment": _moment, "text": encode_basestring, "dumps": dumps}
+_NAMES = {"_moment": _moment, "_text": encode_basestring, "_dumps": dumps}
 
 
 @cache
 def _writer(kind: type[Shown]) -> Callable[[Any], str]:
-    """Return the function that writes the objects of one class.
+    """Return the function that writes the objects of one class."""
+    return _compiled("shown", "shown.", kind)
 
-    It is an f-string, compiled from the names and the types of the fields as the methods of a dataclass are
-    from their names: to make a dict for each object and to write that takes twice as long.
+
+def values_writer(kind: type[Shown]) -> Callable[..., str]:
+    """Return a function that writes an object from the values of its fields, in their order."""
+    return _compiled(", ".join(field.name for field in dataclasses.fields(kind)), "", kind)
+
+
+def _compiled(parameters: str, of: str, kind: type[Shown]) -> Callable[..., str]:
+    """Return an f-string as a function, compiled as the methods of a dataclass are.
+
+    To make a dict for each object and to write that takes twice as long.
     """
     hints = get_type_hints(kind)
     values = {
-        field.name: f"{{{_text_of(f'shown.{field.name}', hints[field.name])}}}"
+        field.name: f"{{{_text_of(of + field.name, hints[field.name])}}}"
         for field in dataclasses.fields(kind)
     }
     if hasattr(kind, "OBJECT"):
         values = {"id": values.get("id", '""'), "object": f'"{kind.OBJECT}"'} | values
     members = ",".join(f'"{name}":{value}' for name, value in values.items())
-    writer: Callable[[Any], str] = eval(f"lambda shown: f'''{{{{{members}}}}}'''", _NAMES)
+    writer: Callable[..., str] = eval(f"lambda {parameters}: f'''{{{{{members}}}}}'''", _NAMES)
     return writer
 
 
@@ -104,4 +114,4 @@ def _text_of(value: str, kind: object) -> str:
             return text.format(value)
         if set(get_args(kind)) == {each, NoneType}:
             return f"'null' if {value} is None else {text.format(value)}"
-    return f"dumps({value})"
+    return f"_dumps({value})"

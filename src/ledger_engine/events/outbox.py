@@ -405,6 +405,4 @@ _NEWEST_OF_OWN = f"SELECT ({_NEWEST}) AS id WHERE NOT EXISTS (SELECT 1 FROM book
 BEFORE_ALL = first_at("evt", 0)
 _COLUMNS = f"{COLUMNS}, e.request, :livemode AS livemode"
 _WITH_POSTINGS = f"events AS e {JOIN}"
-_LISTING: Listing[Event] = Listing(
-    _WITH_POSTINGS, "event", _read, attrgetter("id"), f"e.{OF_BOOK}", _COLUMNS, "e.id"
-)
+_LISTING: Listing[Event] = Listing(_WITH_POSTINGS, "event", _read, f"e.{OF_BOOK}", _COLUMNS, "e.id")

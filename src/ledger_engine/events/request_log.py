@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
-from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
 from ledger_engine.access import projects
@@ -222,7 +221,7 @@ def _read(row: Row) -> LoggedRequest:
     )
 
 
-_LISTING = Listing("requests", "request", _read, attrgetter("id"))
+_LISTING = Listing("requests", "request", _read)
 
 
 class Note(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from ledger_engine.core.clock import parse_moment
+from ledger_engine.core.clock import Clock, parse_moment
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import Query
 from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
@@ -58,12 +58,12 @@ class LookingBack(Query):
 
     at: str | None = None
 
-    def moment(self, now: int) -> int | None:
+    def moment(self, clock: Clock) -> int | None:
         """Return the moment in milliseconds, None for the present.
 
-        Raises InvalidRequest for what is no time, or later than `now`.
+        Raises InvalidRequest for what is no time, or later than the clock's.
         """
-        return None if self.at is None else moment_until_now(self.at, "at", now)
+        return None if self.at is None else moment_until_now(self.at, "at", clock.now())
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:

@@ -352,5 +352,6 @@ def written(answer: Shown | Page[Any] | list[Any] | dict[str, Any]) -> str:
 
 
 def _written_list(items: list[Any]) -> str:
-    texts = [dumps(item) if isinstance(item, dict) else as_text(item) for item in items]
-    return f"[{','.join(texts)}]"
+    if not items or not isinstance(items[0], str):
+        items = [dumps(item) if isinstance(item, dict) else as_text(item) for item in items]
+    return f"[{','.join(items)}]"

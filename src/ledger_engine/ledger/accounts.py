@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import ClassVar
 
 from ledger_engine.access import idempotency
@@ -158,4 +157,4 @@ def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
 
 
 read = reader(Account)
-_LISTING: Listing[Account] = Listing("accounts", "account", read, attrgetter("id"))
+_LISTING: Listing[Account] = Listing("accounts", "account", read)

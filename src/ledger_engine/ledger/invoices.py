@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Annotated, ClassVar, TypedDict
 
 from ledger_engine.access import idempotency
@@ -334,4 +333,4 @@ def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice
 
 
 read = reader(Invoice, transaction="payment")
-_LISTING: Listing[Invoice] = Listing("invoices", "invoice", read, attrgetter("id"))
+_LISTING: Listing[Invoice] = Listing("invoices", "invoice", read)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
 from ledger_engine.access import idempotency
@@ -172,4 +171,4 @@ def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
 
 
 read = reader(Order)
-_LISTING: Listing[Order] = Listing("orders", "order", read, attrgetter("id"))
+_LISTING: Listing[Order] = Listing("orders", "order", read)

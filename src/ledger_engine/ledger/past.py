@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
@@ -44,7 +43,7 @@ def _user_then(row: Row) -> Shown:
 
 def _listing(table: str, noun: str, read: Callable[[Row], Shown]) -> Listing[Shown]:
     columns = f"*, {_BODY_THEN.format(table=table)}"
-    return Listing(table, noun, read, itemgetter("id"), columns=columns)
+    return Listing(table, noun, read, columns=columns)
 
 
 _INVOICES = _listing("invoices", "invoice", partial(_then, read=invoices.read))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
 from ledger_engine.access import idempotency
@@ -18,7 +17,7 @@ from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.pickling import pickled_by_fields
-from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.records import JsonText, Moment, OneOf, values_writer
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, fields
@@ -195,8 +194,9 @@ def page(
     type: str | None = None,
     created_after: int | None = None,
     at: int | None = None,
-) -> Page[Transaction]:
-    """Return a page of the transactions, newest first.
+    as_text: bool = False,
+) -> Page[Any]:
+    """Return a page of the transactions, newest first; with `as_text` each as `JsonText`.
 
     With `created_after`, only those made later; with `at`, those made until the end of that millisecond.
     """
@@ -204,17 +204,20 @@ def page(
         raise InvalidRequest("invalid_value", "type must be credit or debit.", "type")
     since = None if created_after is None else first_at("txn", created_after + 1)
     until = None if at is None else first_at("txn", at + 1)
+    read = _text if as_text else _read
     if account is not None:
         given, equal = {"account": account}, {"type": type}
         listing = _OF_ACCOUNT if type is None else _OF_ACCOUNT_AND_TYPE
-        return listing.page(
-            unit, tenant, wanted, equal, since=since, until=until, among=accounts.OF_ACCOUNT, given=given
-        )
-    if type is not None:
-        return _OF_ONE_TYPE.page(
-            unit, tenant, wanted, {}, since=since, until=until, among=_OF_TYPE, given={"type": type}
-        )
-    return _LISTING.page(unit, tenant, wanted, {}, since=since, until=until)
+        among = accounts.OF_ACCOUNT
+    elif type is not None:
+        given, equal = {"type": type}, {}
+        listing, among = _OF_ONE_TYPE, _OF_TYPE
+    else:
+        given, equal = {}, {}
+        listing, among = _LISTING, OF_BOOK
+    return listing.page(
+        unit, tenant, wanted, equal, since=since, until=until, among=among, given=given, read=read
+    )
 
 
 def oldest_first(
@@ -392,6 +395,13 @@ def _opposite(type: str) -> str:
     return "debit" if type == "credit" else "credit"
 
 
+_write = values_writer(Transaction)
+
+
+def _text(row: Row) -> JsonText:
+    return JsonText(_write(*row))  # the columns are in the order of the fields
+
+
 def _read(row: Row) -> Transaction:
     # By position in _COLUMNS: by name it takes three times as long.
     id, account, amount, type, description, balance, created, livemode, *others = row
@@ -403,9 +413,7 @@ _STORED = (
     "book", "id", "account", "amount", "type", "description", "balance_after", "destination", "transfer",
     "reverses", "created", "long_description",
 )  # fmt: skip
-_LISTING: Listing[Transaction] = Listing(
-    "transactions", "transaction", _read, attrgetter("id"), OF_BOOK, _COLUMNS
-)
+_LISTING: Listing[Transaction] = Listing("transactions", "transaction", _read, OF_BOOK, _COLUMNS)
 _OF_ONE_TYPE = replace(_LISTING, hint=_BY_TYPE)
 _OF_ACCOUNT = replace(_LISTING, table=accounts.TRANSACTIONS)
 _OF_ACCOUNT_AND_TYPE = replace(_LISTING, table=accounts.OF_ONE_TYPE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Annotated, ClassVar
 
 from ledger_engine.access import idempotency
@@ -250,4 +249,4 @@ def _email_taken(email: str) -> Conflict:
 
 
 read = reader(User)
-_LISTING: Listing[User] = Listing("users", "user", read, attrgetter("id"))
+_LISTING: Listing[User] = Listing("users", "user", read)

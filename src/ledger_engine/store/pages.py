@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.tenant import Tenant
@@ -77,7 +77,6 @@ class Listing(Generic[R]):
     table: str
     noun: str
     read: Callable[[Row], R]
-    id_of: Callable[[R], str]
     of_tenant: str = OF_TENANT
     columns: str = "*"
     id: str = "id"
@@ -107,14 +106,15 @@ class Listing(Generic[R]):
         among: str | None = None,
         given: Mapping[str, Value] = MappingProxyType({}),
         bounded: bool = False,
-    ) -> Page[R]:
+        read: Callable[[Row], Any] | None = None,
+    ) -> Page[Any]:
         """Return the page of objects whose columns have the values in `equal`, where None does not filter.
 
         Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
         one in place of `of_tenant`, and `given` are their parameters and those of the columns. Of the
         tenant's rows a `bounded` page looks at the first LOOKED_AT_MAX from its cursor on, for a filter that
-        no index has; where it ends there, the last of them is its next cursor. Raises what `require_cursors`
-        raises.
+        no index has; where it ends there, the last of them is its next cursor. With `read` the items are
+        what that makes of the rows. Raises what `require_cursors` raises.
         """
         parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
         conditions = [among or self.of_tenant]
@@ -149,8 +149,8 @@ class Listing(Generic[R]):
             parameters,
         )
         has_more = len(rows) > wanted.limit
-        items = [self.read(row) for row in rows[: wanted.limit]]
-        next_cursor = self.id_of(items[-1]) if has_more else last
+        items = list(map(read or self.read, rows[: wanted.limit]))
+        next_cursor = rows[wanted.limit - 1]["id"] if has_more else last
         has_more = next_cursor is not None
         if wanted.before is not None:
             items.reverse()

@@ -13,7 +13,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from typing import Annotated, ClassVar, NamedTuple, TypedDict
 
 from ledger_engine.access import idempotency
@@ -266,7 +265,7 @@ def _read(row: Row) -> Delivery:
     )
 
 
-_LISTING: Listing[Delivery] = Listing("deliveries", "delivery", _read, attrgetter("id"))
+_LISTING: Listing[Delivery] = Listing("deliveries", "delivery", _read)
 
 
 async def resend_failed(

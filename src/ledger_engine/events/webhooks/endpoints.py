@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from functools import partial
-from operator import attrgetter
 from typing import Annotated, ClassVar
 
 from ledger_engine.access import api_keys, idempotency, projects
@@ -460,4 +459,4 @@ def _with_secret(endpoint: WebhookEndpoint, secret: str) -> EndpointWithSecret:
 
 
 read = reader(WebhookEndpoint)  # of an enabled, disabled or deleted one
-_LISTING: Listing[WebhookEndpoint] = Listing("webhook_endpoints", "webhook endpoint", read, attrgetter("id"))
+_LISTING: Listing[WebhookEndpoint] = Listing("webhook_endpoints", "webhook endpoint", read)

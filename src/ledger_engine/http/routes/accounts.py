@@ -42,7 +42,7 @@ class ListAccounts(LedgerList, LookingBack):
 )
 async def list_accounts(call: Call, query: ListAccounts) -> Page[accounts.Account]:
     """List the accounts, newest first."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if at is not None:
         return await call.read(past.account_page, query.page(), at)
     return await call.read_page(accounts.page, query.page())
@@ -74,7 +74,7 @@ async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
 )
 async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Account:
     """Get one account."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if at is not None:
         return await call.read(past.account, id, at)
     return await call.read_short(accounts.get, id)

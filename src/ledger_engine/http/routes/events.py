@@ -78,7 +78,7 @@ async def list_events(call: Call, query: ListEvents) -> Page[Event]:
     A program that follows the events keeps the id of the last one it has handled, and asks with it in
     `ending_before` for the page that is just newer.
     """
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if query.object is not None:
         return await call.read(outbox.about, query.page(), query.object, at)
     return await call.read(outbox.page, query.page(), at)

@@ -59,7 +59,7 @@ class ListInvoices(LedgerList, LookingBack):
 )
 async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | Page[dict[str, Any]]:
     """List the invoices, newest first."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if at is not None:
         wanted = query.page()
         return await call.read(past.invoice_page, wanted, at, status=query.status, account=query.account)
@@ -92,7 +92,7 @@ async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
 )
 async def get_invoice(call: Call, id: str, query: LookingBack) -> Invoice | dict[str, Any]:
     """Get one invoice."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if at is not None:
         return await call.read(past.invoice, id, at)
     return await call.read_short(invoices.get, id)

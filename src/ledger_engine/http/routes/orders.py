@@ -37,7 +37,7 @@ class ListOrders(GenericList, LookingBack):
 )
 async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]]:
     """List the orders, newest first."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if at is not None:
         return await call.read(past.order_page, query.page(), at, status=query.status)
     return await call.read_page(orders.page, query.page(), status=query.status)
@@ -68,7 +68,7 @@ async def place_order(call: Call, body: PlaceOrder) -> Order:
 @routes.add("GET", "/orders/<id>", needs="read:projects", query=LookingBack, answer=Order, tagged=True)
 async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
     """Get one order."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if at is not None:
         return await call.read(past.order, id, at)
     return await call.read_short(orders.get, id)

@@ -25,7 +25,7 @@ class ListRequests(GenericList, LookingBack):
 @routes.add("GET", "/requests", needs="read:projects", query=ListRequests, answer=LoggedRequest, paged=True)
 async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     """List the requests of the last 7 days, newest first."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     return await call.read(
         request_log.page, query.page(), status=query.status, method=query.method, path=query.path, at=at
     )

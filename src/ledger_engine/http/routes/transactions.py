@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.records import JsonText
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import LedgerList, LookingBack
 from ledger_engine.http.operations import Call, Routes
@@ -70,21 +71,17 @@ class ListTransactions(LedgerList, LookingBack):
     in_contract=True,
     tagged=True,
 )
-async def list_transactions(call: Call, query: ListTransactions) -> Page[Transaction]:
+async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonText]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
-    at = query.moment(call.engine.clock.now())
-    if at is not None:
-        return await call.read(
-            transactions.page,
-            query.page(),
-            account=query.account,
-            type=query.type,
-            created_after=after,
-            at=at,
-        )
-    return await call.read_page(
-        transactions.page, query.page(), account=query.account, type=query.type, created_after=after
+    return await (call.read_page if query.at is None else call.read)(
+        transactions.page,
+        query.page(),
+        account=query.account,
+        type=query.type,
+        created_after=after,
+        at=query.moment(call.engine.clock),
+        as_text=True,
     )
 
 

@@ -44,7 +44,7 @@ class UserPage:
 @routes.add("GET", "/users", needs="read:users", query=ListUsers, answer=UserPage, in_contract=True)
 async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
     """List the users, newest first."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if at is None:
         page = await call.read(users.page, query.page, query.per_page, role=query.role)
         data: list[Any] = page.items
@@ -72,7 +72,7 @@ async def create_user(call: Call, body: CreateUser) -> User:
 @routes.add("GET", "/users/<id>", needs="read:users", query=LookingBack, answer=User, in_contract=True)
 async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, Any]:
     """Get one user."""
-    at = query.moment(call.engine.clock.now())
+    at = query.moment(call.engine.clock)
     if at is not None:
         return await call.read(past.user, id, at)
     return await call.read_short(users.get, id)
