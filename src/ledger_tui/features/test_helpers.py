@@ -1,4 +1,4 @@
-"""The server's test helpers: what `:clock +1d`, `:fault 503 /v1/orders*` ask of it, and their screen.
+"""The server's test helpers: what `:clock +1d`, `:fault 503 /api/orders*` ask of it, and their screen.
 
 docs/decisions.md#test-helpers has their shapes; only `serve --test-helpers` offers them.
 """
@@ -80,7 +80,7 @@ _FAULT_WORDS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "jitter": ("action", int, "jitter:100"),
     "webhook": ("action", str, "webhook:drop"),
     "method": ("match", str, "method:POST"),
-    "path": ("match", str, "path:/v1/orders*"),
+    "path": ("match", str, "path:/api/orders*"),
     "key": ("match", str, "key:key_…"),
     "header": ("match", str, 'header:"X-Test: 1"'),
     "endpoint": ("match", str, "endpoint:whe_…"),
@@ -182,7 +182,7 @@ def _clock(rest: str) -> Mapping[str, Any]:
 
 
 def _fault(rest: str) -> Mapping[str, Any]:
-    """Return the body of a fault: `503 POST /v1/orders* times:3`."""
+    """Return the body of a fault: `503 POST /api/orders* times:3`."""
     body: dict[str, Any] = {"match": {}, "action": {}}
     if rest.count('"') % 2:
         raise BadHelper("A quote is not closed.")
@@ -201,13 +201,13 @@ def _fault(rest: str) -> Mapping[str, Any]:
             raise BadHelper(f"{name} is given twice.")
     if not body["action"]:
         raise BadHelper(
-            "What is to happen? :fault 503 /v1/orders* times:3, or delay:500, cut:after_commit, webhook:drop"
+            "What is to happen? :fault 503 /api/orders* times:3, or delay:500, cut:after_commit, webhook:drop"
         )
     return body
 
 
 def _whole(word: str) -> str:
-    """Return a short word of a fault in full: `503` as `status:503`, `/v1/orders*` as `path:…`."""
+    """Return a short word of a fault in full: `503` as `status:503`, `/api/orders*` as `path:…`."""
     if word.isascii() and word.isdigit():
         return f"status:{word}"
     if word.startswith("/"):
@@ -265,7 +265,7 @@ def outcome_of(request: HelperRequest, answer: Record) -> str:
 
 
 def described(fault: Record) -> str:
-    """Return what a fault does to what: `503 to POST /v1/orders*`."""
+    """Return what a fault does to what: `503 to POST /api/orders*`."""
     action, match = (fault.get(part) or {} for part in ("action", "match"))
     found: dict[str, Any] = {name: value for name, value in action.items() if value is not None}
     delay = f"{found.get('delay_ms', '')} ms" + (
