@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.pages import anchors, leads_somewhere, links, pages
+from ledger_engine.asgi import app
+from tests.house.pages import anchors, blocks, leads_somewhere, links, pages, prose
 
 # A page that the code names, with the anchors behind it: `docs/oauth.md#errors and #the-pages`.
 CITATION = re.compile(r"(?<![\w./-])((?:[\w-]+/)*[\w-]+\.md)((?:(?:,| and)?\s*#[a-z][\w-]*)*)")
 # A section that is named without an anchor cannot be checked: `interface.md, Errors`, `decisions.md 4`.
 UNCHECKED = re.compile(r"(?:interface|decisions)\.md(?:,\s+[A-Z]|,? \d)")
+REQUEST = re.compile(r"\b(GET|POST|PATCH|DELETE) (/(?:v1|api|oauth)/[\w/{}.-]*)(?![\w…])")
 THIS_FILE = Path("tests/house/test_links.py")
 
 
@@ -47,3 +49,28 @@ def test_a_section_of_the_contract_is_cited_by_its_anchor(text_files: dict[Path,
         for found in UNCHECKED.findall(text)
     ]
     assert unchecked == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_each_module_that_a_page_names_is_there(page: Path, text_files: dict[Path, str]) -> None:
+    saved = {block.file for block in blocks(page)}  # which the reader of the page makes
+    named = {*re.findall(r"`((?:\w+/)*[\w-]+\.py)`", prose(page))} - saved
+    known = [f"/{path.as_posix()}" for path in text_files]
+    if page.name != "CHANGELOG.md":  # which tells of what there was
+        assert [name for name in named if not any(path.endswith(f"/{name}") for path in known)] == []
+
+
+def test_each_request_that_a_page_names_is_an_operation() -> None:
+    """Those of the test helpers are in no server without them."""
+    rules = [
+        (rule.methods or set(), re.compile(re.sub(r"<[^>]+>", "[^/]+", rule.rule) + "/?"))
+        for rule in app.url_map.iter_rules()
+    ]
+    unknown = [
+        f"{page.name}: {method} {path}"
+        for page in pages()
+        for method, path in REQUEST.findall(page.read_text(encoding="utf-8"))
+        if not path.startswith("/v1/test_helpers")
+        if not any(method in methods and rule.fullmatch(path.rstrip(".")) for methods, rule in rules)
+    ]
+    assert unknown == []
