@@ -20,6 +20,12 @@ def test_each_package_is_named(program: str, root: Path, page: str) -> None:
     assert {name for name in packages if f"| `{name}/` |" not in page} == set()
 
 
+def test_each_module_and_folder_that_it_names_is_there(root: Path, page: str) -> None:
+    named = re.findall(r"`([\w/]+(?:\.py|/))`", page)
+    assert len(named) > 80
+    assert [name for name in named if not any(root.glob(f"src/**/{name}"))] == []
+
+
 def test_the_packages_of_the_engine_stand_in_the_order_of_their_layers(root: Path, page: str) -> None:
     table = page.split("## The packages of the engine")[1].split("Within `http/`")[0]
     named = re.findall(r"(?m)^\| `(\w+)/`", table)
