@@ -99,6 +99,12 @@ def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_
         "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
         "LEDGER_PORT": str(port),
     }
+    on_postgres = {}
+    if any("postgresql://" in block.text for block in mine):
+        from tests.postgres_server import new_database
+
+        on_postgres = {"postgresql://ledger@db.example/ledger": new_database("pages")}
+        answer_of_command(folder / "ledger.db", "keys", "create", "--mode", "test")
     seen: dict[str, str] = {}
     if not starts_its_own:
         seen = {"sk_test": served.key, "acc": served.account}
@@ -114,6 +120,7 @@ def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_
         "/opt/ledger/bin/": "",
         ".venv/bin/ledger-engine": "ledger-engine",
         "pass show": "echo",
+        **on_postgres,
     }
     for _ in range(2):
         reader = Reader(folder, environment, stands_for, seen)
