@@ -112,9 +112,9 @@ def any_server(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def refusal(error: LedgerError, server: str) -> str:
-    """Return in a sentence why a server refused a request, or why it cannot be asked."""
+    """Return in a sentence why a server refused a request, or why it cannot be reached."""
     if error.status is None or 200 <= error.status < 300:
-        return f"{server} cannot be asked: {str(error).removesuffix('.')}."
+        return f"{server} cannot be reached: {str(error).removesuffix('.')}."
     if not error.code:
         return f"{error.status} from a server that is not a ledger"
     field = "" if error.param is None else f" ({error.param})"

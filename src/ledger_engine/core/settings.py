@@ -117,7 +117,7 @@ class ServeSettings:
             raise BadSettings(
                 "--api-key takes test keys only: everybody who can read the settings knows it."
                 if is_live
-                else "--api-key must be sk_test_ and 32 letters or digits of ASCII."
+                else "--api-key must be sk_test_ followed by 32 ASCII letters or digits."
             )
         if self.metrics is not None and not self.insecure and not _is_loopback(self.metrics[0]):
             raise BadSettings(

@@ -265,7 +265,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
         if not known:
             raise InvalidRequest(
                 "invalid_cursor",
-                "Last-Event-ID must be the id of an event. Connect without it to go on with what comes next.",
+                "Last-Event-ID must be the id of an event. Connect without it to get what comes next.",
                 "Last-Event-ID",
             )
         return last

@@ -156,7 +156,7 @@ class Publisher:
             try:
                 answer = await client.post(f"{witness.url.rstrip('/')}/add-checkpoint", content=body)
             except httpx.HTTPError as error:
-                return f"The witness {name} cannot be asked: {error or type(error).__name__}."
+                return f"The witness {name} cannot be reached: {error or type(error).__name__}."
             if answer.status_code == 409:
                 with contextlib.suppress(BadNote):
                     old = checkpoints.parse_size(answer.text.removesuffix("\n"))

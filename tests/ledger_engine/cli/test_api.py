@@ -93,7 +93,7 @@ def test_a_wrong_call_is_refused(
 def test_a_server_that_is_not_there_is_named(server: Server) -> None:
     words = ("api", "get", "/api/health", "--url", "http://127.0.0.1:9", "--key", "sk_test_x")
     done = ask(server, *words, status=1)
-    assert only_line(done.stderr).startswith("ledger-engine: http://127.0.0.1:9 cannot be asked: ")
+    assert only_line(done.stderr).startswith("ledger-engine: http://127.0.0.1:9 cannot be reached: ")
 
 
 @pytest.mark.parametrize("type", KINDS)

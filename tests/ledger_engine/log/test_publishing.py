@@ -160,7 +160,7 @@ async def test_a_witness_that_is_gone_or_signs_with_another_key_is_said(
     assert engine.notice == "The witness another answers without a signature of its key."
     await publish(engine, Outside(witnesses=[WitnessAddress("http://127.0.0.1:9", other)]))
     assert engine.notice is not None
-    assert engine.notice.startswith("The witness another cannot be asked: ")
+    assert engine.notice.startswith("The witness another cannot be reached: ")
 
 
 async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(

@@ -225,7 +225,7 @@ def _head(path: str, headers: Headers) -> bytes:
     lines = [f"POST {path} HTTP/1.1", *[f"{name}: {value}" for name, value in headers], "", ""]
     head = "\r\n".join(lines)
     if not head.count("\r") == head.count("\n") == len(lines) - 1:
-        raise Failed("a header of the request has the end of a line in it")
+        raise Failed("a header of the request contains a line break")
     return head.encode("ascii")
 
 

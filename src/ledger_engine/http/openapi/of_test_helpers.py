@@ -43,7 +43,7 @@ TERMS = {
     "objects": "What was made for it, the event's own object among it.",
     "offset_ms": "By how many milliseconds the clock is ahead of the machine's.",
     "probability": "From 0 to 1; 1 when left out.",
-    "seed": "Makes the same chance again.",
+    "seed": "The same seed makes the same random choices.",
     "SetFaultAction.status": "The status of the error, 400 to 599.",
     "Fault.action.status": "The status of the error.",
     "times": "How often it happens at most; without an end when left out.",

@@ -264,7 +264,7 @@ class Http1(TcpConnection):
                 if exchange.broken is not None and not exchange.status:
                     await service.refuse(scope, exchange.receive, exchange.send)
         except Exception:
-            log.exception("an answer broke off")
+            log.exception("an answer was cut off")
         finally:
             task, exchange.task = exchange.task, None
             if task is not None:
