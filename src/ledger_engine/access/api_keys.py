@@ -17,7 +17,7 @@ from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant
 from ledger_engine.store import Unit, books
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import insert, reader
+from ledger_engine.store.rows import insert, reader, update_row
 
 TOPIC = "credentials"  # announced when the rights of a credential have changed
 NAME_MAX = 255
@@ -175,11 +175,7 @@ def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
     _require_rights_of(tenant, old.role, old.scopes)
     if old.revoked_at is not None:
         return old
-    unit.execute(
-        "UPDATE api_keys SET revoked_at = :now"
-        " WHERE id = :id AND project = :project AND livemode = :livemode AND revoked_at IS NULL",
-        tenant.bind(id=id, now=unit.now),
-    )
+    update_row(unit, tenant, "api_keys", id, revoked_at=unit.now)
     unit.announce(TOPIC)
     return replace(old, revoked_at=Moment(unit.now))
 

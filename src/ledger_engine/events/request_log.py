@@ -30,6 +30,7 @@ from ledger_engine.events.outbox import Event
 from ledger_engine.store import OWN, BookWork, Row, Unit, Value
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.rows import reader
 
 # The clock that dates events and the one that measures a request's duration may differ by this much.
 _CLOCKS_DIFFER_MS = 50
@@ -202,25 +203,12 @@ def _shown(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:
 
 
 def _read(row: Row) -> LoggedRequest:
-    return LoggedRequest(
-        id=row["id"],
-        method=row["method"],
-        path=row["path"],
-        query=row["query"],
-        status=row["status"],
-        duration_ms=row["duration_us"] / 1000,
-        credential_id=row["credential_id"],
-        credential=row["credential"],
-        address=row["address"],
-        error_code=row["error_code"],
-        idempotency_key=row["idempotency_key"],
-        request_body=row["request_body"],
-        response_body=row["response_body"],
-        created=row["created"],
-        livemode=bool(row["livemode"]),
-    )
+    request = _stored(row)
+    request.duration_ms /= 1000
+    return request
 
 
+_stored = reader(LoggedRequest, duration_ms="duration_us")
 _LISTING = Listing("requests", "request", _read)
 
 

@@ -18,7 +18,7 @@ from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.fields import parse_metadata
 from ledger_engine.store import Row, Unit, Value, in_one_book
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import reader
+from ledger_engine.store.rows import reader, update_row
 
 STATUSES = ("draft", "open", "paid", "void")
 CUSTOMER_MAX = 255
@@ -98,23 +98,23 @@ def create(unit: Unit, tenant: Tenant, new: NewInvoice, key: str | None = None) 
     """Draft an invoice."""
     id = unit.new_id("inv")
     idempotency.take(unit, tenant, key, id)
-    values: dict[str, Value] = {
-        "id": id,
-        "created": unit.now,
-        **_account_columns(unit, tenant, new.account),
-        **_customer_column(new.customer),
-        **_amount_columns(new.amount, new.lines),
-        **_due_date_column(new.due_date),
-        **_description_column(new.description),
-        **_metadata_column(new.metadata),
-    }
+    fields = InvoiceChanges(
+        account=new.account,
+        customer=new.customer,
+        amount=new.amount,
+        lines=new.lines,
+        due_date=new.due_date,
+        description=new.description,
+        metadata=new.metadata,
+    )
+    columns = _columns(unit, tenant, fields)
     limits.count_stored(unit, tenant)
     row = unit.first(
         "INSERT INTO invoices (id, project, livemode, account, customer, currency, amount, lines, due_date,"
         " description, metadata, created)"
         " VALUES (:id, :project, :livemode, :account, :customer, :currency, :amount, :lines, :due_date,"
         " :description, :metadata, :created) RETURNING *",
-        tenant.bind(**values),
+        tenant.bind(id=id, created=unit.now, **columns),
     )
     return _recorded(unit, tenant, "invoice.created", row)
 
@@ -147,27 +147,14 @@ def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invo
     invoice = get(unit, tenant, id)
     if invoice.status != "draft":
         raise _not_draft(invoice)
-    columns: dict[str, Value] = {}
-    if "account" in changes:
-        columns |= _account_columns(unit, tenant, changes["account"])
-    if "customer" in changes:
-        columns |= _customer_column(changes["customer"])
-    if _changes_amount(invoice, changes):
-        columns |= _amount_columns(changes.get("amount"), changes.get("lines"))
-    if "due_date" in changes:
-        columns |= _due_date_column(changes["due_date"])
-    if "description" in changes:
-        columns |= _description_column(changes["description"])
-    if "metadata" in changes:
-        columns |= _metadata_column(changes["metadata"] or {})
-    if not columns:
+    changed = changes.copy()
+    if not _changes_amount(invoice, changes):
+        changed.pop("amount", None)
+        changed.pop("lines", None)
+    if not changed:
         return invoice
-    assignments = ", ".join(f"{column} = :{column}" for column in columns)
-    row = unit.first(
-        f"UPDATE invoices SET {assignments} WHERE id = :id AND project = :project AND livemode = :livemode"
-        " AND status = 'draft' RETURNING *",
-        tenant.bind(id=id, **columns),
-    )
+    columns = _columns(unit, tenant, changed)
+    row = update_row(unit, tenant, "invoices", id, "status = 'draft'", **columns)
     return _recorded(unit, tenant, "invoice.updated", row)
 
 
@@ -183,10 +170,9 @@ def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Inv
         tenant.bind(),
     )
     assert counted is not None
-    row = unit.first(
-        "UPDATE invoices SET status = 'open', number = :number, opened_at = :now"
-        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'draft' RETURNING *",
-        tenant.bind(id=id, number=f"INV-{counted['invoice_numbers']:06}", now=unit.now),
+    number = f"INV-{counted['invoice_numbers']:06}"
+    row = update_row(
+        unit, tenant, "invoices", id, "status = 'draft'", status="open", number=number, opened_at=unit.now
     )
     if row is None:
         raise _not_draft(get(unit, tenant, id))
@@ -200,11 +186,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     Raises Conflict `invoice_not_open`, and what posting a transaction raises.
     """
     idempotency.take(unit, tenant, key, id)
-    opened = unit.first(
-        "UPDATE invoices SET status = 'paid', paid_at = :now"
-        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
-        tenant.bind(id=id, now=unit.now),
-    )
+    opened = update_row(unit, tenant, "invoices", id, "status = 'open'", status="paid", paid_at=unit.now)
     if opened is None:
         raise _not_open(get(unit, tenant, id))
     invoice = read(opened)
@@ -219,37 +201,43 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
         ),
     )
     idempotency.name_all(unit, tenant, key, [id, payment.id])
-    row = unit.first(
-        "UPDATE invoices SET payment = :payment"
-        " WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
-        tenant.bind(id=id, payment=payment.id),
-    )
+    row = update_row(unit, tenant, "invoices", id, payment=payment.id)
     return _recorded(unit, tenant, "invoice.paid", row)
 
 
 @in_one_book
 def void(unit: Unit, tenant: Tenant, id: str) -> Invoice:
     """Void an open invoice; it stays stored. Raises Conflict `invoice_not_open`."""
-    row = unit.first(
-        "UPDATE invoices SET status = 'void', voided_at = :now"
-        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
-        tenant.bind(id=id, now=unit.now),
-    )
+    row = update_row(unit, tenant, "invoices", id, "status = 'open'", status="void", voided_at=unit.now)
     if row is None:
         raise _not_open(get(unit, tenant, id))
     return _recorded(unit, tenant, "invoice.voided", row)
 
 
-def _account_columns(unit: Unit, tenant: Tenant, account: str) -> dict[str, Value]:
-    return {"account": account, "currency": accounts.get(unit, tenant, account, "account").currency}
-
-
-def _customer_column(customer: str) -> dict[str, Value]:
-    if not 1 <= len(customer) <= CUSTOMER_MAX:
-        raise InvalidRequest(
-            "invalid_value", f"customer must have 1 to {CUSTOMER_MAX} characters.", "customer"
-        )
-    return {"customer": customer}
+def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Value]:
+    """Return the columns of the given fields. Raises InvalidRequest for the first that breaks a rule."""
+    columns: dict[str, Value] = {}
+    if "account" in fields:
+        account = accounts.get(unit, tenant, fields["account"], "account")
+        columns |= {"account": account.id, "currency": account.currency}
+    if "customer" in fields:
+        columns["customer"] = customer = fields["customer"]
+        if not 1 <= len(customer) <= CUSTOMER_MAX:
+            message = f"customer must have 1 to {CUSTOMER_MAX} characters."
+            raise InvalidRequest("invalid_value", message, "customer")
+    if "amount" in fields or "lines" in fields:
+        columns |= _amount_columns(fields.get("amount"), fields.get("lines"))
+    if "due_date" in fields:
+        due_date = fields["due_date"]
+        columns["due_date"] = None if due_date is None else parse_date(due_date, "due_date")
+    if "description" in fields:
+        columns["description"] = description = fields["description"]
+        if description is not None and len(description) > DESCRIPTION_MAX:
+            message = f"description has at most {DESCRIPTION_MAX} characters."
+            raise InvalidRequest("invalid_value", message, "description")
+    if "metadata" in fields:
+        columns["metadata"] = dumps(parse_metadata(fields["metadata"] or {}))
+    return columns
 
 
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
@@ -294,22 +282,6 @@ def _sum(lines: Sequence[Line]) -> int:
     if not 1 <= total <= MAX_AMOUNT:
         raise InvalidRequest("invalid_value", f"The lines must add up to 1 to {MAX_AMOUNT}.", "lines")
     return total
-
-
-def _due_date_column(due_date: str | None) -> dict[str, Value]:
-    return {"due_date": None if due_date is None else parse_date(due_date, "due_date")}
-
-
-def _description_column(description: str | None) -> dict[str, Value]:
-    if description is not None and len(description) > DESCRIPTION_MAX:
-        raise InvalidRequest(
-            "invalid_value", f"description has at most {DESCRIPTION_MAX} characters.", "description"
-        )
-    return {"description": description}
-
-
-def _metadata_column(metadata: dict[str, str]) -> dict[str, Value]:
-    return {"metadata": dumps(parse_metadata(metadata))}
 
 
 def _not_draft(invoice: Invoice) -> Conflict:

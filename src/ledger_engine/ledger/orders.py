@@ -19,7 +19,7 @@ from ledger_engine.events import outbox
 from ledger_engine.ledger import users
 from ledger_engine.store import Row, Unit, in_one_book
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import insert, reader
+from ledger_engine.store.rows import insert, reader, update_row
 
 STATUSES = ("open", "paid", "shipped")
 ITEMS_MAX = 100
@@ -106,11 +106,7 @@ def of_user(unit: Unit, tenant: Tenant, wanted: PageRequest, user: str) -> Page[
 def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     """Mark an open order as paid. Raises Conflict `order_not_open`."""
     idempotency.take(unit, tenant, key, id)
-    row = unit.first(
-        "UPDATE orders SET status = 'paid', paid_at = :now"
-        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
-        tenant.bind(id=id, now=unit.now),
-    )
+    row = update_row(unit, tenant, "orders", id, "status = 'open'", status="paid", paid_at=unit.now)
     if row is None:
         status = get(unit, tenant, id).status
         raise Conflict("order_not_open", f"Only an open order can be paid; {id} is {status}.")
@@ -121,11 +117,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
 def ship(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     """Mark a paid order as shipped. Raises Conflict `order_not_paid`."""
     idempotency.take(unit, tenant, key, id)
-    row = unit.first(
-        "UPDATE orders SET status = 'shipped', shipped_at = :now"
-        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'paid' RETURNING *",
-        tenant.bind(id=id, now=unit.now),
-    )
+    row = update_row(unit, tenant, "orders", id, "status = 'paid'", status="shipped", shipped_at=unit.now)
     if row is None:
         status = get(unit, tenant, id).status
         raise Conflict("order_not_paid", f"Only a paid order can be shipped; {id} is {status}.")

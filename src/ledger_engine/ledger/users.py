@@ -16,7 +16,7 @@ from ledger_engine.core.tenant import ROLES, Tenant
 from ledger_engine.events import outbox
 from ledger_engine.store import Unit
 from ledger_engine.store.pages import Listing
-from ledger_engine.store.rows import reader
+from ledger_engine.store.rows import reader, update_row
 
 NAME_MAX = 255
 EMAIL_MAX = 254  # characters: the limit of a mail server (RFC 5321)
@@ -148,10 +148,8 @@ def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
     The user's grants to apps end, and stay ended when the user is restored.
     """
     tenant.require_role("admin")
-    row = unit.first(
-        "UPDATE users SET status = 'deactivated', deactivated_at = :now"
-        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'active' RETURNING *",
-        tenant.bind(id=id, now=unit.now),
+    row = update_row(
+        unit, tenant, "users", id, "status = 'active'", status="deactivated", deactivated_at=unit.now
     )
     if row is None:
         return get(unit, tenant, id)

@@ -1,4 +1,4 @@
-"""Records and rows: how a record is read from a row of its table, and how a row is inserted."""
+"""Records and rows: how a record is read from a row of its table, and how a row is inserted and changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from ledger_engine.core.records import Shown
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Row, Unit, Value
+from ledger_engine.store.books import OF_TENANT
 
 R = TypeVar("R", bound=Shown)
 
@@ -38,3 +40,14 @@ def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
 def insert(unit: Unit, table: str, values: Mapping[str, Value]) -> None:
     """Insert one row, with a value for each of these columns."""
     unit.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
+
+
+def update_row(
+    unit: Unit, tenant: Tenant, table: str, id: str, where: str = "1 = 1", /, **values: Value
+) -> Row | None:
+    """Change these columns of the tenant's row `id` and return it; None when there is none for `where`."""
+    assignments = ", ".join(f"{column} = :{column}" for column in values)
+    return unit.first(
+        f"UPDATE {table} SET {assignments} WHERE id = :id AND {OF_TENANT} AND {where} RETURNING *",
+        tenant.bind(id=id, **values),
+    )

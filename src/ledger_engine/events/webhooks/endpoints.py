@@ -24,10 +24,10 @@ from ledger_engine.core.tasks import AT_ONCE, take_turns
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.addresses import parse_url
-from ledger_engine.store import Row, Unit, books
+from ledger_engine.store import Row, Unit, Value, books
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import insert, reader
+from ledger_engine.store.rows import insert, reader, update_row
 
 TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was changed
 EVERY = "*"
@@ -166,11 +166,8 @@ def roll_secret(
 def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
     """Stop sending to the endpoint. A disabled one stays as it is."""
     idempotency.take(unit, tenant, key, id)
-    unit.execute(
-        "UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'asked', disabled_at = :now"
-        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'enabled'",
-        tenant.bind(id=id, now=unit.now),
-    )
+    values: dict[str, Value] = {"status": "disabled", "disabled_reason": "asked", "disabled_at": unit.now}
+    update_row(unit, tenant, "webhook_endpoints", id, "status = 'enabled'", **values)
     unit.announce(TOPIC)
     return get(unit, tenant, id)
 
@@ -178,11 +175,8 @@ def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webh
 def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
     """Send again from where it stopped, so that no event in between is missed."""
     idempotency.take(unit, tenant, key, id)
-    unit.execute(
-        "UPDATE webhook_endpoints SET status = 'enabled', disabled_reason = NULL, disabled_at = NULL,"
-        " failing_since = NULL WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id),
-    )
+    values: dict[str, Value] = {"status": "enabled", "disabled_reason": None, "disabled_at": None}
+    update_row(unit, tenant, "webhook_endpoints", id, failing_since=None, **values)
     unit.announce(TOPIC)
     return get(unit, tenant, id)
 

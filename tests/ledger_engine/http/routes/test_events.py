@@ -6,8 +6,8 @@ import asyncio
 import json
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -38,23 +38,33 @@ from tests.ledger_engine.waiting import looked_until, until
 TILL = accounts.NewAccount("Till ☕", "EUR", {"note": "one\r\ntwo\u2028three"})
 
 
-async def happen(engine: Engine, tenant: Tenant, count: int = 1) -> list[str]:
-    """So many accounts are created; gives their events' ids."""
-    before = await engine.read(partial(outbox.resume, tenant=tenant, last=None))
-    for _ in range(count):
-        await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
-    found, _ = await engine.read(lambda unit: outbox.after(unit, tenant, before, count))
-    return [message.id for message in found]
+@pytest.fixture
+def happen(engine: Engine, tenant: Tenant) -> Run:
+    """Return a function that creates so many accounts and returns the ids of their events."""
+
+    async def create(count: int = 1, *, by: Tenant = tenant, at: Engine = engine) -> list[str]:
+        before = await at.read(partial(outbox.resume, tenant=by, last=None))
+        for _ in range(count):
+            await at.write(partial(accounts.create, tenant=by, new=TILL))
+        found, _ = await at.read(lambda unit: outbox.after(unit, by, before, count))
+        return [message.id for message in found]
+
+    return create
+
+
+@pytest.fixture
+async def till(api: httpx.AsyncClient) -> str:
+    """Return an account that is made over HTTP."""
+    return str((await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"])
 
 
 # The list
 
 
 async def test_events_are_listed_newest_first_as_they_are_sent(
-    api: httpx.AsyncClient, engine: Engine, tenant: Tenant
+    api: httpx.AsyncClient, engine: Engine, tenant: Tenant, till: str, happen: Run
 ) -> None:
-    await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
-    await happen(engine, tenant, 2)
+    await happen(2)
     answer = (await api.get("/v1/events")).json()
     messages, _ = await engine.read(lambda unit: outbox.after(unit, tenant, "", 10))
     requests = [event.pop("request") for event in answer["data"]]
@@ -64,22 +74,21 @@ async def test_events_are_listed_newest_first_as_they_are_sent(
     assert (answer["has_more"], answer["next_cursor"]) == (False, None)
 
 
-async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, engine: Engine, tenant: Tenant) -> None:
-    happened = await happen(engine, tenant, 5)
+async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, happen: Run) -> None:
+    happened = await happen(5)
     first = (await api.get("/v1/events", params={"limit": "3"})).json()
     rest = (await api.get("/v1/events", params={"limit": "3", "cursor": first["next_cursor"]})).json()
     assert [event["id"] for event in first["data"] + rest["data"]] == happened[::-1]
     assert (await api.get("/v1/events", params={"cursor": "evt_none"})).status_code == 400
 
 
-async def test_the_events_about_one_object_are_listed(api: httpx.AsyncClient) -> None:
-    account = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()
-    body = {"account": account["id"], "customer": "Ada", "amount": 5}
+async def test_the_events_about_one_object_are_listed(api: httpx.AsyncClient, till: str) -> None:
+    body = {"account": till, "customer": "Ada", "amount": 5}
     invoice = (await api.post("/v1/invoices", json=body)).json()
     await api.post(f"/v1/invoices/{invoice['id']}/finalize")
     paid = (await api.post(f"/v1/invoices/{invoice['id']}/pay")).json()
     found = {}
-    for id in (account["id"], invoice["id"], paid["transaction"], "acc_none", "txn_none"):
+    for id in (till, invoice["id"], paid["transaction"], "acc_none", "txn_none"):
         events = (await api.get("/v1/events", params={"object": id})).json()["data"]
         assert all(event["data"]["object"]["id"] == id for event in events)
         found[id] = [event["type"] for event in events]
@@ -99,11 +108,10 @@ async def test_the_events_about_one_object_are_listed(api: httpx.AsyncClient) ->
 
 @pytest.mark.parametrize("cursor", ["cursor", "ending_before"])
 async def test_an_unknown_cursor_is_refused_whichever_object_is_asked_about(
-    api: httpx.AsyncClient, cursor: str
+    api: httpx.AsyncClient, till: str, cursor: str
 ) -> None:
-    account = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"]
-    body = {"account": account, "amount": 1, "type": "credit"}
-    for object in (account, (await api.post("/v1/transactions", json=body)).json()["id"]):
+    body = {"account": till, "amount": 1, "type": "credit"}
+    for object in (till, (await api.post("/v1/transactions", json=body)).json()["id"]):
         answer = await api.get("/v1/events", params={"object": object, cursor: "evt_none"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_cursor")
 
@@ -139,9 +147,8 @@ async def test_a_page_without_events_of_users_looks_at_so_many_and_then_goes_on(
     assert counts == expected
 
 
-async def test_each_transaction_of_a_batch_has_its_own_event(api: httpx.AsyncClient) -> None:
-    account = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"]
-    items = [{"account": account, "amount": amount, "type": "credit"} for amount in range(1, 31)]
+async def test_each_transaction_of_a_batch_has_its_own_event(api: httpx.AsyncClient, till: str) -> None:
+    items = [{"account": till, "amount": amount, "type": "credit"} for amount in range(1, 31)]
     batch = (await api.post("/v1/transactions/batch", json={"transactions": items})).json()["data"]
     for posted in (batch[0], batch[15], batch[-1]):
         (event,) = (await api.get("/v1/events", params={"object": posted["id"]})).json()["data"]
@@ -150,14 +157,12 @@ async def test_each_transaction_of_a_batch_has_its_own_event(api: httpx.AsyncCli
 
 @holds("events-links")
 async def test_the_deliveries_of_one_event_are_listed(
-    api: httpx.AsyncClient, engine: Engine, tenant: Tenant
+    api: httpx.AsyncClient, happen: Run, write: Run
 ) -> None:
-    (event,) = await happen(engine, tenant)
+    (event,) = await happen()
     for number in range(2):
         new = endpoints.NewEndpoint(f"https://hooks.example/{number}", ["*"])
-        await engine.write(
-            partial(endpoints.create, tenant=tenant, new=new, secret="whsec_x", sealed="whsec_x")
-        )
+        await write(endpoints.create, new=new, secret="whsec_x", sealed="whsec_x")
     assert (await api.get(f"/v1/events/{event}/deliveries")).json() == {"data": []}
     sent = (await api.post(f"/v1/events/{event}/resend")).json()["data"]
     assert len(sent) == 2
@@ -180,7 +185,7 @@ async def test_events_of_users_are_for_those_who_may_read_users(
         for path in (f"/v1/events/{event['id']}", f"/v1/events/{event['id']}/deliveries"):
             assert (await client.get(path)).status_code == (200 if shown else 403)
         may = Tenant(tenant.project, livemode=False, scopes=frozenset(scopes))
-        followed, _ = await engine.read(lambda unit, may=may: outbox.after(unit, may, "", 10))
+        followed, _ = await engine.read(partial(outbox.after, tenant=may, cursor="", limit=10))
         assert len(followed) == shown
 
 
@@ -188,9 +193,9 @@ async def test_events_of_users_are_for_those_who_may_read_users(
 
 
 async def test_an_event_is_sent_again(
-    api: httpx.AsyncClient, engine: Engine, clock: Any, tenant: Tenant
+    api: httpx.AsyncClient, engine: Engine, clock: Any, tenant: Tenant, happen: Run
 ) -> None:
-    (event,) = await happen(engine, tenant)
+    (event,) = await happen()
     endpoints = [(await begin(engine, clock, tenant, ["*"])).subscription.endpoint for _ in range(2)]
     answer = await api.post(f"/v1/events/{event}/resend")
     assert answer.status_code == 200
@@ -259,6 +264,7 @@ class Stream:
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
         self._lines = response.aiter_lines()
+        self.first: dict[str, str] = {}
         self.comments = 0
 
     async def next(self) -> dict[str, str]:
@@ -279,71 +285,78 @@ class Stream:
         return [(await self.next())["id"] for _ in range(count)]
 
 
-@asynccontextmanager
-async def listening(
-    served: Served, key: str, last: str | None = None
-) -> AsyncIterator[tuple[Stream, dict[str, str]]]:
-    """Connect a listener that has received its first message."""
-    headers = {"Authorization": f"Bearer {key}"} | ({} if last is None else {"Last-Event-ID": last})
-    async with (
-        httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client,
-        client.stream("GET", "/v1/events/stream") as response,
-    ):
-        assert response.status_code == 200
-        stream = Stream(response)
-        yield stream, await stream.next()
+Listening = Callable[..., AbstractAsyncContextManager[Stream]]
 
 
-async def test_each_session_has_a_secret_of_its_own(served: Served, make_key: MakeKey) -> None:
-    key = await make_key()
-    async with listening(served, key) as (_, first), listening(served, key) as (_, second):
-        assert json.loads(first["data"])["secret"] != json.loads(second["data"])["secret"]
+@pytest.fixture
+async def client(served: Served, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client of the served application, with an admin's key."""
+    headers = {"Authorization": f"Bearer {await make_key()}"}
+    async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def listening(client: httpx.AsyncClient) -> Listening:
+    """Return a function that connects a listener, which has received its first message."""
+
+    @asynccontextmanager
+    async def connect(last: str | None = None, key: str | None = None) -> AsyncIterator[Stream]:
+        headers = {} if last is None else {"Last-Event-ID": last}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+        async with client.stream("GET", "/v1/events/stream", headers=headers) as response:
+            assert response.status_code == 200
+            stream = Stream(response)
+            stream.first = await stream.next()
+            yield stream
+
+    return connect
+
+
+async def test_each_session_has_a_secret_of_its_own(listening: Listening) -> None:
+    async with listening() as one, listening() as other:
+        assert json.loads(one.first["data"])["secret"] != json.loads(other.first["data"])["secret"]
 
 
 async def test_a_listener_receives_what_happens_from_then_on_in_order(
-    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey
+    listening: Listening, happen: Run
 ) -> None:
-    await happen(engine, tenant, 3)
-    async with listening(served, await make_key()) as (stream, _):
-        happened = await happen(engine, tenant, 100)
+    await happen(3)
+    async with listening() as stream:
+        happened = await happen(100)
         assert await stream.events(100) == happened
 
 
 async def test_a_listener_goes_on_at_once_behind_many_events_of_users_that_it_may_not_see(
-    served: Served,
-    engine: Engine,
-    tenant: Tenant,
-    make_key: MakeKey,
-    monkeypatch: pytest.MonkeyPatch,
+    listening: Listening, happen: Run, write: Run, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "LOOKED_AT_MAX", 2)
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 1000)
-    (first,) = await happen(engine, tenant)
+    (first,) = await happen()
     for number in range(7):
-        new = users.NewUser("Ada", f"ada{number}@example.com")
-        await engine.write(partial(users.create, tenant=tenant, new=new))
-    happened = await happen(engine, tenant, 3)
-    async with listening(served, await make_key(scopes=["read:projects"]), last=first) as (stream, _):
+        await write(users.create, users.NewUser("Ada", f"ada{number}@example.com"))
+    happened = await happen(3)
+    async with listening(first, await make_key(scopes=["read:projects"])) as stream:
         assert await stream.events(3) == happened
 
 
 @pytest.mark.parametrize("before", [0, 2])
 async def test_a_listener_that_had_nothing_yet_goes_on_from_where_it_began(
-    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, before: int
+    listening: Listening, happen: Run, before: int
 ) -> None:
-    key = await make_key()
-    await happen(engine, tenant, before)
-    async with listening(served, key) as (_, first):
+    await happen(before)
+    async with listening() as stopped:
         pass
-    happened = await happen(engine, tenant, 2)
-    async with listening(served, key, last=first["id"]) as (stream, _):
+    happened = await happen(2)
+    async with listening(stopped.first["id"]) as stream:
         assert await stream.events(2) == happened
 
 
 async def test_an_id_that_is_no_event_of_theirs_is_a_400(
-    api: httpx.AsyncClient, engine: Engine, stranger: Tenant
+    api: httpx.AsyncClient, happen: Run, stranger: Tenant
 ) -> None:
-    (other,) = await happen(engine, stranger)
+    (other,) = await happen(by=stranger)
     for last in (other, "evt_none", "", "acc_1"):
         answer = await api.get("/v1/events/stream", headers={"Last-Event-ID": last})
         error = answer.json()["error"]
@@ -351,82 +364,74 @@ async def test_an_id_that_is_no_event_of_theirs_is_a_400(
 
 
 async def test_others_hear_nothing_of_it(
-    served: Served, engine: Engine, tenant: Tenant, stranger: Tenant, make_key: MakeKey
+    listening: Listening, happen: Run, stranger: Tenant, make_key: MakeKey
 ) -> None:
     key = await make_key(livemode=stranger.livemode, of=stranger.project)
-    async with listening(served, key) as (stream, _):
-        await happen(engine, tenant, 5)
-        (own,) = await happen(engine, stranger)
+    async with listening(key=key) as stream:
+        await happen(5)
+        (own,) = await happen(by=stranger)
         assert await stream.events(1) == [own]
 
 
 async def test_what_another_process_does_is_received(
-    served: Served,
-    engine: Engine,
-    tenant: Tenant,
-    make_key: MakeKey,
-    location: Location,
-    monkeypatch: pytest.MonkeyPatch,
+    listening: Listening, engine: Engine, happen: Run, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.02)
     beside = open_engine(location, clock=engine.clock)
-    async with listening(served, await make_key()) as (stream, _):
-        assert await happen(beside, tenant, 3) == await stream.events(3)
+    async with listening() as stream:
+        assert await happen(3, at=beside) == await stream.events(3)
     await beside.close()
 
 
 async def test_a_silent_stream_is_kept_alive(
-    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+    listening: Listening, happen: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(routes, "KEEP_ALIVE_S", 0.03)
-    async with listening(served, await make_key()) as (stream, _):
+    async with listening() as stream:
         reading = asyncio.ensure_future(stream.next())
         await until(lambda: stream.comments)
-        await happen(engine, tenant)
+        await happen()
         assert (await reading)["event"] == "event"
 
 
 async def test_a_revoked_key_receives_nothing_more(
-    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+    listening: Listening, engine: Engine, tenant: Tenant, write: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(routes, "CHECKED_EVERY_S", 0.02)
-    async with listening(served, await make_key()) as (stream, _):
+    async with listening() as stream:
         (key,) = await engine.read(lambda unit: api_keys.every(unit, tenant.project))
-        await engine.write(lambda unit: api_keys.revoke(unit, tenant, key.id))
+        await write(api_keys.revoke, key.id)
         assert await stream.next() == {}
 
 
 @pytest.mark.parametrize("limit", ["FOLLOWERS_MAX", "FOLLOWERS_OF_ONE_MAX"])
 async def test_more_listeners_than_there_is_room_for_are_refused(
-    served: Served, engine: Engine, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch, limit: str
+    listening: Listening,
+    client: httpx.AsyncClient,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
 ) -> None:
     monkeypatch.setattr(following, limit, 2)
-    key = await make_key()
-    headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=served.url, headers=headers) as client:
-        async with listening(served, key), listening(served, key):
-            answer = await client.get("/v1/events/stream")
-            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "quota_exceeded")
+    async with listening(), listening():
+        answer = await client.get("/v1/events/stream")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "quota_exceeded")
 
-        async def count() -> int:
-            return Followers.of(engine).count
+    async def count() -> int:
+        return Followers.of(engine).count
 
-        await looked_until(count, lambda left: left == 0)  # that they went away is noticed
-        async with listening(served, key):
-            pass
+    await looked_until(count, lambda left: left == 0)  # that they went away is noticed
+    async with listening():
+        pass
 
 
 async def test_of_listeners_that_come_together_no_more_are_let_in_than_there_is_room_for(
-    served: Served, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "FOLLOWERS_OF_ONE_MAX", 2)
-    headers = {"Authorization": f"Bearer {await make_key()}"}
-    async with (
-        httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client,
-        AsyncExitStack() as stack,
-    ):
+    async with AsyncExitStack() as stack:
         streams: list[Stream] = []  # one that nobody holds is closed
 
         async def ask() -> tuple[int, bool]:
@@ -439,28 +444,24 @@ async def test_of_listeners_that_come_together_no_more_are_let_in_than_there_is_
         assert answers == {(200, True): 2, (403, False): 18}
 
 
-async def test_a_head_request_takes_no_place_among_the_listeners(
-    served: Served, engine: Engine, make_key: MakeKey
+async def test_a_head_request_is_not_counted_among_the_listeners(
+    client: httpx.AsyncClient, engine: Engine
 ) -> None:
-    headers = {"Authorization": f"Bearer {await make_key()}"}
-    async with httpx.AsyncClient(base_url=served.url, headers=headers) as client:
-        assert (await client.head("/v1/events/stream")).status_code == 200
+    assert (await client.head("/v1/events/stream")).status_code == 200
     assert Followers.of(engine).count == 0
 
 
 @pytest.mark.slow
 async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
-    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey
+    served: Served, listening: Listening, write: Run, make_key: MakeKey
 ) -> None:
     key = await make_key()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1024)
     writer.write(f"GET /v1/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
     await reader.readuntil(b"whsec_")
     large = accounts.NewAccount("x", "EUR", {f"{n}": "y" * 1000 for n in range(20)})
-    async with listening(served, key) as (stream, _):
-        await asyncio.gather(
-            *(engine.write(partial(accounts.create, tenant=tenant, new=large)) for _ in range(500))
-        )
+    async with listening() as stream:
+        await asyncio.gather(*(write(accounts.create, large) for _ in range(500)))
         received = await stream.events(500)
     assert received == sorted(set(received))
     # 10 MB happened; what was not taken is in the buffers of two sockets and one write, or not read yet.
@@ -475,14 +476,14 @@ async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
 
 
 async def test_a_resent_event_is_received_once(
-    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, clock: Any
+    listening: Listening, engine: Engine, tenant: Tenant, happen: Run, write: Run, clock: Any
 ) -> None:
     """The stream tells what happened; sending again is for endpoints."""
     await begin(engine, clock, tenant, ["*"])
-    async with listening(served, await make_key()) as (stream, _):
-        (event,) = await happen(engine, tenant)
-        await engine.write(partial(deliveries.resend, tenant=tenant, event=event))
-        (later,) = await happen(engine, tenant)
+    async with listening() as stream:
+        (event,) = await happen()
+        await write(deliveries.resend, event=event)
+        (later,) = await happen()
         assert await stream.events(2) == [event, later]
 
 
