@@ -223,8 +223,9 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
     if "customer" in fields:
         columns["customer"] = customer = fields["customer"]
         if not 1 <= len(customer) <= CUSTOMER_MAX:
-            message = f"customer must have 1 to {CUSTOMER_MAX} characters."
-            raise InvalidRequest("invalid_value", message, "customer")
+            raise InvalidRequest(
+                "invalid_value", f"customer must have 1 to {CUSTOMER_MAX} characters.", "customer"
+            )
     if "amount" in fields or "lines" in fields:
         columns |= _amount_columns(fields.get("amount"), fields.get("lines"))
     if "due_date" in fields:
@@ -233,8 +234,9 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
     if "description" in fields:
         columns["description"] = description = fields["description"]
         if description is not None and len(description) > DESCRIPTION_MAX:
-            message = f"description has at most {DESCRIPTION_MAX} characters."
-            raise InvalidRequest("invalid_value", message, "description")
+            raise InvalidRequest(
+                "invalid_value", f"description has at most {DESCRIPTION_MAX} characters.", "description"
+            )
     if "metadata" in fields:
         columns["metadata"] = dumps(parse_metadata(fields["metadata"] or {}))
     return columns
