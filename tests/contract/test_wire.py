@@ -46,60 +46,55 @@ def test_content_length_with_transfer_encoding_closes_the_connection(
     assert count(wire) == 0
 
 
+GET = b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\n"
+POST = b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\n"
+CONFLICTING = [
+    GET + b"Host: a\r\n\r\n",
+    GET + b"host: b\r\n\r\n",
+    POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    POST + b"Content-Length: 1, 2\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+]
+INVALID = [
+    b"GET /v1/accounts HTTP/1.1\r\n\r\n",
+    POST + b"Content-Length: -1\r\n\r\n",
+    POST + b"Content-Length: +1\r\n\r\n",
+    POST + b"Content-Length: 0x1\r\n\r\n",
+    POST + b"Content-Length: 9x\r\n\r\n",
+    POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+    POST + b"Transfer-Encoding: xchunked\r\n\r\n",
+    GET + b"Bad Name: v\r\n\r\n",
+    GET + b"Name : v\r\n\r\n",
+    GET + b"no colon\r\n\r\n",
+    GET + b"X: a\x00b\r\n\r\n",
+    b"GET /v1/accounts HTTP/1.1\r\n folded: v\r\nHost: a\r\n\r\n",
+    GET + b"X: a\r\n folded\r\n\r\n",
+    b"GET /v1/accounts HTTP/1.1\r\nHost: a\nX: b\r\n\r\n",
+    b"GET /v1/accounts HTTP/1.1\nHost: a\n\n",
+    b"GET /v1/accounts HTTP/1.1\r\nHost: a b/..@c\r\n\r\n",
+    b"GET /v1/accounts HTTP/1.1\r\nHost: u@a\r\n\r\n",
+    b"GET /v1/accounts HTTP/1.1\r\nHost: a:80x\r\n\r\n",
+    b"\r\rGET /v1/accounts HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /v1/acc\xc3\xa9ounts HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /v1/accounts\r\n\r\n",
+    b"GET  /v1/accounts HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /v1/accounts HTTP/2.0\r\nHost: a\r\n\r\n",
+    b"GET /v1/accounts HTTP/0.9\r\nHost: a\r\n\r\n",
+    b"GET /v1/accounts HTTP/1.1 \r\nHost: a\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET v1/accounts HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    b"\x00" * 50 + b"\r\n\r\n",
+]
+
+
 @holds("errors-400", "error-codes")
 @pytest.mark.parametrize(
     ("head", "code"),
-    [
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", "header_conflict"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n", "header_conflict"),
-        (
-            b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-            "header_conflict",
-        ),
-        (b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 2\r\n\r\n", "header_conflict"),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n", "header_conflict"),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n", "header_conflict"),
-        (
-            b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "header_conflict",
-        ),
-        (b"GET /v1/accounts HTTP/1.1\r\n\r\n", "invalid_value"),
-        (b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", "invalid_value"),
-        (b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n", "invalid_value"),
-        (b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nContent-Length: 0x1\r\n\r\n", "invalid_value"),
-        (
-            b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nContent-Length: 9x\r\n\r\n",
-            "invalid_value",
-        ),
-        (
-            b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            "invalid_value",
-        ),
-        (b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nBad Name: v\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nName : v\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nX: a\x00b\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\n folded: v\r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nX: a\r\n folded\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\nHost: a\n\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a b/..@c\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: u@a\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1\r\nHost: a:80x\r\n\r\n", "invalid_value"),
-        (b"\r\rGET /v1/accounts HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"GET /v1/acc\xc3\xa9ounts HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts\r\n\r\n", "invalid_value"),
-        (b"GET  /v1/accounts HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/2.0\r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/0.9\r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"GET /v1/accounts HTTP/1.1 \r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "invalid_value"),
-        (b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"GET v1/accounts HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_value"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "invalid_value"),
-        (b"\x00" * 50 + b"\r\n\r\n", "invalid_value"),
-    ],
+    [*((head, "header_conflict") for head in CONFLICTING), *((head, "invalid_value") for head in INVALID)],
 )
 def test_what_is_not_quite_http_is_400_and_ends_the_connection(wire: Wire, head: bytes, code: str) -> None:
     connection = wire.connect()

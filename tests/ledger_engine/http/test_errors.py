@@ -47,29 +47,17 @@ REFUSALS: list[tuple[LedgerError, int, str]] = [
 
 
 @pytest.mark.parametrize(("error", "status", "type"), REFUSALS, ids=lambda value: str(value)[:40])
-def test_a_refusal_of_the_ledger_has_type_code_message_and_param(
-    error: LedgerError, status: int, type: str
-) -> None:
-    answered, headers, body = render(error, "/v1/accounts")
-    assert answered == status
-    assert json.loads(body) == {
-        "error": {"type": type, "code": error.code, "message": error.message, "param": error.param}
-    }
-    assert (b"content-type", b"application/json") in headers
-
-
-@pytest.mark.parametrize(("error", "status", "type"), REFUSALS, ids=lambda value: str(value)[:40])
-def test_a_refusal_of_the_directory_has_error_and_message(error: LedgerError, status: int, type: str) -> None:
-    answered, _, body = render(error, "/api/users")
-    assert answered == status
-    assert json.loads(body) == {"error": error.code, "message": error.message}
-
-
-@pytest.mark.parametrize(("error", "status", "type"), REFUSALS, ids=lambda value: str(value)[:40])
-def test_a_refusal_of_oauth_has_the_form_of_rfc_6749(error: LedgerError, status: int, type: str) -> None:
-    answered, _, body = render(error, "/oauth/token")
-    assert answered == status
-    assert set(json.loads(body)) == {"error", "error_description"}
+def test_a_refusal_has_the_form_of_its_surface(error: LedgerError, status: int, type: str) -> None:
+    of_ledger = {"type": type, "code": error.code, "message": error.message, "param": error.param}
+    for path, expected in (
+        ("/v1/accounts", {"error": of_ledger}),
+        ("/api/users", {"error": error.code, "message": error.message}),
+    ):
+        answered, headers, body = render(error, path)
+        assert (answered, json.loads(body)) == (status, expected)
+        assert (b"content-type", b"application/json") in headers
+    answered, _, body = render(error, "/oauth/token")  # in the form of RFC 6749
+    assert (answered, set(json.loads(body))) == (status, {"error", "error_description"})
 
 
 @pytest.mark.parametrize(
