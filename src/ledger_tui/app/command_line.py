@@ -31,13 +31,25 @@ from ledger_tui.features.test_helpers import (
 )
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Filter, Resource
-from ledger_tui.resources.filtering import BadFilter, parse_filters, split_words, usage
+from ledger_tui.resources.filtering import BadFilter, check_date, parse_filters, split_words, usage
 from ledger_tui.resources.registry import BY_KIND, PLACES, TEST_HELPERS, is_id, resource_of_id
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
 
 Kind = Literal[
-    "screen", "object", "profile", "key", "save", "theme", "helper", "at", "help", "quit", "prove", "run"
+    "screen",
+    "object",
+    "profile",
+    "key",
+    "save",
+    "theme",
+    "helper",
+    "at",
+    "help",
+    "quit",
+    "prove",
+    "date",
+    "run",
 ]
 
 
@@ -130,6 +142,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
     "theme": ("theme", "change the colours"),
     "at": ("at", "show the ledger at another time: 2026-11-23 14:05, -2h, now"),
     "flows": ("screen", "money seen to flow between the accounts"),
+    "date": ("date", "go to a date in this list, such as 2026-11-20"),
     "prove": ("prove", "save the proof of this transaction or event"),
     "help": ("help", "the keys"),
     "quit": ("quit", "quit"),
@@ -171,6 +184,8 @@ def parse_command(line: str, choices: Choices) -> Command:
     if known is not None and rest not in known:
         there = f"{kind.capitalize()}s: {', '.join(known) or 'none yet; `:save NAME` makes one'}."
         raise BadCommand(f"There is no {kind} “{rest}”. {there}" if rest else f"Which {kind}? {there}")
+    if kind == "date" and (problem := check_date(rest)) is not None:
+        raise BadCommand(problem)
     if kind == "save" and not rest:
         raise BadCommand("Name the profile: :save NAME")
     return Command(kind, rest)

@@ -202,6 +202,9 @@ class CommandLine:
                     self._screen.post_message(HelperRequested(command.helper))
             case "at":
                 self._screen.post_message(MomentAsked(command.ms))
+            case "date":
+                if isinstance(view := self._navigation.view, ResourceView):
+                    view.record_list.go_to_date(command.argument.replace(" ", "T"))
             case "prove":
                 self._screen.app.run_worker(self._prove(), group="prove", exit_on_error=False)
             case "help":

@@ -131,6 +131,12 @@ class PickerField(Vertical):
         known = self._directory.get(text) or self._matches
         return "" if known or len(text) < _LEAST_LOOKED_FOR or not self.has_focus_within else text
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether something is typed that no known object is called or has in its name."""
+        text = self.value
+        return bool(text) and self._directory.get(text) is None and not self._directory.search(text, 1)
+
     def directory_changed(self) -> None:
         """Search again, as more objects are known now."""
         self._offer(self.value if self.has_focus_within else "")

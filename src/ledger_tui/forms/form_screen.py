@@ -449,6 +449,24 @@ class FormScreen(Dialog[Created | None]):
             if await self.submission.learn_named(name, users=users):
                 self.post_message(NamesLoaded())
 
+    @handles(events.DescendantBlur)
+    def check_left(self, event: events.DescendantBlur) -> None:
+        """Ask for an account or user that is not known, once its field is left."""
+        for field in self._form.fields:
+            entry = self.query_one(f"#field-{field.name}")
+            if isinstance(entry, PickerField) and entry in event.widget.ancestors and entry.is_unknown:
+                self._check(field, entry.value)
+
+    @asks("check")
+    async def _check(self, field: Field, typed: str) -> None:
+        if error := await self.submission.refusal_of(field, typed):
+            self.call_later(self._refuse_left, field, typed, error)
+
+    @while_running
+    def _refuse_left(self, field: Field, typed: str, error: str) -> None:
+        if self._value(field) == typed and not self.sending:
+            self._show_error(field, error)
+
     @handles(NamesLoaded)
     def names_loaded(self) -> None:
         for picker in self.query(PickerField):

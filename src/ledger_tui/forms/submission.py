@@ -256,8 +256,6 @@ class Submission:
 
     async def _currency(self, typed: Mapping[str, str]) -> str | None:
         """Return the currency of the form's account, or None. Raises FieldErrors for an unknown account."""
-        if not any(field.kind == "amount" for field in self.form.fields):
-            return None
         account_id = typed.get("account", "").strip()
         if not account_id:
             return None
@@ -280,6 +278,19 @@ class Submission:
             return bool(self._names.users.search(name, 1))
         await learn_accounts_until(self._api, self._names, name)
         return bool(self._names.search(name, 1))
+
+    async def refusal_of(self, field: Field, typed: str) -> str:
+        """Return what is wrong with an account or user, as far as the server says; "" where nothing is."""
+        users = field.kind == "user"
+        try:
+            if await self.learn_named(typed, users=users):
+                return ""
+            await (self._require_user({field.name: typed}) if users else self._currency({"account": typed}))
+        except FieldErrors as error:
+            return next(iter(error.errors.values()))
+        except ClientError:  # it is asked again when the form is sent
+            pass
+        return ""
 
     async def learn_users(self) -> bool:
         """Read the newest users, to be chosen by name; return whether any is new. Raises ClientError."""

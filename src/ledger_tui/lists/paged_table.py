@@ -159,6 +159,9 @@ class PagedTable(ScrollView, can_focus=True):
     class Opened(Message):
         pass
 
+    class OldestWanted(Message):
+        """The cursor is on the last row that is loaded, and the user wants the oldest of all."""
+
     class Marked(Message):
         """The marks have changed."""
 
@@ -181,6 +184,7 @@ class PagedTable(ScrollView, can_focus=True):
         self._styles_are_old = True
         self.marked: dict[str, Record] = {}  # the records marked with space, by id
         self.changes = ChangedRows()
+        self._went_to: int | None = None  # the row that was the last one loaded when it was gone to
 
     def show_columns(self, columns: Sequence[Column]) -> None:
         """Show these columns from now on."""
@@ -333,7 +337,12 @@ class PagedTable(ScrollView, can_focus=True):
         self.go_to(0)
 
     def action_oldest(self) -> None:
-        self.go_to(len(self.window) - 1)
+        """Go to the last row that is loaded; there, to the oldest of all."""
+        if self.window.cursor in (self._went_to, len(self.window) - 1):
+            self.post_message(self.OldestWanted())
+        else:
+            self.go_to(len(self.window) - 1)
+            self._went_to = self.window.cursor  # more rows are loaded below it now
 
     # ------------------------------------------------------------------ marks
 

@@ -5,9 +5,10 @@ It works for any `Resource`, and knows of accounts only that other screens show 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 
 from textual.app import ComposeResult
@@ -17,7 +18,7 @@ from textual.widgets import Static
 
 from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered, NotThen
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
-from ledger_tui.client.records import Page, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranging import columns_of, order_of, selected_by
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
@@ -26,6 +27,9 @@ from ledger_tui.resources.base import Resource
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
 from ledger_tui.ui.view import Context, NamesLoaded, Stack
+
+_NO_LEDGER_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
+_HALVINGS = 40  # requests at most, to find the oldest row
 
 
 @dataclass
@@ -377,6 +381,64 @@ class RecordList(Stack):
         self._changed()
         # The table must be laid out before the cursor can be set on a row.
         self.call_after_refresh(self.fetch)
+
+    # ------------------------------------------------------------------ far away
+
+    def go_to_oldest(self) -> None:
+        """Show the oldest rows of all, where the server takes a moment for its list."""
+        if self.window.has_older and self._takes_moments:
+            self._find_oldest()
+
+    def go_to_date(self, date: str) -> None:
+        """Show the rows from this date on back, where the server takes a moment for its list."""
+        if self._takes_moments:
+            self._find_date(date)
+        else:
+            self.notify("This list has no dates to go to.")
+
+    @property
+    def _takes_moments(self) -> bool:
+        takes = any(each.param == "at" for each in self.resource.filters)
+        return takes and self.resource.paging == "starting_after"
+
+    async def _rows_until(self, at: str, limit: int) -> tuple[list[Record], bool]:
+        """Return the newest rows at a moment, and whether there are older ones. Raises ClientError."""
+        path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
+        found = (await self.context.api.read(path, {**params, "at": at, "limit": str(limit)})).record
+        rows = [each for each in found.get("data") or () if isinstance(each, dict)]
+        return rows, found.get("has_more") is True
+
+    @asks("jump")
+    async def _find_date(self, date: str) -> None:
+        with self._said_if_refused():
+            rows, _more = await self._rows_until(date, 1)
+            if rows:
+                self.call_later(self.open_at, rows[0])
+            else:
+                self.notify(f"There is no row at or before {date}.", markup=False)
+
+    @asks("jump")
+    async def _find_oldest(self) -> None:
+        """Halve the time until all rows before a moment are on one page: no list begins at its oldest."""
+        first, last = _NO_LEDGER_BEFORE, datetime.now(UTC)
+        oldest: Record | None = None
+        with self._said_if_refused():
+            for _step in range(_HALVINGS):
+                middle = first + (last - first) / 2
+                rows, more = await self._rows_until(middle.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), PAGE_SIZE)
+                first, last = (first, middle) if rows else (middle, last)
+                oldest = rows[-1] if rows else oldest
+                if rows and not more:
+                    break
+        if oldest is not None:
+            self.call_later(self.open_at, oldest)
+
+    @contextmanager
+    def _said_if_refused(self) -> Iterator[None]:
+        try:
+            yield
+        except ClientError as error:
+            self.notify(literal(error), severity="warning", markup=False)
 
     def expect(self, created: Record | None) -> None:
         """Go to a created object as soon as it is listed.

@@ -228,6 +228,10 @@ class ResourceView(View):
             self.record_list.reach_end()
         self.changed()
 
+    @handles(PagedTable.OldestWanted)
+    def go_to_oldest(self) -> None:
+        self.record_list.go_to_oldest()
+
     @handles(PagedTable.Opened)
     def action_open(self) -> None:
         record = self.selected

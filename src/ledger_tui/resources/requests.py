@@ -33,7 +33,7 @@ from ledger_tui.resources.base import (
     to_objects_in,
 )
 from ledger_tui.resources.drawings import body_section
-from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.filtering import check_date, one_of
 
 _EVENTS_SHOWN = 10
 _MASKED = re.compile(r"_(test|live)_•+")
@@ -199,6 +199,7 @@ _LOG = Resource(
         Filter("status", "status", "404", lambda v: None if v.isdigit() else "A status is like 404."),
         Filter("method", "method", "POST", suggests=lambda: _METHODS),
         Filter("path", "path", "/v1/accounts"),
+        Filter("before", "at", "2026-11-20T07:18", check_date),
     ),
     more=More(_read_events, _events_section, _to_events),
     part="requests",

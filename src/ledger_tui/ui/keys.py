@@ -153,7 +153,7 @@ TABLE_KEYS: list[BindingType] = [
     _key("pageup,ctrl+b", "move_pages(-1)", "page up"),
     _key("pagedown,ctrl+f", "move_pages(1)", "page down"),
     _key("home,g", "newest", "the newest"),
-    _key("end,G", "oldest", "the oldest loaded"),
+    _key("end,G", "oldest", "the oldest loaded, then the oldest"),
 ]
 
 LIST_TABLE_KEYS: list[BindingType] = [
