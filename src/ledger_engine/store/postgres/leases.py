@@ -6,7 +6,7 @@ one that was stopped for long finds when it wakes that it has none.
 
 All leases but the leader's are spread evenly over the servers that want any. Each of these has a row of its
 own too, by which the others count it. A server takes no more than its share of what is free, and one that has
-two more than another gives them up, one after the other.
+two or more beyond another gives up half of the difference.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import asyncio
 import logging
 import math
 import secrets
+import sys
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ log = logging.getLogger("ledger_engine.store.postgres.leases")
 
 
 class _Found(NamedTuple):
-    """The leases that this server holds, whether others hold any, and the one to be given up, if any."""
+    """The leases that this server holds, whether others hold any, and those to be given up."""
 
     held: frozenset[str]
     others: bool
@@ -157,12 +158,12 @@ class _Renewal:
     def _releasing(
         self, held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
-        """Return the one that a server with fewer is to have: the same until that one has it."""
-        least = min(loads.values(), default=math.inf)
+        """Return half of what it has beyond the server with the fewest: the same until others have them."""
+        least = min(loads.values(), default=sys.maxsize)
         own = set(filter(_is_spread, held))
         if given_up := self.releasing - others.keys():
             return given_up if len(own | given_up) > least else frozenset()
-        return frozenset([max(own)]) if len(own) > least + 1 else frozenset()
+        return frozenset(sorted(own)[len(own) - max(0, len(own) - least) // 2 :])
 
 
 def _is_spread(name: str) -> bool:
