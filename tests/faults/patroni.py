@@ -29,25 +29,36 @@ def missing() -> list[str]:
 
 
 class Node:
-    """One node: Patroni, and the PostgreSQL that it runs."""
+    """One node: Patroni, the PostgreSQL that it runs, and a proxy for all that comes and goes."""
 
     def __init__(self, name: str, folder: Path, etcd: int, user: str | None) -> None:
         self.name = name
-        self.port, self.rest = free_port(), free_port()
+        self.port, self.rest = free_port(), free_port()  # as the others reach it
         self._user = user
         self._log = folder / f"{name}.log"
-        address, rest = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.rest}"
+        own_port, own_rest, to_etcd = free_port(), free_port(), free_port()
+        ways = {self.port: own_port, self.rest: own_rest, to_etcd: etcd}
+        self._network_config = folder / f"{name}.network.cfg"
+        self._network_config.write_text(
+            "defaults\n mode tcp\n timeout connect 2s\n timeout client 1h\n timeout server 1h\n"
+            + "".join(
+                f"listen way{here}\n bind 127.0.0.1:{here}\n server there 127.0.0.1:{there}\n"
+                for here, there in ways.items()
+            )
+        )
+        self._network: subprocess.Popen[bytes] | None = None
         self._environment = {
             **os.environ,
             "PATRONI_NAME": name,
-            "PATRONI_RESTAPI_LISTEN": rest,
-            "PATRONI_RESTAPI_CONNECT_ADDRESS": rest,
-            "PATRONI_POSTGRESQL_LISTEN": address,
-            "PATRONI_POSTGRESQL_CONNECT_ADDRESS": address,
+            "PATRONI_RESTAPI_LISTEN": f"127.0.0.1:{own_rest}",
+            "PATRONI_RESTAPI_CONNECT_ADDRESS": f"127.0.0.1:{self.rest}",
+            "PATRONI_POSTGRESQL_LISTEN": f"127.0.0.1:{own_port}",
+            "PATRONI_POSTGRESQL_CONNECT_ADDRESS": f"127.0.0.1:{self.port}",
             "PATRONI_POSTGRESQL_DATA_DIR": str(folder / name),
             "PATRONI_POSTGRESQL_BIN_DIR": str(programs()),
             "PATRONI_POSTGRESQL_PGPASS": str(folder / f"{name}.pgpass"),
-            "PATRONI_ETCD3_HOSTS": f"127.0.0.1:{etcd}",
+            "PATRONI_ETCD3_HOSTS": f"127.0.0.1:{to_etcd}",
+            "PATRONI_ETCD3_USE_PROXIES": "true",
             "PATRONI_SUPERUSER_PASSWORD": PASSWORD,
             "PATRONI_REPLICATION_PASSWORD": PASSWORD,
         }
@@ -55,6 +66,8 @@ class Node:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        if self._network is None:
+            self._network = subprocess.Popen(["haproxy", "-db", "-f", str(self._network_config)])
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 ["patroni", str(DEPLOY / "ha" / "patroni.yml")],
@@ -88,6 +101,22 @@ class Node:
             for each in processes:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def cut_off(self) -> Iterator[None]:
+        """Let nothing through meanwhile, in either direction and without a word, as a dead switch does."""
+        assert self._network is not None
+        self._network.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._network.send_signal(signal.SIGCONT)
+
+    def remove(self) -> None:
+        self.kill()
+        if self._network is not None:
+            self._network.kill()
+            self._network.wait()
 
     def _of_postgres(self) -> list[int]:
         try:
@@ -183,7 +212,7 @@ class HighlyAvailable:
             each.kill()
             each.wait()
         for node in self.nodes:
-            node.kill()
+            node.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

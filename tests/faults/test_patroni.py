@@ -19,13 +19,13 @@ WRITERS = 16
 
 @pytest.mark.timeout(3600)
 async def test_failovers_of_patroni_lose_nothing_that_was_acknowledged(soak: int, seed: int) -> None:
-    """A node is asked to step down, is killed, or hangs and comes back."""
+    """A node is asked to step down, is killed, hangs, or is cut off from all others, and comes back."""
     if soak == 1:
         pytest.skip("a long run: `make test-ha`")
     if absent := missing():
         pytest.skip(f"needs {', '.join(absent)}")
     chance = random.Random(seed)
-    waits: dict[str, list[float]] = {"switchover": [], "kill": [], "hang": []}
+    waits: dict[str, list[float]] = {"switchover": [], "kill": [], "hang": [], "cut": []}
     cluster = await asyncio.to_thread(HighlyAvailable)
     running = [Server(cluster.address) for _ in range(2)]
     try:
@@ -45,7 +45,8 @@ async def test_failovers_of_patroni_lose_nothing_that_was_acknowledged(soak: int
                     await asyncio.to_thread(cluster.switch_over, primary)
                 if kind == "kill":
                     primary.kill()
-                with primary.stopped() if kind == "hang" else contextlib.nullcontext():
+                away = {"hang": primary.stopped, "cut": primary.cut_off}.get(kind, contextlib.nullcontext)
+                with away():
                     await asyncio.to_thread(cluster.until_another, primary)
                     await writers.until(WRITERS + 1)  # some may have been answered before
                     waits[kind].append(time.monotonic() - began)
