@@ -22,18 +22,14 @@ The text of each is one sentence, to be shown on the screen (after `literal`).
 
 from __future__ import annotations
 
-from ledger_client.errors import AlreadyDone as AlreadyDone
+from ledger_client.errors import AlreadyDone, Conflict, NotFound, RateLimited, Unreadable
 from ledger_client.errors import ApiError as ServerError
 from ledger_client.errors import AuthenticationError as Unauthorized
-from ledger_client.errors import Conflict as Conflict
 from ledger_client.errors import InvalidRequest as Invalid
 from ledger_client.errors import LedgerError as ClientError
 from ledger_client.errors import NotConnected as Unreachable
-from ledger_client.errors import NotFound as NotFound
 from ledger_client.errors import NotSent as CannotSend
 from ledger_client.errors import PermissionDenied as Forbidden
-from ledger_client.errors import RateLimited as RateLimited
-from ledger_client.errors import Unreadable as Unreadable
 
 NO_LEDGER = "This is not a ledger's answer. Is the address right?"
 
