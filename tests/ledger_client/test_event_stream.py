@@ -1,11 +1,14 @@
 """Event streams are read by the rules of WHATWG HTML, 9.2, however their bytes are divided."""
 
+import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
 
-from ledger_client.event_stream import ServerSentEvent, events
+from ledger_client.event_stream import Received, ServerSentEvent, Session, events
+from ledger_client.webhooks import sign
 
 STREAM = (
     b"\xef\xbb\xbfid: 1\r\nevent: a\r\ndata: caf\xc3\xa9\r\n\r\n"  # a BOM, and lines that end with CR LF
@@ -28,3 +31,41 @@ async def test_each_event_is_read_with_its_fields_however_it_is_cut(size: int) -
 
     answer = httpx.Response(200, headers={"Content-Type": "text/event-stream; charset=hex"}, content=parts())
     assert [event async for event in events(answer)] == EVENTS
+
+
+def sent(event: str, data: Any, id: str = "evt_1") -> ServerSentEvent:
+    return ServerSentEvent(event, data if isinstance(data, str) else json.dumps(data), id)
+
+
+def signed(body: str, secret: str = "whsec_x") -> dict[str, str]:
+    return {"body": body, "signature": sign(body.encode(), secret)}
+
+
+BODY = '{"name": "a\u2028b\x85c"}'
+
+
+@pytest.mark.parametrize(
+    ("session", "message", "received"),
+    [
+        ({"secret": "whsec_x"}, sent("event", signed(BODY)), Received("evt_1", BODY.encode(), True)),
+        ({"secret": "whsec_x"}, sent("event", signed("{}", "other")), Received("evt_1", b"{}", False)),
+        (None, sent("event", signed("{}")), Received("evt_1", b"{}", False)),
+        ({"secret": "\ud800"}, sent("event", signed("{}")), Received("evt_1", b"{}", False)),
+        ({"secret": "whsec_x"}, sent("event", signed("{}"), "evt_é"), Received("", b"{}", True)),
+        ({"secret": "whsec_x"}, sent("event", {"body": 5, "signature": None}), Received("evt_1", b"", False)),
+        ({"secret": "whsec_x"}, sent("event", {"body": "[]"}), Received("evt_1", b"[]", False)),
+        ({"secret": "whsec_x"}, sent("event", "{"), Received("evt_1", b"", False)),
+        ({"secret": "whsec_x"}, sent("event", "[5]"), Received("evt_1", b"", False)),
+        ({"secret": "whsec_x"}, sent("later", {}), None),
+        (None, sent("session", {"secret": "whsec_x"}), Received("evt_1", None, True)),
+        (None, sent("session", {"secret": 5}), Received("evt_1", None, False)),
+        (None, sent("session", "{"), Received("evt_1", None, False)),
+    ],
+)
+def test_what_a_message_has_is_read_and_nothing_is_believed_without_a_signature(
+    session: Any, message: ServerSentEvent, received: Received | None
+) -> None:
+    connection = Session()
+    if session is not None:
+        connection.read(sent("session", session))
+    assert connection.read(message) == received

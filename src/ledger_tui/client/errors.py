@@ -1,22 +1,5 @@
 """The errors of requests to a server: those of `ledger_client.errors`, by the names used here, and some more.
 
-    ClientError
-    ├── Unreachable            no answer: refused, reset, timed out
-    │   └── Unreadable         an answer that is too large, too slow, compressed or not a ledger's
-    ├── CannotSend             no request can be made: the address, key or proxy is not valid
-    ├── ReadOnly               a change was not sent: the dashboard is read-only
-    ├── Invalid                400, 405, 413, 414 …: `code`, `param`, `message` of the server
-    ├── Conflict               409
-    │   └── AlreadyDone        duplicate idempotency key: `original` is the first object's id
-    ├── Unauthorized           401
-    ├── Forbidden              403
-    ├── NotFound               404
-    │   └── NoLedger           another program listens at this address
-    ├── RateLimited            429: `retry_after` seconds
-    ├── ServerError            5xx
-    └── NotOffered             this server does not have this part beyond the contract
-        └── NotThen            it shows only how this is now, and an earlier moment is shown
-
 The text of each is one sentence, to be shown on the screen (after `literal`).
 """
 
