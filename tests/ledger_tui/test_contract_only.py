@@ -29,7 +29,7 @@ SENTENCES = {
     "orders": ["○ open", "1"],
     "token": [f"sk_test_…{KEY[-4:]}", "does not say whose credential this is", "enterprise, by its limit"],
     "events": ["This server shows no events."],
-    "requests": ["This server keeps no request log; these are", "✓ 200   GET     /v1/accounts"],
+    "requests": ["This server keeps no request log; these are", "✓ 200   GET     /api/orders"],
     "api_keys": ["This server does not show its API keys"],
     "overview": [
         "EUR  1.00",

@@ -53,6 +53,7 @@ def spelled(key: str) -> str:
 TOGETHER: list[list[Binding]] = [
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.LIST_TABLE_KEYS]),
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.REQUESTS_KEYS, *actions.LIST_TABLE_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TRACE_KEYS, *actions.TABLE_KEYS]),
     *map(_of_a_resource, RESOURCES),
     _made([*_EVERYWHERE, *actions.PAST_KEYS, *actions.TABLE_KEYS]),

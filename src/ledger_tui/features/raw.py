@@ -398,27 +398,38 @@ _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "v
 def show_in_program(app: App[Any], variable: str, record: Record, key_variables: Collection[str] = ()) -> str:
     """Show the record's JSON in the program that the environment variable names; return why it failed, or "".
 
-    The file is the user's alone and is removed afterwards: what is changed in it is not sent. The program's
-    environment is that of own commands, without keys.
+    What is changed in it is not sent.
+    """
+    return in_program(app, variable, json_text(record) + "\n", key_variables)[0]
+
+
+def in_program(
+    app: App[Any], variable: str, text: str, key_variables: Collection[str], suffix: str = ".json"
+) -> tuple[str, str]:
+    """Open a text in a program; return why it failed, or "", and the text as it was left.
+
+    The file is the user's alone and is removed afterwards. The program's environment is that of own commands,
+    without keys.
     """
     command = _command(variable)
     if command is None:
-        return f"${variable} is not set, and none of {', '.join(_DEFAULTS[variable])} is installed."
-    descriptor, name = tempfile.mkstemp(prefix="record-", suffix=".json")
+        return f"${variable} is not set, and none of {', '.join(_DEFAULTS[variable])} is installed.", text
+    descriptor, name = tempfile.mkstemp(prefix="ledger-", suffix=suffix)
     file = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(json_text(record) + "\n")
+            stream.write(text)
         with app.suspend():
             environment = without_secrets(key_variables)
             status = subprocess.run([*command, name], check=False, env=environment).returncode
+        left = file.read_text(encoding="utf-8", errors="replace")
     except SuspendNotSupported:
-        return "Another program cannot take over this terminal."
+        return "Another program cannot take over this terminal.", text
     except OSError as error:
-        return f"{literal(command[0])} cannot be started: {error.strerror}."
+        return f"{literal(command[0])} cannot be started: {error.strerror}.", text
     finally:
         file.unlink(missing_ok=True)
-    return f"{literal(command[0])} ended with status {status}." if status else ""
+    return (f"{literal(command[0])} ended with status {status}." if status else ""), left
 
 
 def _command(variable: str) -> list[str] | None:

@@ -1,17 +1,45 @@
-"""The screen of the request log; on a server without one, the dashboard's own requests."""
+"""The screen of the request log, whose requests can be edited and sent again.
+
+On a server without a request log it shows the dashboard's own requests.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from ledger_tui.client.api import new_idempotency_key
+from ledger_tui.client.errors import ClientError
 from ledger_tui.client.records import Record
+from ledger_tui.client.session import Mode
 from ledger_tui.client.traffic import Exchange
+from ledger_tui.features.raw import in_program, json_text
+from ledger_tui.formats.text import fit, literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Place
 from ledger_tui.resources.requests import as_exchange, fits, own_request, requests_resource
+from ledger_tui.ui.dialogs import Dialog, confirm
+from ledger_tui.ui.handlers import asks, while_running
+from ledger_tui.ui.keys import REQUESTS_KEYS, RESOURCE_KEYS
 from ledger_tui.ui.view import Context
+
+_METHODS = ("GET", "POST", "PATCH", "PUT", "DELETE")
+_MASK = "•"
 
 
 class RequestsView(ResourceView):
     """Copy-as-curl copies the logged request, not the one that read the log."""
+
+    BINDINGS = [*REQUESTS_KEYS, *RESOURCE_KEYS]
 
     def __init__(self, _place: Place, context: Context) -> None:
         super().__init__(requests_resource(context.traffic.is_own), context)
@@ -28,3 +56,188 @@ class RequestsView(ResourceView):
         if record is None:
             return super().shown_exchange()
         return as_exchange(record, self.context.session.url)
+
+    def action_edit_request(self) -> None:
+        """Edit the selected request in $EDITOR, then offer to send it."""
+        record = self.selected
+        if record is None:
+            return
+        self.window.hold()
+        problem, text = in_program(
+            self.app, "EDITOR", request_text(record), self.context.key_variables, ".http"
+        )
+        if problem:
+            self.notify(problem, severity="warning", markup=False)
+        self.app.push_screen(ResendScreen(record, text, self.context))
+
+
+class BadRequest(ValueError):
+    """The text is no request; the message says why."""
+
+
+class Edited(NamedTuple):
+    """A request as it was edited."""
+
+    method: str
+    path: str
+    params: Mapping[str, str]
+    body: Mapping[str, Any] | None
+
+
+def request_text(record: Record) -> str:
+    """Return a logged request as a text to edit: method and path, an empty line, and the body."""
+    query = record.get("query")
+    line = f"{record.get('method', 'GET')} {record.get('path', '/')}" + (f"?{query}" if query else "")
+    body = record.get("request_body")
+    return f"{line}\n\n{_pretty(body)}\n" if body else f"{line}\n"
+
+
+def parse_request(text: str) -> Edited:
+    """Return the request that a text is. Raises BadRequest."""
+    head, _, rest = text.strip().partition("\n")
+    method, _, target = head.strip().partition(" ")
+    path, _, query = target.strip().partition("?")
+    if method.upper() not in _METHODS or not path.startswith("/") or " " in path:
+        raise BadRequest("The first line must be a method and a path, such as POST /v1/transactions.")
+    if _MASK in text:
+        raise BadRequest("A value is masked (••••): the log has no secrets. Write another one, or none.")
+    body = None
+    if rest.strip():
+        try:
+            body = json.loads(rest)
+        except (ValueError, RecursionError) as error:
+            raise BadRequest(f"The body is not JSON: {error}.") from None
+        if not isinstance(body, dict):
+            raise BadRequest("The body must be a JSON object.")
+    return Edited(method.upper(), path, dict(parse_qsl(query, keep_blank_values=True)), body)
+
+
+def answer_text(status: object, body: object) -> str:
+    """Return an answer to compare: its status and its body, of an error what it says of the request."""
+    if isinstance(body, str):
+        try:
+            body = json.loads(body)
+        except (ValueError, RecursionError):
+            return f"{status}\n{body}"
+    error = body.get("error") if isinstance(body, dict) else None
+    if isinstance(error, dict):
+        body = {"error": {name: error.get(name) for name in ("code", "message", "param")}}
+    return f"{status}\n{json_text(body) if body is not None else ''}"
+
+
+def compared(before: str, after: str, width: int) -> list[Content]:
+    """Return two texts side by side in a width, with a mark at each line that differs."""
+    old, new = before.split("\n"), after.split("\n")
+    half = max(10, (width - 3) // 2)
+    lines = [Content.styled(fit("before", half) + "   now", "bold $muted")]
+    for kind, i, j, k, m in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        for n in range(max(j - i, m - k)):
+            left = old[i + n] if i + n < j else ""
+            right = new[k + n] if k + n < m else ""
+            mark, style = (" ≠ ", "$warning") if kind != "equal" else ("   ", "")
+            lines.append(Content.styled(fit(literal(left), half) + mark + fit(literal(right), half), style))
+    return lines
+
+
+def _pretty(body: object) -> str:
+    try:
+        return json_text(json.loads(str(body)))
+    except (ValueError, RecursionError):  # cut off after 4 KB, or not JSON
+        return str(body)
+
+
+class ResendScreen(Dialog[None]):
+    """Shows an edited request, sends it under a new idempotency key, and compares the answers."""
+
+    BINDINGS = [
+        Binding("enter,ctrl+s", "send", "send", show=True),
+        Binding("e", "edit", "edit again", show=True),
+        Binding("escape,q", "dismiss", "close", show=True),
+    ]
+
+    def __init__(self, record: Record, text: str, context: Context) -> None:
+        super().__init__()
+        self._record = record
+        self._text = text
+        self._view_context = context
+        self._sending = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="resend") as box:
+            live = self._view_context.session.mode is Mode.LIVE
+            box.border_title = "Send again" + (" · ◆ LIVE" if live else "")
+            with VerticalScroll():
+                yield Static(id="resend-request")
+                yield Static(id="resend-answers")
+            yield Static(id="resend-note")
+
+    def on_mount(self) -> None:
+        self.set_class(self._view_context.session.mode is Mode.LIVE, "-live")
+        self._show()
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        return None if action in ("send", "edit") and self._sending else True
+
+    def _show(self) -> None:
+        self.query_one("#resend-request", Static).update(
+            Content("\n".join(map(literal, self._text.split("\n"))))
+        )
+        self._note("It is sent under a new idempotency key.")
+
+    def _note(self, text: str, style: str = "$muted") -> None:
+        self.query_one("#resend-note", Static).update(Content.styled(text, style))
+
+    def action_edit(self) -> None:
+        problem, self._text = in_program(
+            self.app, "EDITOR", self._text, self._view_context.key_variables, ".http"
+        )
+        self._show()
+        if problem:
+            self._note(f"✕ {problem}", "bold $error")
+
+    def action_send(self) -> None:
+        """Send it; where money is live, only after its path was typed."""
+        session = self._view_context.session
+        try:
+            edited = parse_request(self._text)
+        except BadRequest as error:
+            self._note(f"✕ {literal(error)}", "bold $error")
+            return
+        if edited.method == "GET" or session.mode is Mode.TEST:
+            self._begin(edited)
+        else:
+            text = f"Send {edited.method} {literal(edited.path)} again?"
+            confirm(self.app, text, edited.path, session.mode, lambda: self._begin(edited), "path")
+
+    def _begin(self, edited: Edited) -> None:
+        self._sending = True
+        self._note("Sending…")
+        self.refresh_bindings()
+        self._send(edited)
+
+    @asks("resend")
+    async def _send(self, edited: Edited) -> None:
+        method, path, params, body = edited
+        key = new_idempotency_key() if method == "POST" else None
+        try:
+            answer = await self._view_context.api.call(
+                method, path, params=params, body=body, idempotency_key=key
+            )
+        except ClientError as error:
+            problem = {"code": error.code, "message": error.message, "param": error.param}
+            said = answer_text(error.status, {"error": problem}) if error.status else f"no answer: {error}"
+            self.call_later(self._compare, said)
+        else:
+            self.call_later(self._compare, answer_text(answer.status, answer.body))
+
+    @while_running
+    def _compare(self, after: str) -> None:
+        """Show the answer beside the logged one."""
+        self._sending = False
+        before = answer_text(self._record.get("status"), self._record.get("response_body"))
+        answers = self.query_one("#resend-answers", Static)
+        answers.update(Content("\n").join(compared(before, after, answers.size.width)))
+        self._note(
+            "≠ marks what differs; e edits the request again." if before != after else "The same answer."
+        )
+        self.refresh_bindings()

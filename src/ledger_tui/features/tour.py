@@ -58,7 +58,7 @@ STEPS = (
 
 
 class TourCaption(Widget):
-    """The caption of the present step, above the key bar."""
+    """The caption of the present step, below the tabs, where no dialog covers it."""
 
     DEFAULT_CSS = "TourCaption { height: 2; padding: 0 1; background: $panel; }"
 
@@ -106,7 +106,7 @@ class Tour:
         self.playing = True
         dashboard = self._app.screen_stack[0]
         await self._until(lambda: self._session.state is ConnectionState.ONLINE, for_ever=True)
-        await dashboard.mount(self._caption, before=dashboard.query_one("KeyBar"))
+        await dashboard.mount(self._caption, after=dashboard.query_one("ScreenTabs"))
         await self._settle()
         for number, step in enumerate(STEPS):
             self._caption.number = number

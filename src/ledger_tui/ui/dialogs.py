@@ -242,10 +242,10 @@ class HelpScreen(Dialog[None]):
         return lines
 
 
-def _order(active: ActiveBinding, view: DOMNode) -> tuple[bool, bool]:
-    """Return the rank of a key: of the view itself, then of what is in it, then of all screens."""
+def _order(active: ActiveBinding, view: DOMNode) -> tuple[bool, bool, bool]:
+    """Return the rank of a key: the palette, those of the view, of what is in it, then of all screens."""
     ours = view in active.node.ancestors_with_self
-    return not ours, ours and active.node is not view
+    return not _is_palette(active.binding), not ours, ours and active.node is not view
 
 
 def _is_palette(binding: Binding) -> bool:

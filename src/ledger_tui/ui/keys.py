@@ -100,6 +100,10 @@ RESOURCE_KEYS: list[BindingType] = [
     _key("E", "program('EDITOR')", "open in $EDITOR"),
 ]
 
+REQUESTS_KEYS: list[BindingType] = [
+    _key("e", "edit_request", "edit and send again", show=True),
+]
+
 EVENTS_KEYS: list[BindingType] = [
     _key("p", "pause", "pause or resume", show=True),
 ]
@@ -181,6 +185,7 @@ _IMPORTANT = (
     "back",
     "create",
     "filter",
+    "locate",
     "trace",
     "go(",
     "transfer",
@@ -188,7 +193,6 @@ _IMPORTANT = (
     "use_key",
     "delete_helper",
     "helper",
-    "locate",
     "look",
     "edit",
     "app.",

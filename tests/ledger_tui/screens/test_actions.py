@@ -337,17 +337,17 @@ async def test_a_transfer_is_one_form_and_then_the_cursor_is_on_what_the_message
 ) -> None:
     await driver.app.api.write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "s")
     await driver.sees("Safe")
-    await driver.press("2", "n")
+    await driver.press("2", "x")
     await driver.type("till")
-    await driver.press("enter", "right", "tab")
-    await driver.type("5")
-    await driver.press("tab", "tab")
+    await driver.press("enter")
     await driver.type("safe")
-    await driver.press("enter", "ctrl+s")
-    await driver.sees("Posted txn_", "2 of 2", "−5.00  EUR  Till", "+5.00  EUR  Safe")
+    await driver.press("enter")
+    await driver.type("5")
+    await driver.press("ctrl+s")
+    await driver.sees("Transferred by txn_", "2 of 2", "−5.00  EUR  Till", "+5.00  EUR  Safe")
     named = driver.view.selected or {}
     assert named["account"] == driver.app.names.search("till")[0].id
-    assert f"Posted {named['id']}" in driver.text()
+    assert f"Transferred by {named['id']}" in driver.text()
 
 
 @pytest.mark.parametrize(

@@ -202,11 +202,11 @@ async def test_one_large_amount_hides_columns_no_longer_than_it_is_listed(
     async with dashboards.open() as driver:
         await driver.press("2")
         await driver.sees("+90,071,992,547,409.91")
-        assert "description" not in driver.text()
+        assert "▲ credit" not in driver.text()
         await driver.press("slash")
         await driver.type(f"account:{plain['id']}")
         await driver.press("enter")
-        await driver.sees("small change", "description")
+        await driver.sees("small change", "▲ credit")
 
 
 async def test_an_amount_out_of_sight_takes_no_room(server: ContractServer, dashboards: Dashboards) -> None:
@@ -221,23 +221,23 @@ async def test_an_amount_out_of_sight_takes_no_room(server: ContractServer, dash
         await driver.sees("+90,071,992,547,409.91")
 
 
-async def test_messages_are_shown_on_the_line_of_keys_one_at_a_time_and_never_over_a_dialog(
+async def test_messages_are_shown_above_the_line_of_keys_one_at_a_time_and_never_over_a_dialog(
     server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LedgerApp, "NOTIFICATION_TIMEOUT", 300)  # none goes away by itself
     server.add_account("Till")
     async with dashboards.open() as driver:
-        above = driver.text().splitlines()[:-1]
+        before = driver.text().splitlines()
         await driver.press("y")
         await driver.sees("Copied acc_")
         await driver.press("c")
         await driver.sees("Copied as curl")
         text = driver.text()
-        assert "Copied as curl" in text.splitlines()[-1]
+        assert "Copied as curl" in text.splitlines()[-2]
         assert "Copied acc_" not in text
-        assert text.splitlines()[1:-1] == above[1:]
+        assert [*text.splitlines()[1:-2], text.splitlines()[-1]] == [*before[1:-2], before[-1]]
         await driver.press("question_mark")
-        await driver.sees("esc closes")
+        await driver.sees("esc close")
         await driver.sees_no_more("Copied as curl")
         await driver.press("escape", "y")
         await driver.sees("Copied acc_")

@@ -12,7 +12,7 @@ MOVES = (
     "↓ j  down",
     "PgUp ^b  page up",
     "PgDn ^f  page down",
-    "Home g  the newest",
+    "Home  the newest",
     "End G  ",
 )
 
@@ -25,5 +25,5 @@ async def test_every_key_of_each_action_is_shown(server: ContractServer, keys: d
         driver = Driver(app, pilot)
         await until(lambda: driver.view.window.loaded)
         await driver.press("question_mark")
-        await driver.sees("esc closes", *MOVES, "[  go back", "/  filter", "⏎  open")
+        await driver.sees("esc close", *MOVES, "[  go back", "/  filter", "⏎  open")
         await driver.sees("f5 Z  refresh" if keys else " r  refresh")

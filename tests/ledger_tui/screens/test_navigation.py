@@ -221,7 +221,7 @@ async def test_a_small_terminal_and_a_large_one_show_every_dialog(
                 ("i", "Jump to"),
                 ("ctrl+e", "Export to CSV"),
                 ("ctrl+t", "ledger-contrast"),
-                ("question_mark", "esc closes"),
+                ("question_mark", "esc close"),
             ):
                 await driver.press(key)
                 await driver.sees(text)
