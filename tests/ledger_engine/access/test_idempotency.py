@@ -146,6 +146,10 @@ async def test_a_key_of_an_older_version_tells_nothing_of_the_request(engine: En
     assert list(refused.value.originals) == []
 
 
+def test_a_fingerprint_that_was_stored_is_that_of_the_same_request_for_ever() -> None:
+    assert idempotency.fingerprint("POST", b"/v1/accounts?x=1", b"{}") == -7848034231527343116
+
+
 def test_method_target_and_body_each_make_another_fingerprint() -> None:
     requests = [
         ("POST", b"/v1/accounts", b"{}"),
