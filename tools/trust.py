@@ -210,22 +210,27 @@ def table(results: Sequence[Result], scale: float, seed: int, controlled: bool) 
             f"| {each.campaign.name} | {counted or '–'} | {outcome}{skipped} | {each.seconds:.0f} s |"
             f" {each.campaign.control} |"
         )
+    rows += [f"| {each.name} | – | not run | – | {each.control} |" for each in CAMPAIGNS[len(results) :]]
     return "\n".join(rows)
 
 
+def write(text: str) -> None:
+    """Put the table of a run into the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
 def main() -> None:
+    """Run all campaigns; what was done until then is in the page if this is stopped."""
     scale = float(os.environ.get("SCALE", "1"))
     seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(2**31)
-    results = []
+    controlled, results = controls(), list[Result]()
     for campaign in CAMPAIGNS:
         result = run(campaign, scale, seed)
         print(f"{campaign.name}: {'held' if result.passed else 'FAILED'}, {dict(result.counts)}", flush=True)
         results.append(result)
-    controlled = controls()
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    text = f"{before}{BEGIN}\n\n{table(results, scale, seed, controlled)}\n\n{END}{after}"
-    PAGE.write_text(text, encoding="utf-8")
+        write(table(results, scale, seed, controlled))
     sys.exit(not (controlled and all(each.passed for each in results)))
 
 
