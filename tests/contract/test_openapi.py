@@ -17,7 +17,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from ledger_engine.http.app import RESOURCES, create_app
 from ledger_engine.http.errors import CODES
 from ledger_engine.http.openapi import examples
-from ledger_engine.http.openapi.documentation import SCRIPT, document
+from ledger_engine.http.openapi.documentation import document
+from ledger_engine.http.openapi.pages import SCRIPT
 from ledger_engine.http.openapi.terms import TERMS
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -16,8 +17,55 @@ from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.logs import printable
 
 
+class LazyCommands(MutableMapping[str, click.Command]):
+    """The commands of a group by name, each imported when it is asked for.
+
+    `lazy` has the module in `package` and the variable of each, and its short help, for the list of them.
+    """
+
+    def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:
+        self._package = package
+        self._lazy = lazy
+        self._commands: dict[str, click.Command | None] = dict.fromkeys(lazy)
+
+    def __getitem__(self, name: str) -> click.Command:
+        command = self._commands[name]
+        if command is None:
+            module, _, variable = self._lazy[name][0].partition(":")
+            command = getattr(importlib.import_module(f"{self._package}.{module}"), variable)
+            self._commands[name] = command
+        return command
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._commands[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._commands)
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+    def short_help(self, name: str, limit: int) -> str:
+        """Return the short help of a command, of at most so many characters, without importing it."""
+        known = self._lazy.get(name)
+        command = self[name] if known is None else click.Command(name, help=known[1])
+        return command.get_short_help_str(limit)
+
+
 class OneLineErrors(click.Group):
     """A command group that prints each error as one line, where click prints three."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        if not isinstance(self.commands, LazyCommands):
+            super().format_commands(context, formatter)
+            return
+        names = sorted(self.commands)
+        limit = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.commands.short_help(name, limit)) for name in names])
 
     def main(self, args: Sequence[str] | None = None, *names: Any, **settings: Any) -> NoReturn:
         settings["standalone_mode"] = False

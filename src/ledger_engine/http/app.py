@@ -15,7 +15,7 @@ from ledger_engine.http.errors import InternalError
 from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.gate.proxies import BehindProxies
-from ledger_engine.http.openapi import documentation
+from ledger_engine.http.openapi import pages as reference
 from ledger_engine.http.operations import Routes, call_of, refused
 from ledger_engine.http.pages import views
 from ledger_engine.http.pages.issuer import Issuer
@@ -95,7 +95,7 @@ def new_app(issuer: Issuer | None = None, test_helpers: Around | None = None) ->
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
     resources = RESOURCES if test_helpers is None else [*RESOURCES, test_helpers.routes]
-    app.register_blueprint(documentation.pages(resources))
+    app.register_blueprint(reference.pages(resources))
     app.register_blueprint(views.SignInPages(issuer or Issuer()).blueprint())
     app.register_error_handler(Exception, _show_failure)
     dispatcher: Any = Dispatcher(app, resources)

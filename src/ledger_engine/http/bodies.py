@@ -27,7 +27,7 @@ class Body(BaseModel):
     so a change refuses null for the fields that every object has.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class FormOrJson(Body):
@@ -47,7 +47,7 @@ class FormOrJson(Body):
 class Query(BaseModel):
     """The query parameters of a list; undeclared ones are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class NoBody(Body):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from pydantic import ValidationError
 from quart import Request, Response, request
 
 from ledger_engine.access import idempotency
@@ -252,7 +252,11 @@ class Route:
         self.operation = operation
         self._handler = handler
         self._query = operation.query or NoQuery
-        self._no_query = _without_parameters(self._query)
+
+    @cached_property
+    def _no_query(self) -> Query:
+        """The query of a request without parameters. Raises InvalidRequest where some are required."""
+        return parse_query(self._query, b"")
 
     async def serve(
         self, call: Call, parts: dict[str, str], raw_path: bytes, query_string: bytes
@@ -276,10 +280,7 @@ class Route:
                 target = raw_path + b"?" + query_string if query_string else raw_path
                 call.tenant.fingerprint = idempotency.fingerprint(operation.method, target, call.body)
         try:
-            if not query_string and self._no_query is not None:
-                query = self._no_query
-            else:
-                query = parse_query(self._query, query_string)
+            query = parse_query(self._query, query_string) if query_string else self._no_query
             if operation.query is not None:
                 arguments["query"] = query
             if operation.body is not None:
@@ -301,14 +302,6 @@ class Route:
         if isinstance(answer, (Streamed, tuple)):
             return answer
         return operation.status, headers, written(answer).encode()
-
-
-def _without_parameters(query: type[Query]) -> Query | None:
-    """Return the query of a request that has no parameters, None where some are required."""
-    try:
-        return query()
-    except ValidationError:
-        return None
 
 
 async def _refuse_second_use(call: Call) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine import __version__
+from ledger_engine import __version__, cli
 from ledger_engine.core.settings import Location
 from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, only_line
@@ -133,3 +133,19 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(
 def test_an_argument_that_is_not_utf8_is_a_wrong_call(command: Command) -> None:
     done = command("projects", "create", "Caf\udce9", status=2)
     assert only_line(done.stderr) == "ledger-engine: An argument is not UTF-8."
+
+
+def test_the_list_of_commands_says_of_each_what_the_command_says_itself() -> None:
+    for name, (_, short_help) in cli._COMMANDS.items():
+        command = cli.main.commands[name]
+        assert (command.name, command.get_short_help_str(limit=200)) == (name, short_help)
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    script = (
+        "import sys; from click.testing import CliRunner; from ledger_engine.cli import main;"
+        " print(CliRunner().invoke(main, ['--help']).output);"
+        " sys.exit('asyncio' in sys.modules or 'ledger_engine.cli.serve' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "serve" in done.stdout

@@ -1,21 +1,12 @@
-"""The reference pages: `/openapi.json` for programs and `/docs` for people, which needs no internet.
-
-The OpenAPI 3.1 document is generated from the declarations of the operations.
-"""
+"""The OpenAPI 3.1 document, which is generated from the declarations of the operations."""
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from quart import Blueprint, Response, request
-
 from ledger_engine import __version__
-from ledger_engine.core.records import dumps
 from ledger_engine.http.bodies import FORM, FormOrJson
 from ledger_engine.http.openapi import (
     answers,
@@ -29,67 +20,6 @@ from ledger_engine.http.openapi.answers import EVERYWHERE, HEADERS, headers
 from ledger_engine.http.openapi.schemas import Records, Schema, json_content, text_content
 from ledger_engine.http.openapi.terms import TERMS, explain
 from ledger_engine.http.operations import Operation, Routes
-from ledger_engine.http.pages.html_pages import redirect
-
-SCRIPT = "rapidoc-9.3.8.min.js"
-# The page may load and call only this server. RapiDoc writes its styles within its elements.
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
-    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_FOR_A_YEAR = "public, max-age=31536000, immutable"  # seconds; the version is in the file's name
-
-
-def pages(resources: Iterable[Routes]) -> Blueprint:
-    """Return the reference pages of these resources; all of them are public."""
-    blueprint = Blueprint("documentation", __name__)
-
-    @cache
-    def text() -> str:
-        return dumps(document(resources))
-
-    @blueprint.get("/openapi.json")
-    async def openapi() -> Response:
-        return Response(text(), content_type="application/json")
-
-    @blueprint.get("/")
-    async def root() -> Response:
-        return redirect("/docs")
-
-    @blueprint.get("/docs")
-    async def docs() -> Response:
-        response = Response(_asset("docs.html"), content_type="text/html; charset=utf-8")
-        response.headers["Content-Security-Policy"] = POLICY
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
-
-    @blueprint.get("/docs/docs.css")
-    async def style() -> Response:
-        return Response(_asset("docs.css"), content_type="text/css; charset=utf-8")
-
-    @blueprint.get(f"/docs/{SCRIPT}")
-    async def script() -> Response:
-        packed = _asset(f"{SCRIPT}.gz")
-        response = Response(packed, content_type="text/javascript; charset=utf-8")
-        if request.accept_encodings["gzip"]:
-            response.headers["Content-Encoding"] = "gzip"
-        else:
-            response.set_data(gzip.decompress(packed))
-        response.headers["Vary"] = "Accept-Encoding"
-        response.headers["Cache-Control"] = _FOR_A_YEAR
-        return response
-
-    @blueprint.after_request
-    async def as_declared(response: Response) -> Response:
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        return response
-
-    return blueprint
-
-
-def _asset(name: str) -> bytes:
-    return files("ledger_engine.http.openapi").joinpath("assets", name).read_bytes()
-
 
 _PART = re.compile(r"<(?:path:)?(\w+)>")
 _TAGS = {
