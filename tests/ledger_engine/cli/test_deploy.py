@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -70,3 +72,13 @@ def test_the_unit_starts_a_server_with_the_settings_of_the_example() -> None:
     made_for = Path("/var/lib", *unit["Service"]["StateDirectory"].split()[-1:])
     assert (options["backup_to"], options["backup_every_s"], options["backup_keep"]) == (made_for, 3600, 24)
     assert (options["port"], options["log_format"], options["metrics"]) == (8700, "json", ("127.0.0.1", 9464))
+
+
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze, of systemd")
+def test_systemd_knows_each_line_of_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "ledger.service").read_text(encoding="utf-8")
+    unit = tmp_path / "ledger.service"
+    unit.write_text(text.replace("/opt/ledger/bin/ledger-engine", shutil.which("true") or ""))
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
