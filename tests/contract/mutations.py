@@ -307,14 +307,14 @@ class Mutations:
     def _bytes(self, data: bytes) -> bytes:
         chance = self._random
         for _ in range(chance.choice([1, 1, 2, 5])):
-            place = chance.randrange(len(data) + 1)
+            offset = chance.randrange(len(data) + 1)
             match chance.randrange(4):
                 case 0:
-                    data = data[:place] + chance.choice(BYTES) + data[place:]
+                    data = data[:offset] + chance.choice(BYTES) + data[offset:]
                 case 1:
-                    data = data[:place] + chance.choice(BYTES) + data[place + 1 :]
+                    data = data[:offset] + chance.choice(BYTES) + data[offset + 1 :]
                 case 2:
-                    data = data[:place] + data[place + chance.randrange(1, 9) :]
+                    data = data[:offset] + data[offset + chance.randrange(1, 9) :]
                 case _:
-                    data = data[:place] + data[max(0, place - chance.randrange(1, 99)) :]
+                    data = data[:offset] + data[max(0, offset - chance.randrange(1, 99)) :]
         return data

@@ -73,10 +73,10 @@ def test_a_payment_records_the_transaction_and_the_invoice(api: httpx.Client, ou
     invoice = api.post("/v1/invoices", json={"account": account, "customer": "C", "amount": 5}).json()["id"]
     api.post(f"/v1/invoices/{invoice}/finalize")
     paid = api.post(f"/v1/invoices/{invoice}/pay").json()
-    told = {message["type"]: message["data"]["object"] for message in outbox.messages()[-2:]}
-    assert set(told) == {"transaction.created", "invoice.paid"}
-    assert told["invoice.paid"] == paid
-    assert told["transaction.created"]["id"] == paid["transaction"]
+    sent = {message["type"]: message["data"]["object"] for message in outbox.messages()[-2:]}
+    assert set(sent) == {"transaction.created", "invoice.paid"}
+    assert sent["invoice.paid"] == paid
+    assert sent["transaction.created"]["id"] == paid["transaction"]
 
 
 @holds("events-recorded", "invoices-patch", "directory-deactivate-twice")

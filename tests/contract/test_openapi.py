@@ -81,17 +81,17 @@ def test_every_field_and_parameter_is_explained_and_nothing_else(reference: dict
     unexplained: set[str] = set()
     met: set[str] = set()
 
-    def meet(place: str, name: str, described: dict[str, Any]) -> None:
-        met.update({name, f"{place}.{name}"})
+    def meet(parent: str, name: str, described: dict[str, Any]) -> None:
+        met.update({name, f"{parent}.{name}"})
         if not {"description", "$ref", "const"} & set(described):
-            unexplained.add(f"{place}.{name}")
+            unexplained.add(f"{parent}.{name}")
 
-    def walk(place: str, schema: dict[str, Any]) -> None:
+    def walk(parent: str, schema: dict[str, Any]) -> None:
         for name, member in schema.get("properties", {}).items():
-            meet(place, name, member)
-            walk(f"{place}.{name}", member)
+            meet(parent, name, member)
+            walk(f"{parent}.{name}", member)
         if isinstance(schema.get("items"), dict):
-            walk(place, schema["items"])
+            walk(parent, schema["items"])
 
     for name, schema in reference["components"]["schemas"].items():
         walk(name, schema)

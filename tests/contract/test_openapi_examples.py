@@ -23,7 +23,7 @@ from ledger_engine.sandbox.happening import make_happen
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented, check_code, escaped
 
-Place = tuple[str, dict[str, Any]]
+Declared = tuple[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +37,13 @@ def documented(reference: dict[str, Any]) -> Documented:
     return Documented(reference)
 
 
-def contents(pointer: str, described: dict[str, Any]) -> Iterator[Place]:
+def contents(pointer: str, described: dict[str, Any]) -> Iterator[Declared]:
     """Yield the pointer and the declaration of each media type of a body or an answer."""
     for media_type, content in described.get("content", {}).items():
         yield f"{pointer}/content/{escaped(media_type)}", content
 
 
-def bodies(reference: dict[str, Any]) -> Iterator[Place]:
+def bodies(reference: dict[str, Any]) -> Iterator[Declared]:
     for root in ("paths", "webhooks"):
         for path, methods in reference[root].items():
             for method, operation in methods.items():
@@ -51,7 +51,7 @@ def bodies(reference: dict[str, Any]) -> Iterator[Place]:
                 yield from contents(pointer, operation.get("requestBody", {}))
 
 
-def answers(reference: dict[str, Any]) -> Iterator[Place]:
+def answers(reference: dict[str, Any]) -> Iterator[Declared]:
     for path, methods in reference["paths"].items():
         for method, operation in methods.items():
             for status, answer in operation["responses"].items():
@@ -61,9 +61,9 @@ def answers(reference: dict[str, Any]) -> Iterator[Place]:
 
 
 def test_every_body_and_every_answer_of_text_has_an_example(reference: dict[str, Any]) -> None:
-    places = [*bodies(reference), *answers(reference)]
-    assert len(places) > 150
-    assert [place for place, content in places if not content.get("examples")] == [
+    every = [*bodies(reference), *answers(reference)]
+    assert len(every) > 150
+    assert [pointer for pointer, content in every if not content.get("examples")] == [
         "/paths/~1v1~1log~1tile~1%7Btile%7D/get/responses/200/content/application~1octet-stream"
     ]
 
@@ -72,12 +72,12 @@ def test_every_example_fits_the_schema_it_stands_beside(
     reference: dict[str, Any], documented: Documented
 ) -> None:
     unfit = {}
-    for place, content in [*bodies(reference), *answers(reference)]:
+    for pointer, content in [*bodies(reference), *answers(reference)]:
         for example in content.get("examples", {}).values():
             try:
-                documented.validate(f"{place}/schema", example["value"])
+                documented.validate(f"{pointer}/schema", example["value"])
             except ValidationError as error:
-                unfit[place] = error.message
+                unfit[pointer] = error.message
     assert unfit == {}
 
 

@@ -72,8 +72,8 @@ def test_objects_and_lists_are_as_they_were_then(api: httpx.Client, story: dict[
         before = {"at": "2020-01-01"}
         assert api.get(f"{path}/{story[kind]['id']}", params=before).status_code == 404
         assert api.get(path, params=before).json()["data"] == []
-        for place in (path, f"{path}/{story[kind]['id']}"):
-            refused = api.get(place, params={"at": FUTURE})
+        for target in (path, f"{path}/{story[kind]['id']}"):
+            refused = api.get(target, params={"at": FUTURE})
             assert refused.status_code == 400
             assert "at must not be in the future." in refused.text
     assert api.get("/v1/transactions", params={"at": story["at"]}).json()["data"] == [story["posted"]]

@@ -323,17 +323,17 @@ async def test_a_listener_follows_the_events_and_resumes(client: httpx.AsyncClie
         lines = response.aiter_lines()
         (session,) = await messages(lines, 1)
         await client.post("/v1/accounts", json=TILL)
-        (told,) = await messages(lines, 1)
-    assert (session["event"], told["event"]) == ("session", "event")
-    data = json.loads(told["data"])
+        (heard,) = await messages(lines, 1)
+    assert (session["event"], heard["event"]) == ("session", "event")
+    data = json.loads(heard["data"])
     assert is_signed(data["body"].encode(), data["signature"], json.loads(session["data"])["secret"])
-    assert json.loads(data["body"])["id"] == told["id"]
+    assert json.loads(data["body"])["id"] == heard["id"]
     await client.post("/v1/accounts", json=TILL)
-    last = {"Last-Event-ID": told["id"]}
+    last = {"Last-Event-ID": heard["id"]}
     async with client.stream("GET", "/v1/events/stream", headers=last) as response:
         _, missed = await messages(response.aiter_lines(), 2)
     assert json.loads(json.loads(missed["data"])["body"])["type"] == "account.created"
-    assert missed["id"] > told["id"]
+    assert missed["id"] > heard["id"]
 
 
 @holds("request-log-entries", "request-log-filters")

@@ -38,7 +38,7 @@ def test_content_length_with_transfer_encoding_closes_the_connection(
     framing = ["Content-Length: 5", "Transfer-Encoding: chunked"]
     smuggled = wire.post("/v1/accounts", TILL)
     connection = wire.connect()
-    head = wire.head("POST", "/v1/accounts", *[framing[place] for place in order])
+    head = wire.head("POST", "/v1/accounts", *[framing[index] for index in order])
     answer = connection.ask(head + b"0\r\n\r\n" + smuggled)
     assert (answer.status, answer.json()["error"]["code"]) == (400, "header_conflict")
     assert answer.headers["connection"] == "close"
@@ -125,7 +125,7 @@ def test_what_is_not_quite_http_is_answered_in_the_shape_of_its_own_path(
     if before:
         connection.send(wire.head("GET", before) * 2)
     head = wire.head("GET", path, "Host: other")
-    parts = [head[place : place + 9] for place in range(0, len(head), 9)] if in_pieces else [head]
+    parts = [head[at : at + 9] for at in range(0, len(head), 9)] if in_pieces else [head]
     connection.send(*parts)
     if before:
         assert [connection.receive().status for _ in range(2)] == [200, 200]
@@ -403,7 +403,7 @@ def test_a_body_may_come_byte_by_byte(wire: Wire) -> None:
     connection = wire.connect()
     connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     request = wire.post("/v1/accounts", TILL)
-    assert connection.ask(*[request[place : place + 1] for place in range(len(request))]).status == 201
+    assert connection.ask(*[bytes([byte]) for byte in request]).status == 201
     assert (
         connection.ask(
             wire.head("POST", "/v1/accounts", "Transfer-Encoding: chunked"), chunked(TILL, 1)

@@ -36,7 +36,7 @@ CALLS = (
 )
 KILL = "signal=SIGKILL"
 HARM = [KILL, "error=EIO", "error=ENOSPC", "error=EMFILE"]
-Place = tuple[str, int, str]
+Point = tuple[str, int, str]
 SHORT = 4  # calls of each command
 
 
@@ -139,7 +139,7 @@ COMMANDS = {
 }
 
 
-def places(tracer: Tracer, command: Command, folder: Path) -> list[Place]:
+def points(tracer: Tracer, command: Command, folder: Path) -> list[Point]:
     """Every call that has to do with the folder, with each harm.
 
     Its name, and which one it is among those of its thread: strace harms the first thread that comes so far.
@@ -148,7 +148,7 @@ def places(tracer: Tracer, command: Command, folder: Path) -> list[Place]:
     done = tracer.run(command.words(folder), "-y", "-e", f"trace={CALLS}", "-o", str(trace))
     assert done.returncode == 0, done.stderr
     counts: Counter[tuple[str, str]] = Counter()
-    found: dict[Place, None] = {}
+    found: dict[Point, None] = {}
     for line in trace.read_text().splitlines():
         match = re.match(r"(\d+) +(\w+)\((.*)", line)
         if match is None:
@@ -161,9 +161,9 @@ def places(tracer: Tracer, command: Command, folder: Path) -> list[Place]:
     return list(found)
 
 
-def harm_once(tracer: Tracer, command: Command, folder: Path, place: Place) -> str:
-    """Run the command, harmed at the place, and return its outcome; AssertionError tells what is wrong."""
-    call, n, harm = place
+def harm_once(tracer: Tracer, command: Command, folder: Path, point: Point) -> str:
+    """Run the command, harmed at the point, and return its outcome; AssertionError tells what is wrong."""
+    call, n, harm = point
     trace = folder.with_name("harmed")
     inject = ("-e", f"trace={call}", "-e", f"inject={call}:{harm}:when={n}", "-o", str(trace))
     killed = harm == KILL
@@ -206,17 +206,17 @@ def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
         command.prepare(folder)
         return folder
 
-    every = places(tracer, command, fresh("all"))
+    every = points(tracer, command, fresh("all"))
     often = Counter(call for call, _, harm in every if harm == KILL)
     tried = random.Random(seed).sample(every, min(len(every), SHORT * soak if soak < 100 else len(every)))
     # The calls of which there are few first: a fault shows there sooner than in the many writes.
-    tried.sort(key=lambda place: (place[2] != KILL, often[place[0]]))
+    tried.sort(key=lambda point: (point[2] != KILL, often[point[0]]))
     outcomes: Counter[str] = Counter()
     wrong: list[str] = []
-    for number, place in enumerate(tried):
+    for number, point in enumerate(tried):
         folder = fresh(str(number))
         try:
-            outcomes[harm_once(tracer, command, folder, place)] += 1
+            outcomes[harm_once(tracer, command, folder, point)] += 1
         except AssertionError as error:
             wrong.append(str(error))
             print(f"{name} {number + 1} of {len(tried)}: {error}", flush=True)

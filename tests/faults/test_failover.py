@@ -67,9 +67,9 @@ async def test_a_server_follows_the_promotion_in_time_and_never_goes_back(
         assert await engine.write(change) == "00000001"
         with psycopg.connect(primary.address("postgres", user="postgres"), autocommit=True) as superuser:
             superuser.execute(f"GRANT pg_monitor TO {ROLE}")
-        told = {each.name: each.value for each in await engine.figures()}
-        assert told["ledger_standbys"] == 1
-        assert 0 <= told["ledger_replication_lag_seconds"] < WITHIN_S + PLAY_S
+        figures_now = {each.name: each.value for each in await engine.figures()}
+        assert figures_now["ledger_standbys"] == 1
+        assert 0 <= figures_now["ledger_replication_lag_seconds"] < WITHIN_S + PLAY_S
         with primary.stopped():
             await asyncio.to_thread(standby.promote)
             began = time.monotonic()

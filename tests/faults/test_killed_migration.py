@@ -45,7 +45,7 @@ CREATE INDEX events_about ON events (object) WHERE body IS NOT NULL;
 """
 
 Rows = dict[str, list[tuple[object, ...]]]  # of each table
-Place = tuple[str, int]  # the name of a call, and which one it is among those of its thread
+Point = tuple[str, int]  # the name of a call, and which one it is among those of its thread
 
 
 def tables(connection: sqlite3.Connection) -> list[str]:
@@ -89,13 +89,13 @@ def starting(tracer: Tracer, ledger: Path, *strace: str) -> Iterator[Running]:
         server.kill()
 
 
-def places(tracer: Tracer, ledger: Path) -> list[Place]:
+def points(tracer: Tracer, ledger: Path) -> list[Point]:
     """Every such call of a start, up to when the server is ready."""
     trace = ledger.parent.with_name("trace")
     with starting(tracer, ledger, "-e", f"trace={CALLS}", "-o", str(trace)):
         lines = trace.read_text().splitlines()
     counts: Counter[tuple[str, str]] = Counter()
-    found: dict[Place, None] = {}
+    found: dict[Point, None] = {}
     for line in lines:
         thread, call = line.partition("(")[0].split(maxsplit=1)
         if "<" not in call:  # where another thread came between, the line is in two parts
@@ -104,9 +104,9 @@ def places(tracer: Tracer, ledger: Path) -> list[Place]:
     return list(found)
 
 
-def was_killed(tracer: Tracer, ledger: Path, place: Place) -> bool:
-    """Start the server and have it killed at this place; False when it did not come there."""
-    call, n = place
+def was_killed(tracer: Tracer, ledger: Path, point: Point) -> bool:
+    """Start the server and have it killed at this point; False when it did not come there."""
+    call, n = point
     inject = ("-e", f"trace={call}", "-e", f"inject={call}:{KILL}:when={n}", "-o", "/dev/null")
     with starting(tracer, ledger, *inject) as server:
         return server.has_ended()
@@ -150,19 +150,19 @@ def test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole(
         stored = {each for each in tables(connection) if each not in ("kept_time", *MADE_SINCE)}
         before = {each: rows_of(connection, each) for each in stored}
     assert len(before["transactions"]) == POSTINGS
-    every = places(tracer, fresh("every"))
+    every = points(tracer, fresh("every"))
     tried = every if soak >= 100 else random.Random(seed).sample(every, SHORT * soak)
     outcomes: Counter[str] = Counter()
     wrong: list[str] = []
-    for number, place in enumerate(tried):
+    for number, point in enumerate(tried):
         ledger = fresh(str(number))
         try:
-            killed = was_killed(tracer, ledger, place)
+            killed = was_killed(tracer, ledger, point)
             version = check(ledger, before)
             asyncio.run(go_on(ledger))
             outcomes[f"{version}, {'killed' if killed else 'not reached'}"] += 1
         except Exception as error:
-            wrong.append(f"{place}: {error!r}")
+            wrong.append(f"{point}: {error!r}")
         shutil.rmtree(ledger.parent)
     tally(kills=sum(count for said, count in outcomes.items() if said.endswith("killed")), starts=len(tried))
     # The control: a row that an upgrade has changed is seen.

@@ -194,8 +194,8 @@ def has_all(receiver: Receiver, happened: list[str]) -> bool:
 
 def is_nearly_in_order(received: list[str], happened: list[str]) -> bool:
     """Whether events came in their order, but for those that were on the wire together."""
-    places = {event: place for place, event in enumerate(happened)}
-    return max(abs(places[event] - place) for place, event in enumerate(received)) < FIRSTS_MAX
+    positions = {event: position for position, event in enumerate(happened)}
+    return max(abs(positions[event] - position) for position, event in enumerate(received)) < FIRSTS_MAX
 
 
 @pytest.mark.timeout(3600)

@@ -110,9 +110,9 @@ async def test_every_event_reaches_every_endpoint_through_kills(
         assert set(happened) <= set(receiver.events) <= set(everything), "nothing is made up"
         # They leave in the order of the events. On a machine that stands still for a moment some are on the
         # wire together, and are read as it happens.
-        places = {event: place for place, event in enumerate(everything)}
-        out_of_place = [abs(places[event] - place) for place, event in enumerate(first_seen(receiver))]
-        assert max(out_of_place) < FIRSTS_MAX
+        positions = {event: position for position, event in enumerate(everything)}
+        displaced = [abs(positions[event] - position) for position, event in enumerate(first_seen(receiver))]
+        assert max(displaced) < FIRSTS_MAX
         for request in receiver.received:
             assert is_signed(request.body, request.headers["ledger-signature"], secret)
     repeated = len(one.received) - len(happened)

@@ -204,8 +204,8 @@ async def test_a_stream_has_the_events_of_all_workers_in_order(shared: Server) -
     async with stream(shared, key) as (status, reader), connections(shared, key, 4) as opened:
         assert status == 200
         ids = [(await post(opened[number % 4], shared, account)).body["id"] for number in range(40)]
-        told = [(await next_event(reader))["data"]["object"]["id"] for _ in ids]
-    assert told == ids
+        heard = [(await next_event(reader))["data"]["object"]["id"] for _ in ids]
+    assert heard == ids
 
 
 async def test_the_streams_of_all_workers_are_counted_together_and_end_with_a_worker(shared: Server) -> None:
@@ -253,8 +253,8 @@ async def test_each_event_is_sent_once_and_in_order_whichever_worker_had_it(shar
         await receiver.until_received(81)
     events = [each.event for each in receiver.received]
     assert events == sorted(set(events)), "once, and in the order of their ids"
-    told = [json.loads(each.body)["data"]["object"]["id"] for each in receiver.received]
-    assert told == [*sorted(answer.body["id"] for answer in answers), last.body["id"]]
+    heard = [json.loads(each.body)["data"]["object"]["id"] for each in receiver.received]
+    assert heard == [*sorted(answer.body["id"] for answer in answers), last.body["id"]]
 
 
 async def test_ids_are_in_the_order_of_the_answers_of_all_workers(shared: Server) -> None:

@@ -18,9 +18,9 @@ def test_the_request_to_try_goes_to_an_address_that_can_be_asked(
     capsys: pytest.CaptureFixture[str], host: str, here: str
 ) -> None:
     _announce(Ready(f"http://{host}:8700", "sk_test_1", None, None), None, Path("ledger.db"))
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == f"Listening on http://{host}:8700"
-    assert told[2] == f'Try it: curl http://{here}:8700/v1/accounts -H "Authorization: Bearer sk_test_1"'
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"Listening on http://{host}:8700"
+    assert printed[2] == f'Try it: curl http://{here}:8700/v1/accounts -H "Authorization: Bearer sk_test_1"'
 
 
 def test_a_ledger_that_nobody_named_is_named_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:

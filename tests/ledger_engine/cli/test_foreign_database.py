@@ -141,12 +141,12 @@ def test_a_file_that_cannot_be_reached_is_named_by_every_command(tmp_path: Path)
     os.mkfifo(pipe)
     closed.mkdir(mode=0o000)
     loop.symlink_to(loop)
-    places = {
+    refusals = {
         loop: ": too many levels of symbolic links",
         closed / "ledger.db": ": permission denied",
         pipe: " is not a regular file",
     }
-    for path, why in places.items():
+    for path, why in refusals.items():
         for name, words in commands(str(path), tmp_path):
             said = bound_by_permissions(partial(refused, words))
             assert f"{path}{why}" in said.replace("Perm", "perm") or name in OF_A_SERVER, words

@@ -95,6 +95,6 @@ def test_a_log_line_stays_a_line_and_a_traceback_its_lines() -> None:
         raise ValueError("\x1b[2J")
     except ValueError as error:
         record.exc_info = (ValueError, error, error.__traceback__)
-    told = lines.format(record).splitlines()
-    assert told[1].startswith("Traceback")
-    assert told[-1] == r"ValueError: \x1b[2J"
+    printed = lines.format(record).splitlines()
+    assert printed[1].startswith("Traceback")
+    assert printed[-1] == r"ValueError: \x1b[2J"

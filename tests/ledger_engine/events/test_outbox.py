@@ -65,8 +65,8 @@ async def test_both_sides_of_a_transfer_have_an_event(engine: Engine, tenant: Te
     source, target = [await engine.write(partial(accounts.create, tenant=tenant, new=TILL)) for _ in range(2)]
     new = NewTransaction(source.id, 100, "debit", destination=target.id)
     posted = await engine.write(partial(transactions.post, tenant=tenant, new=new))
-    told = [json.loads(event["body"])["data"]["object"] for event in (await recorded(engine))[2:]]
-    assert [(each["account"], each["type"], each["transfer"]) for each in told] == [
+    objects = [json.loads(event["body"])["data"]["object"] for event in (await recorded(engine))[2:]]
+    assert [(each["account"], each["type"], each["transfer"]) for each in objects] == [
         (source.id, "debit", posted.transfer),
         (target.id, "credit", posted.transfer),
     ]
@@ -88,7 +88,7 @@ async def test_a_read_that_may_not_see_users_looks_at_so_many_events_and_says_wh
         await engine.write(partial(new, tenant=tenant))
     ids = [event["id"] for event in await recorded(engine)]
 
-    async def places(scopes: list[str]) -> list[tuple[list[int], int]]:
+    async def positions(scopes: list[str]) -> list[tuple[list[int], int]]:
         """Return of each read which events it returned, and the last one that it looked at."""
         may = Tenant(tenant.project, tenant.livemode, scopes=frozenset(scopes))
         found: list[tuple[list[int], int]] = []
@@ -99,7 +99,7 @@ async def test_a_read_that_may_not_see_users_looks_at_so_many_events_and_says_wh
             found.append(([ids.index(message.id) for message in messages], ids.index(cursor)))
         return found
 
-    assert await places(["read:projects"]) == [
+    assert await positions(["read:projects"]) == [
         ([], 3),
         ([], 7),
         ([9, 11], 11),
@@ -108,7 +108,7 @@ async def test_a_read_that_may_not_see_users_looks_at_so_many_events_and_says_wh
         ([], 15),
     ]
     everything = [([first, first + 1], first + 1) for first in range(0, 16, 2)]
-    assert await places(["read:projects", "read:users"]) == [*everything, ([], 15)]
+    assert await positions(["read:projects", "read:users"]) == [*everything, ([], 15)]
 
 
 async def test_a_commit_with_events_is_announced(engine: Engine, tenant: Tenant) -> None:

@@ -208,7 +208,7 @@ class Ruled(Body):
     word: Annotated[str, Field(min_length=2, max_length=3)] = "abc"
     few: Annotated[list[int], Field(min_length=1, max_length=2)] = [1]
     number: Annotated[int, Field(ge=1, le=9)] = 1
-    part: Annotated[float, Field(ge=0)] = 0
+    share: Annotated[float, Field(ge=0)] = 0
     flag: bool = True
     tags: dict[str, str] = {}
     plan: Literal["free", "pro", "enterprise"] = "free"
@@ -229,8 +229,8 @@ class Ruled(Body):
         ({"number": "1"}, "number must be an integer."),
         ({"number": 0}, "number must be at least 1."),
         ({"number": 10}, "number must be at most 9."),
-        ({"part": "x"}, "part must be a number."),
-        ({"part": -1}, "part must be at least 0."),
+        ({"share": "x"}, "share must be a number."),
+        ({"share": -1}, "share must be at least 0."),
         ({"flag": 1}, "flag must be true or false."),
         ({"tags": []}, "tags must be an object."),
         ({"tags": {"a": 1}}, "tags.a must be a string."),

@@ -209,11 +209,11 @@ async def test_the_event_of_each_transaction_holds_its_record(
 async def test_the_ids_of_a_batch_rise_in_its_order(engine: Engine, make_books: Run, recorded: Run) -> None:
     books = await make_books()
     posted = await post_together(engine, books, books.batch(*many(3, 40)))
-    told = [event["data"]["object"]["id"] for event in await recorded("transaction.created")]
+    announced = [event["data"]["object"]["id"] for event in await recorded("transaction.created")]
     # Each event tells of a later transaction than the one before.
-    assert told == sorted(told)
+    assert announced == sorted(announced)
     assert [item.id for item in posted] == sorted(item.id for item in posted)
-    assert set(told) > {item.id for item in posted}
+    assert set(announced) > {item.id for item in posted}
 
 
 async def test_a_batch_may_have_an_account_of_its_own_for_each_item(

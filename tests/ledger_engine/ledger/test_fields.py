@@ -30,8 +30,8 @@ async def test_a_description_is_the_same_in_every_list_and_event(write: Run, rea
         assert [each.description for each in reversed(page.items)] == GIVEN, filters
     statement = await read(statements.draw_up, till.id, None, None)
     assert [line.description for line in await read(statements.lines, statement)] == GIVEN
-    told = [(await read(outbox.about, PageRequest(), each.id)).items for each in posted]
-    assert [event.data["object"]["description"] for (event,) in told] == GIVEN
+    found = [(await read(outbox.about, PageRequest(), each.id)).items for each in posted]
+    assert [event.data["object"]["description"] for (event,) in found] == GIVEN
     reversal = await write(transactions.reverse, posted[-1].id)
     assert await described(read, reversal.id) == GIVEN[-1]
 

@@ -7,7 +7,7 @@ the number of steps done. An interrupted load continues from there: the ids are 
 stored, so that another trial gives the ids of what was loaded before.
 
 Where nobody waits, the whole data set is loaded in one commit. A mistake ends that commit, so that nothing is
-loaded and no trial is needed. A ledger that does not exist yet is made in a hidden folder beside its place
+loaded and no trial is needed. A ledger that does not exist yet is made in a hidden folder beside its target
 and put there when it is complete.
 """
 

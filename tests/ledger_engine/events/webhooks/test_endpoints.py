@@ -404,8 +404,8 @@ async def test_who_may_not_read_users_restores_no_endpoint_that_gets_their_event
     write: Run, tenant: Tenant
 ) -> None:
     writer = replace(tenant, scopes=frozenset({"write:projects"}))
-    told, untold = await registered(write, "user.created"), await registered(write, "order.paid")
-    for made in (told, untold):
+    of_users, of_orders = await registered(write, "user.created"), await registered(write, "order.paid")
+    for made in (of_users, of_orders):
         await write(endpoints.delete, made.id)
-    assert (await refusal(write(endpoints.restore, told.id, *NEW, by=writer)))[0] == "missing_scope"
-    assert (await write(endpoints.restore, untold.id, *NEW, by=writer)).id == untold.id
+    assert (await refusal(write(endpoints.restore, of_users.id, *NEW, by=writer)))[0] == "missing_scope"
+    assert (await write(endpoints.restore, of_orders.id, *NEW, by=writer)).id == of_orders.id
