@@ -176,18 +176,19 @@ class Examiner:
             await self._sleep(min(float(after) if is_number(after) else 1.0, 65.0))
         raise Unreachable(f"{method} {path} is still rate limited after several tries.")
 
-    def expect(self, rule: str, holds: object, exchange: Exchange, wanted: str) -> bool:
-        """Note whether the rule holds in this exchange; `wanted` says what must be so."""
-        assert rule in RULES, rule
-        if holds:
-            self.passed.add(rule)
-        else:
-            self.faults.setdefault(rule, Fault(wanted, exchange.sent, exchange.got))
+    def expect(self, rules: str, holds: object, exchange: Exchange, wanted: str) -> bool:
+        """Note whether these rules hold in this exchange; `wanted` says what must be so."""
+        for rule in rules.split():
+            assert rule in RULES, rule
+            if holds:
+                self.passed.add(rule)
+            else:
+                self.faults.setdefault(rule, Fault(wanted, exchange.sent, exchange.got))
         return bool(holds)
 
-    def require(self, rule: str, holds: object, exchange: Exchange, wanted: str) -> None:
-        """Do the same, and raise Unusable when it does not hold."""
-        if not self.expect(rule, holds, exchange, wanted):
+    def require(self, rules: str, holds: object, exchange: Exchange, wanted: str) -> None:
+        """Do the same, and raise Unusable when they do not hold."""
+        if not self.expect(rules, holds, exchange, wanted):
             raise Unusable
 
     def skip(self, reason: str, *rules: str) -> None:
