@@ -23,9 +23,29 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import GroupCache, Row, Unit, Value, books, pages
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.rows import any_of
 
+TABLE = "events"
+TOPIC = "events"  # announced with each commit that recorded events
 POSTING = "transaction.created"
-
+KINDS = (
+    "account.created",
+    "transaction.created",
+    "invoice.created",
+    "invoice.updated",
+    "invoice.opened",
+    "invoice.paid",
+    "invoice.voided",
+    "user.created",
+    "user.deactivated",
+    "user.restored",
+    "order.created",
+    "order.paid",
+    "order.shipped",
+)
+# These contain a user's name and address, so only credentials that may read users see them.
+USER_KINDS = ("user.created", "user.deactivated", "user.restored")
+_OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
 
 # What `body_of` needs in a statement on `events AS e`: these columns first, and a column `livemode`.
 COLUMNS = (
@@ -33,8 +53,6 @@ COLUMNS = (
     " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
     " t.reverses"
 )
-
-
 JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.id = e.object"
 
 
@@ -127,31 +145,6 @@ def _id(id: str) -> str:
     return f'"{id}"'
 
 
-TABLE = "events"
-TOPIC = "events"  # announced with each commit that recorded events
-
-KINDS = (
-    "account.created",
-    "transaction.created",
-    "invoice.created",
-    "invoice.updated",
-    "invoice.opened",
-    "invoice.paid",
-    "invoice.voided",
-    "user.created",
-    "user.deactivated",
-    "user.restored",
-    "order.created",
-    "order.paid",
-    "order.shipped",
-)
-
-
-# These contain a user's name and address, so only credentials that may read users see them.
-USER_KINDS = ("user.created", "user.deactivated", "user.restored")
-_OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
-
-
 @dataclass(slots=True)
 class Event:
     """A change that happened. `data` is the object as it was then. `request` is the id of the request that
@@ -231,12 +224,12 @@ def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Event]:
     """Return those of these events that the tenant may see, newest first."""
     if not ids:
         return []
-    names: dict[str, Value] = {f"id{number}": id for number, id in enumerate(ids)}
+    listed, parameters = any_of(ids)
     shown = _shown_to(tenant)
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
-        f" AND e.id IN ({', '.join(f':{name}' for name in names)}){'' if shown is None else f' AND {shown}'}",
-        tenant.bind() | names,
+        f" AND e.id IN ({listed}){'' if shown is None else f' AND {shown}'}",
+        tenant.bind() | parameters,
     )
     return sorted(map(_read, rows), key=attrgetter("id"), reverse=True)
 

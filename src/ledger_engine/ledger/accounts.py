@@ -18,7 +18,7 @@ from ledger_engine.ledger.fields import ELSEWHERE, parse_metadata
 from ledger_engine.store import Unit, in_one_book
 from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import insert, reader
+from ledger_engine.store.rows import any_of, insert, reader
 
 NAME_MAX = 255
 
@@ -135,11 +135,11 @@ def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int)
     """Return what `balance_before` does, of several accounts by one statement."""
     if not ids:
         return {}
-    names = {f"id{number}": id for number, id in enumerate(ids)}
+    listed, parameters = any_of(ids)
     rows = unit.execute(
         f"SELECT id, {_LAST_OF_TYPE.format('credit')} AS credit, {_LAST_OF_TYPE.format('debit')} AS debit"
-        f" FROM accounts WHERE {OF_TENANT} AND id IN ({', '.join(f':{name}' for name in names)})",
-        tenant.bind(first=first_at("txn", moment), **names),
+        f" FROM accounts WHERE {OF_TENANT} AND id IN ({listed})",
+        tenant.bind(first=first_at("txn", moment)) | parameters,
     )
     # The ids of the two are of one length, so that the text of the newer one is the greater.
     last = {row["id"]: max(row["credit"] or "", row["debit"] or "") for row in rows}

@@ -1,9 +1,9 @@
-"""Records and rows: how a record is read from a row of its table, and how a row is inserted and changed."""
+"""Records and rows: how a record is read from a row of its table, and how rows are found and changed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -35,6 +35,12 @@ def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
     names: dict[str, Any] = {"kind": kind, "loads": json.loads}
     read: Callable[[Row], R] = eval(f"lambda row: kind({', '.join(values)})", names)
     return read
+
+
+def any_of(values: Iterable[Value]) -> tuple[str, dict[str, Value]]:
+    """Return the list of an `IN (…)` for these values, and the parameters that it names."""
+    parameters = {f"value{number}": value for number, value in enumerate(values)}
+    return ", ".join(f":{name}" for name in parameters), parameters
 
 
 def insert(unit: Unit, table: str, values: Mapping[str, Value]) -> None:

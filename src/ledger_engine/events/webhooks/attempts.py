@@ -17,6 +17,7 @@ from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.store import Unit, Value, kept_time
 from ledger_engine.store.books import OF_BOOK
+from ledger_engine.store.rows import any_of
 
 JUMP_MS = 30_000  # how far the clock may differ from elapsed time; less is ordinary adjustment
 _ROWS = 32  # events read at once; few, as a body may be as large as a request
@@ -79,10 +80,8 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
 
     At most `count_max` of them, and none after their bodies have reached `bytes_left` characters.
     """
-    kinds = sorted(subscription.kinds or ())
-    names = ", ".join(f":kind{position}" for position in range(len(kinds)))
-    wanted = "TRUE" if subscription.kinds is None else f"e.type IN ({names})"
-    parameters: dict[str, Value] = {f"kind{position}": kind for position, kind in enumerate(kinds)}
+    listed, parameters = any_of(sorted(subscription.kinds or ()))
+    wanted = "TRUE" if subscription.kinds is None else f"e.type IN ({listed})"
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
     # Attempted events come before those read here, except after a restart: mostly one search is enough.
     has_delivery = joined = ""

@@ -27,6 +27,7 @@ from ledger_engine.store import Row, Unit, Value, kept_time
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.rows import any_of
 
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
@@ -157,12 +158,12 @@ def failed(
     """
     if not wanted:
         return []
-    names: dict[str, Value] = {f"endpoint{number}": id for number, id in enumerate(wanted)}
+    listed, parameters = any_of(wanted)
     rows = unit.execute(
         "SELECT id, attempted_at FROM deliveries WHERE project = :project AND livemode = :livemode"
         f" AND attempted_at >= :since AND attempted_at <= :until AND status <> 'succeeded' AND {_FAILED}"
-        f" AND endpoint IN ({', '.join(f':{name}' for name in names)}) ORDER BY attempted_at LIMIT :limit",
-        tenant.bind(since=since, until=until, limit=limit) | names,
+        f" AND endpoint IN ({listed}) ORDER BY attempted_at LIMIT :limit",
+        tenant.bind(since=since, until=until, limit=limit) | parameters,
     )
     return [Failed(row["id"], row["attempted_at"]) for row in rows]
 
@@ -170,11 +171,11 @@ def failed(
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
     """Send those of these deliveries again, now, that failed; return how many those are."""
     due = unit.now - kept_time.get(unit).put_off
-    names: dict[str, Value] = {f"id{number}": id for number, id in enumerate(ids)}
+    listed, parameters = any_of(ids)
     changed = unit.execute(
         "UPDATE deliveries SET status = 'pending', retries = 0, due = :due"
-        f" WHERE id IN ({', '.join(f':{name}' for name in names)}) AND {_FAILED} RETURNING id",
-        {"due": due} | names,
+        f" WHERE id IN ({listed}) AND {_FAILED} RETURNING id",
+        {"due": due, **parameters},
     )
     unit.announce(endpoints.TOPIC)
     return len(changed)
@@ -204,10 +205,9 @@ def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
     if not deliveries:
         return
     put_off = kept_time.get(unit).put_off
-    parameters: dict[str, Value] = {f"id{number}": item.id for number, item in enumerate(deliveries)}
-    names = ", ".join(f":{name}" for name in parameters)
+    listed, parameters = any_of(delivery.id for delivery in deliveries)
     made = unit.execute(
-        f"SELECT * FROM delivery_attempts WHERE delivery IN ({names}) ORDER BY delivery, number", parameters
+        f"SELECT * FROM delivery_attempts WHERE delivery IN ({listed}) ORDER BY delivery, number", parameters
     )
     of_delivery: dict[str, list[Row]] = {}
     for row in made:
@@ -331,22 +331,14 @@ def measure(unit: Unit) -> Backlog:
     """Return the backlog of all projects."""
     backlog = Backlog()
     for each in endpoints.subscriptions(unit):
-        kinds = sorted(each.kinds or ())
-        parameters: dict[str, Value] = {f"kind{position}": kind for position, kind in enumerate(kinds)}
-        names = ", ".join(f":{name}" for name in parameters)
-        wanted = "1 = 1" if each.kinds is None else f"type IN ({names})"
+        listed, parameters = any_of(sorted(each.kinds or ()))
+        wanted = "1 = 1" if each.kinds is None else f"type IN ({listed})"
         row = unit.first(
             f"SELECT sum(CASE WHEN {wanted} THEN 1 ELSE 0 END) AS events,"
             f" min(CASE WHEN {wanted} THEN created END) AS oldest FROM"
             f" (SELECT type, created FROM events WHERE {OF_BOOK} AND id > :cursor ORDER BY id LIMIT :most)"
             " AS following",
-            parameters
-            | {
-                "project": each.project,
-                "livemode": each.livemode,
-                "cursor": each.cursor,
-                "most": COUNTED_MAX,
-            },
+            Tenant(each.project, each.livemode).bind(cursor=each.cursor, most=COUNTED_MAX) | parameters,
         )
         assert row is not None, "an aggregate has one row"
         backlog.events += row["events"] or 0
