@@ -24,7 +24,7 @@ from typing import Any
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
 
@@ -41,14 +41,23 @@ from ledger_tui.ui.dialogs import Dialog, confirm
 from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
 
 ROWS_MOST = 100_000
-PROBLEMS_SAID = 5
+PROBLEMS_SAID = 500
+_DECIMAL = re.compile(r"\d+[.,]\d+")
 _USED = ("account", "type", "amount", "decimal_amount", "description", "destination", "currency")
 _PASSED_OVER = ("id", "object", "balance_after", "created", "livemode", "transfer", "reverses")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # an export writes a ' before them
 
 
 class BadFile(ValueError):
-    """The file cannot be posted; the message is a sentence for each problem, one below the other."""
+    """The file cannot be posted; the message is a sentence for each problem, one below the other.
+
+    `rows` are those that can be read all the same. `decimals`: an amount is like 12.50.
+    """
+
+    def __init__(self, text: str, rows: Sequence[FileRow] = (), *, decimals: bool = False) -> None:
+        super().__init__(text)
+        self.rows = rows
+        self.decimals = decimals
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +73,24 @@ class FileRow:
     currency: str | None
 
 
-def read_rows(name: str, text: str) -> list[FileRow]:
-    """Return the transactions of a file. Raises BadFile."""
+def read_rows(name: str, text: str, *, decimals: bool = False) -> list[FileRow]:
+    """Return the transactions of a file, with `decimals` its amounts as decimal ones. Raises BadFile."""
     lines = _json_lines(text) if name.lower().endswith(".jsonl") else _csv_lines(text)
     rows: list[FileRow] = []
     problems: list[str] = []
+    offers_decimals = False
     for line, values in lines:
+        if decimals and "amount" in values:
+            values = {**values, "amount": None, "decimal_amount": str(values["amount"])}
         try:
             rows.append(_row(line, values))
         except ValueError as error:
             problems.append(f"Line {line}: {error}")
-            if len(problems) > PROBLEMS_SAID:
-                break
+            offers_decimals |= _DECIMAL.fullmatch(str(values.get("amount"))) is not None
         if len(rows) > ROWS_MOST:
             raise BadFile(f"The file has more than {ROWS_MOST:,} transactions.")
     if problems:
-        more = ["There are more."] if len(problems) > PROBLEMS_SAID else []
-        raise BadFile("\n".join([*problems[:PROBLEMS_SAID], *more]))
+        raise BadFile("\n".join(problems), rows, decimals=offers_decimals)
     if not rows:
         raise BadFile("The file has no transactions.")
     return rows
@@ -162,15 +172,9 @@ def _row(line: int, values: Mapping[str, Any]) -> FileRow:
         raise ValueError("Give either amount or decimal_amount.")
     if amount is not None and (not isinstance(amount, int) or isinstance(amount, bool) or amount < 1):
         raise ValueError("The amount must be a whole number of the smallest unit, at least 1.")
-    return FileRow(
-        line,
-        str(texts["account"]),
-        str(texts["type"]),
-        amount if amount is not None else str(texts["decimal_amount"]),
-        texts["description"],
-        texts["destination"],
-        texts["currency"],
-    )
+    sent = amount if amount is not None else str(texts["decimal_amount"])
+    rest = (texts[name] for name in ("description", "destination", "currency"))
+    return FileRow(line, str(texts["account"]), str(texts["type"]), sent, *rest)
 
 
 def _can_be_sent(text: str) -> bool:
@@ -203,7 +207,7 @@ class Part:
     idempotency_key: str
 
 
-def read_file(file: Path) -> list[FileRow]:
+def read_file(file: Path, *, decimals: bool = False) -> list[FileRow]:
     """Return the transactions of a file. Raises BadFile."""
     if file.suffix.lower() not in (".csv", ".jsonl"):
         raise BadFile("The name must end in .csv or .jsonl.")
@@ -215,7 +219,7 @@ def read_file(file: Path) -> list[FileRow]:
         raise BadFile("The file is not UTF-8.") from None
     except OSError as error:
         raise BadFile(f"The file cannot be read: {error.strerror}.") from None
-    return read_rows(file.name, text)
+    return read_rows(file.name, text, decimals=decimals)
 
 
 async def prepare(api: Api, names: AccountNames, rows: Sequence[FileRow]) -> list[Posting]:
@@ -232,8 +236,7 @@ async def prepare(api: Api, names: AccountNames, rows: Sequence[FileRow]) -> lis
         except ValueError as error:
             problems.append(f"Line {row.line}: {error}")
     if problems:
-        more = [f"and {len(problems) - PROBLEMS_SAID:,} more"] if len(problems) > PROBLEMS_SAID else []
-        raise BadFile("\n".join([*problems[:PROBLEMS_SAID], *more]))
+        raise BadFile("\n".join(problems))
     return postings
 
 
@@ -260,7 +263,9 @@ def _posting(row: FileRow, accounts: Mapping[str, AccountName | str]) -> Posting
         raise ValueError(account)
     if row.currency is not None and row.currency.upper() != account.currency:
         raise ValueError(f"The currency is {row.currency}, but that of {account.name} is {account.currency}.")
-    amount = row.amount if isinstance(row.amount, int) else parse_amount(row.amount, account.currency)
+    amount = row.amount
+    if isinstance(amount, str):
+        amount = parse_amount(amount, account.currency, of_file=True)
     if amount > LARGEST_AMOUNT:
         raise ValueError("The amount is too large.")
     body: dict[str, Any] = {"account": account.id, "type": row.type, "amount": amount}
@@ -318,6 +323,7 @@ class BatchScreen(Dialog[int]):
 
     BINDINGS = [
         Binding("enter", "go_on", "read the file", show=True, priority=True),
+        Binding("ctrl+d", "decimals", "read amounts as decimals", show=True, priority=True),
         Binding("escape", "close", "cancel", show=True),
     ]
 
@@ -335,13 +341,16 @@ class BatchScreen(Dialog[int]):
         self._posting = False
         self._reading = False
         self._stopping = False
+        self._decimals = False  # whether the column `amount` has decimal amounts
+        self._offers_decimals = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id="batch") as box:
             live = self._session.mode is Mode.LIVE
             box.border_title = "Post a file of transactions" + (" · ◆ LIVE" if live else "")
             yield Input(placeholder="transactions.csv or .jsonl", compact=True)
-            yield Static(id="batch-preview")
+            with VerticalScroll(id="batch-scroll", can_focus=False):
+                yield Static(id="batch-preview")
             yield ProgressBar(show_eta=False)
             yield Static(id="batch-note")
 
@@ -364,6 +373,8 @@ class BatchScreen(Dialog[int]):
         return f"post {self._left:,}" if self._parts else "read the file"
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        if action == "decimals":
+            return self._offers_decimals and not self._reading
         return None if action == "go_on" and (self._posting or self._reading or self._done) else True
 
     @property
@@ -380,9 +391,13 @@ class BatchScreen(Dialog[int]):
     def another_file(self) -> None:
         """Forget what was read, as another file is meant."""
         if not self._posted:
-            self._parts = []
+            self._parts, self._decimals, self._offers_decimals = [], False, False
             self.query_one("#batch-preview", Static).update("")
             self.refresh_bindings()
+
+    def action_decimals(self) -> None:
+        self._decimals = True
+        self.action_go_on()
 
     def action_go_on(self) -> None:
         if self._parts:
@@ -401,18 +416,32 @@ class BatchScreen(Dialog[int]):
 
     @asks("batch")
     async def _read(self, file: Path) -> None:
+        found: list[str] = []
+        postings: Sequence[Posting] = ()
+        self._offers_decimals = False
         try:
-            rows = await asyncio.to_thread(read_file, file)
-            self.call_later(self._show_file, await prepare(self._api, self._names, rows))
+            rows: Sequence[FileRow] = await asyncio.to_thread(read_file, file, decimals=self._decimals)
+        except BadFile as error:
+            rows, self._offers_decimals = error.rows, error.decimals
+            found += str(error).split("\n")
+        try:
+            postings = await prepare(self._api, self._names, rows)
         except (BadFile, ClientError) as error:
-            self.call_later(self._show_file, (), str(error))
+            found += str(error).split("\n")
+        found.sort(key=_line_of)
+        self.call_later(self._show_file, () if found else postings, found)
 
     @while_running
-    def _show_file(self, postings: Sequence[Posting], problem: str = "") -> None:
-        """Show the postings of the file, or why it cannot be posted."""
+    def _show_file(self, postings: Sequence[Posting], problems: Sequence[str] = ()) -> None:
+        """Show the postings of the file, or all that stands in the way of posting it."""
         self._reading = False
-        if problem:
-            self._note("\n  ".join(map(literal, problem.split("\n"))), problem=True)
+        if problems:
+            more = [f"and {len(problems) - PROBLEMS_SAID:,} more"] if len(problems) > PROBLEMS_SAID else []
+            lines = [*map(literal, problems[:PROBLEMS_SAID]), *more]
+            self.query_one("#batch-preview", Static).update(Content.styled("\n".join(lines), "$error"))
+            offer = " ^d reads the amounts as decimal ones." if self._offers_decimals else ""
+            count = f"{len(problems):,} fault{'s' if len(problems) > 1 else ''}"
+            self._note(f"{count}; nothing was posted.{offer}", problem=True)
         else:
             self._postings = postings
             self._parts = parts_of(postings)
@@ -543,6 +572,11 @@ class BatchScreen(Dialog[int]):
         self._reading = self._posting = False
         self._note(f"unexpected {literal(masked(repr(message.error)))}", problem=True)
         self.refresh_bindings()
+
+
+def _line_of(problem: str) -> int:
+    """Return the line that a problem is about, 0 for one of the whole file."""
+    return int(found[1]) if (found := re.match(r"Line (\d+):", problem)) else 0
 
 
 def _with_line(error: ClientError, part: Part) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import locale
 import re
 from decimal import Decimal
 from functools import lru_cache
 
 LARGEST_AMOUNT = 2**53 - 1
 _AMOUNT = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+_SWAPPED = str.maketrans(",.", ".,")
 MINUS = "−"  # U+2212, as wide as a plus
 
 
@@ -25,6 +27,29 @@ def decimals(currency: str) -> int | None:
     return int(units) if units.isdigit() else None  # gold and the like have "N.A."
 
 
+@lru_cache(maxsize=1)
+def decimal_comma() -> bool:
+    """Return whether the user's locale writes a comma before the decimals."""
+    before = locale.setlocale(locale.LC_NUMERIC)
+    try:
+        locale.setlocale(locale.LC_NUMERIC, "")
+        return locale.localeconv()["decimal_point"] == ","
+    except locale.Error:  # it is not installed
+        return False
+    finally:
+        locale.setlocale(locale.LC_NUMERIC, before)
+
+
+def localised(text: str) -> str:
+    """Return an amount with a point before its decimals as the locale writes it, or the other way round."""
+    return text.translate(_SWAPPED) if decimal_comma() else text
+
+
+def as_number(text: str) -> Decimal:
+    """Return the value of an amount as it is shown. Raises InvalidOperation."""
+    return Decimal(localised(text).replace(MINUS, "-").replace(",", "").rstrip("u"))
+
+
 def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> str:
     """Return `12.50` for `1250` EUR.
 
@@ -33,7 +58,7 @@ def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> st
     places = decimals(currency) if currency else None
     digits = str(abs(minor)).rjust((places or 0) + 1, "0")
     whole = digits[: len(digits) - places] if places else digits
-    text = f"{int(whole):,}" + (f".{digits[-places:]}" if places else "")
+    text = localised(f"{int(whole):,}" + (f".{digits[-places:]}" if places else ""))
     if places is None:
         text += "u"
     if minor < 0:
@@ -41,14 +66,17 @@ def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> st
     return "+" + text if sign else text
 
 
-def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
-    """Return `1250` for `12.50` EUR, exactly. Raises BadAmount unless it is an amount of `least` or more."""
-    written = text.strip()
+def parse_amount(text: str, currency: str, *, least: int = 1, of_file: bool = False) -> int:
+    """Return `1250` for `12.50` EUR, exactly. Raises BadAmount unless it is an amount of `least` or more.
+
+    A typed one has the locale's decimal sign, one `of_file` a point.
+    """
+    written = text.strip() if of_file else localised(text.strip())
     places = decimals(currency)
     if places is None:
         raise BadAmount(f"The number of decimals of {currency} is not known.")
     if not _AMOUNT.fullmatch(written) or not written.isascii():
-        raise BadAmount(f"Write an amount like {_example(places)}, without thousands separators.")
+        raise BadAmount(f"Write an amount like {localised(_example(places))}, without thousands separators.")
     if len(written.partition(".")[2]) > places:
         raise BadAmount(f"{currency} has {_count(places)}.")
     minor = int(Decimal(written).scaleb(places))
@@ -61,7 +89,7 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
 
 def editable_amount(minor: int, currency: str) -> str:
     """Return `1234.50` for `123450` EUR: an amount as it is typed, which `parse_amount` reads."""
-    return format_amount(minor, currency).replace(",", "")
+    return format_amount(minor, currency).replace("." if decimal_comma() else ",", "")
 
 
 def _example(places: int) -> str:

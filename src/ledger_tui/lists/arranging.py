@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
-from ledger_tui.formats.money import MINUS
+from ledger_tui.formats.money import as_number
 from ledger_tui.lists.window import Keep, Order
 from ledger_tui.resources.base import Column, Filters, Resource
 from ledger_tui.resources.registry import BY_KIND
@@ -60,9 +60,8 @@ class _Order:
             return 1, Decimal(0), str(record.get(column.by) or "")
         text = column.cell(record, self._names).text
         if column.align == "right":
-            number = text.replace(MINUS, "-").replace(",", "").rstrip("u")
             try:
-                return 0, Decimal(number), ""
+                return 0, as_number(text), ""
             except InvalidOperation:
                 pass
         return 1, Decimal(0), text.casefold()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
+from ledger_tui.formats.money import localised
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
@@ -41,7 +42,7 @@ _STATE_TIMES = {"open": "created", "paid": "paid_at", "shipped": "shipped_at"}
 def _total(record: Record, _names: AccountNames) -> Cell:
     # An order has no currency, so its total stays in the smallest unit.
     total = record.get("total")
-    return Cell(f"{total:,}") if isinstance(total, int) else text_of(record, "total")
+    return Cell(localised(f"{total:,}")) if isinstance(total, int) else text_of(record, "total")
 
 
 def _items(record: Record) -> list[object]:

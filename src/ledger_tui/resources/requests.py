@@ -15,6 +15,7 @@ from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.traffic import OWN_PREFIX, Exchange
+from ledger_tui.formats.money import localised
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Cell,
@@ -51,7 +52,9 @@ def _status(record: Record) -> Cell:
 
 def _duration(record: Record) -> Cell:
     value = record.get("duration_ms")
-    return Cell(f"{value:,.1f}", "dim") if isinstance(value, int | float) else text_of(record, "duration_ms")
+    if not isinstance(value, int | float):
+        return text_of(record, "duration_ms")
+    return Cell(localised(f"{value:,.1f}"), "dim")
 
 
 def _short_credential(record: Record) -> Cell:

@@ -102,7 +102,10 @@ async def test_what_cannot_be_sent_is_named_with_its_line(server: ContractServer
     ]
     with pytest.raises(BadFile) as refused:
         await prepared(server, *rows)
-    assert str(refused.value).split("\n")[4:] == ["Line 6: There is no account “Nobody”.", "and 1 more"]
+    assert str(refused.value).split("\n")[4:] == [
+        "Line 6: There is no account “Nobody”.",
+        "Line 7: EUR has 2 decimals.",
+    ]
 
 
 def test_a_part_has_at_most_as_many_rows_and_bytes_as_a_request_may() -> None:
@@ -168,16 +171,20 @@ def test_a_file_that_cannot_be_posted_is_refused_with_its_lines(name: str, text:
     assert sentence in str(refused.value)
 
 
-def test_of_many_problems_the_first_five_are_said_and_that_there_are_more() -> None:
+def test_all_problems_are_said_at_once_and_decimal_amounts_can_be_read_as_such() -> None:
     row = '{"account":"Till","type":"give","amount":1}\n'
     with pytest.raises(BadFile) as refused:
-        read_rows("a.jsonl", row * 5)
-    assert [line[:7] for line in str(refused.value).split("\n")] == [f"Line {n}:" for n in range(1, 6)]
-    with pytest.raises(BadFile) as refused:
         read_rows("a.jsonl", row * 100)
-    said = str(refused.value).split("\n")
-    assert [line[:7] for line in said[:5]] == [f"Line {n}:" for n in range(1, 6)]
-    assert said[5:] == ["There are more."]
+    assert [line.partition(":")[0] for line in str(refused.value).split("\n")] == [
+        f"Line {n}" for n in range(1, 101)
+    ]
+    assert not refused.value.decimals
+    text = "account,type,amount\nTill,credit,5.00\nTill,credit,7\n"
+    with pytest.raises(BadFile) as refused:
+        read_rows("a.csv", text)
+    assert refused.value.decimals
+    assert [each.amount for each in refused.value.rows] == [7]  # whose other faults are looked for too
+    assert [each.amount for each in read_rows("a.csv", text, decimals=True)] == ["5.00", "7"]
 
 
 def test_a_file_of_too_many_transactions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,19 @@
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger_tui.formats.money import LARGEST_AMOUNT, BadAmount, decimals, format_amount, parse_amount
+from ledger_tui.formats import money
+from ledger_tui.formats.money import (
+    LARGEST_AMOUNT,
+    BadAmount,
+    as_number,
+    decimals,
+    editable_amount,
+    format_amount,
+    parse_amount,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +78,16 @@ def test_what_is_no_amount_is_refused_with_a_sentence(typed: str, currency: str,
 def test_what_is_shown_reads_back_exactly(minor: int, currency: str) -> None:
     assert decimals(currency) in (0, 2, 3, 4)
     assert parse_amount(format_amount(minor, currency).replace(",", ""), currency) == minor
+
+
+def test_where_the_locale_has_a_comma_amounts_are_written_and_typed_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(money, "decimal_comma", lambda: True)
+    assert format_amount(-123450, "EUR") == "−1.234,50"
+    assert parse_amount("12,5", "EUR") == 1250
+    assert editable_amount(123450, "EUR") == "1234,50"
+    assert as_number("−1.234,50") == Decimal("-1234.5")
+    assert parse_amount("12.5", "EUR", of_file=True) == 1250
+    with pytest.raises(BadAmount, match="12,50"):
+        parse_amount("12.5", "EUR")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.client.errors import ClientError, NotOffered, Problem
+from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.resources.base import Cell, Fact
 from ledger_tui.resources.proofs import parse_checkpoint, parse_proof, proof_section
 
@@ -45,7 +45,7 @@ def test_anything_else_is_no_proof(text: object) -> None:
 def test_what_is_not_proven_says_why() -> None:
     for error, said in (
         (
-            NotOffered(Problem(404, "not_found", "There is no such path.", None)),
+            NotOffered("There is no such path.", status=404),
             "no: this server has no transparency log",
         ),
         (ClientError("It is not sealed yet."), "not yet: It is not sealed yet."),

@@ -61,13 +61,13 @@ async def test_on_a_server_without_batches_the_rows_are_posted_one_by_one_after_
 ) -> None:
     server.add_account("Till")
     file = tmp_path / "sales.csv"
-    text = "account,type,decimal_amount\nTill,credit,1.50\nNobody,credit,1\n"
+    text = "account,type,amount\nTill,credit,1.50\nNobody,credit,1\n"
     file.write_text(text, encoding="utf-8")
     async with dashboards.open((100, 30)) as driver:
         await open_file(driver, file)
-        await driver.sees("✕ Line 3: There is no account “Nobody”.")
+        await driver.sees("Line 2: “1.50” is not", "Line 3: There is no account “Nobody”.", "✕ 2 faults")
         file.write_text(text.replace("Nobody", "Till"), encoding="utf-8")
-        await driver.press("enter")
+        await driver.press("ctrl+d")
         await driver.sees("2 transactions, all or nothing.")
         await driver.press("enter")
         await driver.sees("This server does not support batches. 2 transactions, one by one")
