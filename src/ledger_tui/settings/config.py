@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,80 +52,6 @@ class Notify:
 
     on: tuple[str, ...] = ()
     by: tuple[str, ...] = WAYS
-
-
-def parse_notify(table: Any, bad: Callable[[str, str], Exception]) -> Notify:
-    """Return what the table says. Raises what `bad` makes of an entry and a reason."""
-    if not isinstance(table, dict):
-        raise bad("notify", "must be a table")
-    for entry, value in table.items():
-        if entry not in ("on", "by"):
-            raise bad(f"notify.{entry}", "is unknown; use on or by")
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise bad(f"notify.{entry}", "must be a list of texts in quotes")
-        for each in value:
-            if entry == "by" and each not in WAYS:
-                raise bad("notify.by", f"may contain only {' and '.join(WAYS)}")
-            if entry == "on" and not _KIND.fullmatch(each):
-                reason = (
-                    'must contain types of events, like "invoice.paid" or "invoice.*", and '
-                    + " and ".join(f'"{kind}"' for kind in DELIVERY_KINDS)
-                )
-                raise bad("notify.on", reason)
-    return Notify(tuple(table.get("on", ())), tuple(table.get("by", WAYS)))
-
-
-Bad = Callable[[str, str], Exception]  # makes the error for an entry and the reason
-
-
-def parse_times(value: Any, bad: Bad) -> TimeStyle | None:
-    """Return how times are written; None when the file does not say."""
-    if value is None:
-        return None
-    styles = {style.value: style for style in TimeStyle}
-    if not isinstance(value, str) or value not in styles:
-        raise bad("times", f"must be one of {', '.join(styles)}")
-    return styles[value]
-
-
-def parse_panes(table: Any, bad: Bad) -> PaneChoice:
-    """Return how the list and the detail share the screen."""
-    if not isinstance(table, dict):
-        raise bad("panes", "must be a table")
-    known = [each.name for each in fields(PaneChoice)]
-    for entry, value in table.items():
-        if entry not in known:
-            raise bad(f"panes.{entry}", f"is unknown; use {', '.join(known)}")
-        if entry == "split" and not isinstance(value, bool):
-            raise bad("panes.split", "must be true or false")
-        if entry == "detail_width" and (type(value) is not int or value < LEAST_COLUMNS):
-            raise bad("panes.detail_width", f"must be a number of columns from {LEAST_COLUMNS} on")
-    return PaneChoice(**table)
-
-
-def parse_lists(tables: Any, bad: Bad) -> dict[str, ListSettings]:
-    """Return the settings of each list by its name."""
-    if not isinstance(tables, dict):
-        raise bad("lists", "must be a table")
-    return {kind: _settings(kind, table, bad) for kind, table in tables.items()}
-
-
-def _settings(kind: str, table: Any, bad: Bad) -> ListSettings:
-    if not isinstance(table, dict):
-        raise bad(f"lists.{kind}", "must be a table")
-    known = [each.name for each in fields(ListSettings)]
-    for entry, value in table.items():
-        where = f"lists.{kind}.{entry}"
-        if entry not in known:
-            raise bad(where, f"is unknown; use {', '.join(known)}")
-        if entry == "sort":
-            if not isinstance(value, str):
-                raise bad(where, 'must be a column in quotes, like "-amount"')
-        elif not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise bad(where, "must be a list of texts in quotes")
-    return ListSettings(
-        tuple(table.get("columns", ())), table.get("sort", ""), tuple(table.get("filters", ()))
-    )
 
 
 def entries_of(settings: ListSettings) -> Mapping[str, Any]:
@@ -187,6 +113,9 @@ _VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749, 3.3
 
 
+Bad = Callable[[str, str], "BadConfig"]  # makes the error for an entry and the reason
+
+
 class BadConfig(Exception):
     """The file cannot be used; the message is one line that names the file, the entry and the reason."""
 
@@ -224,9 +153,6 @@ class Config:
         return frozenset(filter(None, keys))
 
 
-_ENTRIES = tuple(each.name for each in fields(Config))
-
-
 def config_file() -> Path:
     """Return the file's path: LEDGER_TUI_CONFIG, else a file in the user's config directory."""
     if named := os.environ.get(FILE_VARIABLE):
@@ -260,87 +186,52 @@ def parse_config(text: str, file: str) -> Config:
     def bad(entry: str, reason: str) -> BadConfig:
         return BadConfig(f"{file}: {_one_line(entry)}: {reason}.")
 
-    for name in data:
-        if name not in _ENTRIES:
-            raise bad(name, f"is unknown; use {', '.join(_ENTRIES[:-1])} or {_ENTRIES[-1]}")
-    theme = data.get("theme")
-    if theme is not None and not isinstance(theme, str):
-        raise bad("theme", "must be a name in quotes")
-    keys = data.get("keys", {})
-    if not isinstance(keys, dict):
-        raise bad("keys", "must be a table")
-    for name, value in keys.items():
+    _check("", data, _ROOT, bad)
+    for kind, entries in _NAMED.items():
+        for name, table in data.get(kind, {}).items():
+            if kind != "lists" and not _NAME.fullmatch(name):
+                raise bad(f"{kind}.{name}", "a name is letters, digits, - and _")
+            colors = dict.fromkeys(table, _color) if kind == "themes" and isinstance(table, dict) else {}
+            _check(f"{kind}.{name}", table, {**colors, **entries}, bad)
+    for name, value in data.get("keys", {}).items():
         if isinstance(value, dict):
             raise bad(f"keys.{name}", 'write a name with a dot in quotes, like "act.pay" = "Z"')
         if not isinstance(value, str) or not value.strip():
             raise bad(f"keys.{name}", 'must be a key in quotes, like "ctrl+r"')
-    tables = data.get("profiles", {})
-    if not isinstance(tables, dict):
-        raise bad("profiles", "must be a table")
-    profiles = {name: _profile(name, table, bad) for name, table in tables.items()}
-    themes = _themes(data.get("themes", {}), bad)
-    lists = parse_lists(data.get("lists", {}), bad)
-    commands = _commands(data.get("commands", {}), bad)
-    notify = parse_notify(data.get("notify", {}), bad)
-    times = parse_times(data.get("times"), bad)
-    panes = parse_panes(data.get("panes", {}), bad)
-    return Config(theme, keys, profiles, times, lists, themes, commands, notify, panes)
+    for entry, checks in (("notify", _NOTIFY), ("panes", _PANES)):
+        _check(entry, data.get(entry, {}), checks, bad)
+    for name, table in data.get("commands", {}).items():
+        if missing := [each for each in ("key", "run") if each not in table]:
+            raise bad(f"commands.{name}.{missing[0]}", "must be text in quotes")
+    return _config(data, bad)
 
 
-def _commands(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, OwnCommand]:
-    """Return the user's own commands; the keymap checks their keys."""
-    if not isinstance(tables, dict):
-        raise bad("commands", "must be a table")
-    found = {}
-    for name, table in tables.items():
-        where = f"commands.{name}"
-        if not _NAME.fullmatch(name):
-            raise bad(where, "a name is letters, digits, - and _")
-        if not isinstance(table, dict):
-            raise bad(where, "must be a table")
-        for entry in table:
-            if entry not in ("key", "run", "screens"):
-                raise bad(f"{where}.{entry}", "is unknown; use key, run or screens")
-        for entry in ("key", "run"):
-            if not isinstance(table.get(entry), str) or not table[entry].strip():
-                raise bad(f"{where}.{entry}", "must be text in quotes")
-        screens = table.get("screens", [])
-        if not isinstance(screens, list) or not all(isinstance(each, str) for each in screens):
-            raise bad(f"{where}.screens", 'must be a list of names, like ["invoices"]')
-        found[name] = OwnCommand(name, table["key"], table["run"], tuple(screens))
-    return found
+def _config(data: Mapping[str, Any], bad: Bad) -> Config:
+    """Return what the checked data says."""
+    lists = {
+        kind: ListSettings(
+            *(tuple(table.get("columns", ())), table.get("sort", ""), tuple(table.get("filters", ())))
+        )
+        for kind, table in data.get("lists", {}).items()
+    }
+    commands = {
+        name: OwnCommand(name, table["key"], table["run"], tuple(table.get("screens", ())))
+        for name, table in data.get("commands", {}).items()
+    }
+    return Config(
+        data.get("theme"),
+        data.get("keys", {}),
+        {name: _profile(name, table, bad) for name, table in data.get("profiles", {}).items()},
+        TimeStyle(data["times"]) if "times" in data else None,
+        lists,
+        data.get("themes", {}),
+        commands,
+        Notify(**{entry: tuple(each) for entry, each in data.get("notify", {}).items()}),
+        PaneChoice(**data.get("panes", {})),
+    )
 
 
-def _themes(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, Mapping[str, str]]:
-    """Return the user's own themes, whose entries `ui.styles` knows."""
-    if not isinstance(tables, dict):
-        raise bad("themes", "must be a table")
-    for name, table in tables.items():
-        if not _NAME.fullmatch(name):
-            raise bad(f"themes.{name}", "a name is letters, digits, - and _")
-        if not isinstance(table, dict):
-            raise bad(f"themes.{name}", "must be a table")
-        for entry, value in table.items():
-            if not isinstance(value, str):
-                raise bad(f"themes.{name}.{entry}", "must be text in quotes")
-            if entry != "base" and not _COLOR.fullmatch(value):
-                raise bad(f"themes.{name}.{entry}", "must be a colour like #c03028")
-    return tables
-
-
-def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Profile:
-    if not _NAME.fullmatch(name):
-        raise bad(f"profiles.{name}", "a name is letters, digits, - and _")
-    if not isinstance(table, dict):
-        raise bad(f"profiles.{name}", "must be a table")
-    known = {each.name for each in fields(Profile)} - {"name"}
-    for entry, value in table.items():
-        where = f"profiles.{name}.{entry}"
-        if entry not in known:
-            hint = "; secrets are kept by `ledger-tui profiles add`" if _looks_secret(entry) else ""
-            raise bad(where, f"is unknown{hint}")
-        if (problem := _problem(entry, value)) is not None:
-            raise bad(where, problem)
+def _profile(name: str, table: Mapping[str, Any], bad: Bad) -> Profile:
     if "url" not in table:
         raise bad(f"profiles.{name}.url", "is missing")
     profile = Profile(name, **table)
@@ -350,27 +241,100 @@ def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Pro
     return profile
 
 
-def _problem(entry: str, value: Any) -> str | None:
-    """Return what is wrong with the value of a profile's entry.
+# ---------------------------------------------------------------------- what each entry may be
+# A check returns what is wrong with a value, None where nothing is. It does not quote it: it may be a secret.
 
-    The text does not contain the value, which may be a secret.
-    """
-    if entry == "read_only":
-        return None if isinstance(value, bool) else "must be true or false"
-    if not isinstance(value, str):
-        return "must be text in quotes"
-    sound, reason = {
-        "url": (is_address(value), "is not an address like https://ledger.example.com"),
-        "auth_url": (is_address(value), "is not an address like https://ledger.example.com"),
-        "key": (
-            value == STORED or bool(_VARIABLE.fullmatch(value)),
+Check = Callable[[Any], str | None]
+
+
+def _check(where: str, table: Any, entries: Mapping[str, Check], bad: Bad) -> None:
+    """Raise BadConfig for what is no table, for an unknown entry, and for a value that cannot be."""
+    if not isinstance(table, dict):
+        raise bad(where, "must be a table")
+    for entry, value in table.items():
+        named = f"{where}.{entry}" if where else entry
+        if entry not in entries:
+            *others, last = entries
+            hint = "; secrets are kept by `ledger-tui profiles add`" if _looks_secret(entry) else ""
+            raise bad(named, f"is unknown; use {', '.join(others)} or {last}{hint}")
+        if (problem := entries[entry](value)) is not None:
+            raise bad(named, problem)
+
+
+def _is(test: Callable[[Any], bool], reason: str) -> Check:
+    return lambda value: None if test(value) else reason
+
+
+def _text_that(test: Callable[[str], object], reason: str) -> Check:
+    return lambda value: _text(value) or (None if test(value) else reason)
+
+
+def _texts(value: Any) -> str | None:
+    fine = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return None if fine else "must be a list of texts in quotes"
+
+
+def _texts_that(test: Callable[[str], object], reason: str) -> Check:
+    return lambda value: _texts(value) or (None if all(map(test, value)) else reason)
+
+
+_text = _is(lambda value: isinstance(value, str), "must be text in quotes")
+_table = _is(lambda value: isinstance(value, dict), "must be a table")
+_filled = _is(lambda value: isinstance(value, str) and bool(value.strip()), "must be text in quotes")
+_bool = _is(lambda value: isinstance(value, bool), "must be true or false")
+_color = _text_that(_COLOR.fullmatch, "must be a colour like #c03028")
+_address = _text_that(is_address, "is not an address like https://ledger.example.com")
+_STYLES = [style.value for style in TimeStyle]
+_ROOT: Mapping[str, Check] = {
+    "theme": _is(lambda value: isinstance(value, str), "must be a name in quotes"),
+    "keys": _table,
+    "profiles": _table,
+    "times": _is(lambda value: value in _STYLES, f"must be one of {', '.join(_STYLES)}"),
+    **dict.fromkeys(("lists", "themes", "commands", "notify", "panes"), _table),
+}
+_NOTIFY: Mapping[str, Check] = {
+    "on": _texts_that(
+        _KIND.fullmatch,
+        'must contain types of events, like "invoice.paid" or "invoice.*", and '
+        + " and ".join(f'"{kind}"' for kind in DELIVERY_KINDS),
+    ),
+    "by": _texts_that(WAYS.__contains__, f"may contain only {' and '.join(WAYS)}"),
+}
+_PANES: Mapping[str, Check] = {
+    "split": _bool,
+    "detail_width": _is(
+        lambda value: type(value) is int and value >= LEAST_COLUMNS,
+        f"must be a number of columns from {LEAST_COLUMNS} on",
+    ),
+}
+# The tables with names of the user's choice, and what each of them may have.
+_NAMED: Mapping[str, Mapping[str, Check]] = {
+    "profiles": {
+        "url": _address,
+        "key": _text_that(
+            lambda value: value == STORED or _VARIABLE.fullmatch(value),
             'must be "stored" or "env:VARIABLE"; a key does not belong in this file',
         ),
-        "mode_color": (bool(_COLOR.fullmatch(value)), "must be a colour like #c03028"),
-        "client_id": (is_key(value), "is not a client id"),
-        "scope": (not value or bool(_SCOPES.fullmatch(value)), "must be scopes separated by single spaces"),
-    }[entry]
-    return None if sound else reason
+        "read_only": _bool,
+        "mode_color": _color,
+        "client_id": _text_that(is_key, "is not a client id"),
+        "scope": _text_that(
+            lambda value: not value or _SCOPES.fullmatch(value), "must be scopes separated by single spaces"
+        ),
+        "auth_url": _address,
+    },
+    "themes": {"base": _text},  # and colours, whose names ui.styles knows
+    "lists": {
+        "columns": _texts,
+        "sort": _is(lambda value: isinstance(value, str), 'must be a column in quotes, like "-amount"'),
+        "filters": _texts,
+    },
+    "commands": {
+        "key": _filled,
+        "run": _filled,
+        "screens": lambda value: _texts(value) and 'must be a list of names, like ["invoices"]',
+    },
+}
 
 
 def is_profile_name(name: str) -> bool:
