@@ -22,6 +22,7 @@ from bench import (
     pages,
     postings,
     readme,
+    reads,
     rivals,
     space,
     starts,
@@ -31,6 +32,7 @@ from bench.runs import Result, missing, say, table
 
 MEASURES: dict[str, Callable[[Path, int], list[Result]]] = {
     "rivals": rivals.measure,
+    "reads": reads.measure,
     "batches": batches.measure,
     "webhooks": webhooks.measure,
     "helpers": helpers.measure,

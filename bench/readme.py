@@ -1,24 +1,47 @@
-"""The table of figures in the README, which `python -m bench --record` makes between two markers."""
+"""The tables of figures that `python -m bench --record` makes between two markers.
+
+Ten rows are in the README, all of them on the page beside this file.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from bench import pages
 from bench.runs import Result
 
 README = Path(__file__).parent.parent / "README.md"
+ALL = Path(__file__).parent / "README.md"
+# The results in the README.
+SHOWN = (
+    "POST, ledger / Hypercorn",
+    "POST, ledger / PocketBase",
+    "POST, ledger / pgbench",
+    "p50 of a POST on one connection, ledger / PocketBase",
+    "postings in batches of 1,000",
+    "GET an account, 32 connections",
+    "GET a page of 20, 32 connections",
+    "bytes on disk for a posting",
+    f"GET a page of 1,000,000 / of 10,000, {pages.SHOWN}",
+    "server ready",
+)
 BEGIN, END = "<!-- figures: made by make bench -->", "<!-- figures: end -->"
 
 
-def write(about: dict[str, Any], results: list[Result], path: Path = README) -> None:
-    """Replace what stands between the markers. Raises ValueError when they are not there."""
+def write(about: dict[str, Any], results: list[Result], readme: Path = README, all: Path = ALL) -> None:
+    """Make both tables. Raises ValueError where the markers are not there."""
+    _replace(readme, figures(about, [result for result in results if result.name in SHOWN]))
+    _replace(all, figures(about, results))
+
+
+def _replace(path: Path, table: str) -> None:
     text = path.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{path.name} has no markers for the figures: {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n{figures(about, results)}\n{END}{after}", encoding="utf-8")
+    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
 
 
 def figures(about: dict[str, Any], results: list[Result]) -> str:
