@@ -83,10 +83,11 @@ class Call(Generic[T]):
     is_unanswered: bool = False  # an attempt had no answer, so it may have had its effect
 
     def __post_init__(self) -> None:
+        given = {name.lower(): value for name, value in self.headers.items()}
+        self.key = self.key or given.pop("idempotency-key", None)
         if self.method == "POST" and not self.is_anonymous and self.key is None:
             self.key = str(uuid.uuid4())
-        if self.key is not None:
-            self.headers = {**self.headers, "Idempotency-Key": self.key}
+        self.headers = given if self.key is None else {**given, "idempotency-key": self.key}
         self.query = {name: _text(value) for name, value in self.query.items() if value is not None}
         if isinstance(self.body, Mapping):
             self.body = {name: value for name, value in self.body.items() if value is not UNSET}

@@ -400,6 +400,14 @@ def test_only_what_may_be_repeated_is(
     assert (call.wait_after(error, ATTEMPTS) is not None) == again
 
 
+def test_a_post_has_the_key_that_it_is_given_also_as_a_header() -> None:
+    for given in ({"key": "k"}, {"headers": {"Idempotency-Key": "k"}}, {"headers": {"idempotency-key": "k"}}):
+        call = Call(as_it_is, "POST", "/x", **given)
+        assert (call.key, call.headers) == ("k", {"idempotency-key": "k"})
+    assert len(Call(as_it_is, "POST", "/x").headers["idempotency-key"]) == 36
+    assert Call(as_it_is, "GET", "/x").headers == {}
+
+
 def test_a_refusal_is_waited_for_as_long_as_it_says_up_to_a_minute() -> None:
     refused = errors.error_of(429, {"Retry-After": "7"}, {"error": "rate_limited", "message": "wait"})
     wait = Call(as_it_is, "GET", "/x").wait_after(refused, ATTEMPTS)

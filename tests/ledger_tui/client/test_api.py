@@ -6,7 +6,7 @@ import pytest
 
 from ledger_tui.client import api as client_api
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import Invalid, NotFound, NotOffered, Unauthorized, Unreachable
+from ledger_tui.client.errors import AlreadyDone, Invalid, NotFound, NotOffered, Unauthorized, Unreachable
 from ledger_tui.client.lists import NotAList, fetch_page
 from ledger_tui.client.records import Want
 from ledger_tui.client.session import ConnectionState, Mode, Session
@@ -129,6 +129,15 @@ async def test_a_write_that_was_refused_for_its_rate_is_sent_again_with_its_key(
         await until(lambda: session.waiting_seconds > 0)
         assert (await writing).status == 201
     assert [exchange.idempotency_key for exchange in traffic] == ["k", "k"]
+    assert len(server.accounts) == 1
+
+
+async def test_a_second_use_of_a_key_is_said_to_be_done_already(server: ContractServer) -> None:
+    async with client(server.url) as (api, _session, _traffic):
+        made = await api.write("POST", "/v1/accounts", {"name": "A", "currency": "EUR"}, "k")
+        with pytest.raises(AlreadyDone) as again:
+            await api.write("POST", "/v1/accounts", {"name": "A", "currency": "EUR"}, "k")
+        assert again.value.original == made.record["id"]
     assert len(server.accounts) == 1
 
 
