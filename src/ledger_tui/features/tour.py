@@ -25,7 +25,7 @@ from ledger_tui.ui.handlers import KeyOrder
 _KEY_SECONDS = 0.3  # between two keys of a step
 _PATIENCE_SECONDS = 20.0  # for what a key has asked the server for
 _LOOK_SECONDS = 0.02
-_LONGER = {"/": "slash", ":": "colon"}
+_LONGER = {"/": "slash", ":": "colon", ",": "comma", ".": "full_stop", "-": "minus", " ": "space"}
 
 
 class Step(NamedTuple):
@@ -38,22 +38,23 @@ class Step(NamedTuple):
 
 # A caption fits a line of 80 columns.
 STEPS = (
-    Step("A ledger at work: money, invoices, orders, requests and webhooks, live", (), 6),
-    Step("tab walks the tiles …", ("tab", "tab", "down"), 1.5),
-    Step("… and enter opens the list behind one: the open invoices", ("enter",), 3),
-    Step("enter again: an invoice, its states, its lines and what it leads to", ("enter",), 4),
-    Step("Transactions: new ones arrive on top, and millions scroll as one list", ("2",), 3),
-    Step("/ filters on the server, here the debits", ("/", *"type:debit", "enter"), 3),
-    Step("An account, with its balance over time …", ("1", *["down"] * 6, "enter"), 3.5),
-    Step("… and its statement, with the running balance", ("s",), 3),
-    Step("The request log: who asked for what, how long it took, why it was refused", ("8",), 3.5),
-    Step("Events as they happen, each signature checked", ("7",), 3.5),
-    Step("One receiver fails. Its strip says so …", ("0", "tab", "tab", "tab", "down", "down"), 2.5),
-    Step("… and its deliveries say why: each attempt is kept", ("enter", "enter"), 3.5),
-    Step("T traces one: who asked, what that changed, the event, each attempt", ("T",), 4.5),
-    Step("R repairs it, as this is the demo, and s sends the event again", ("escape", "R", "s"), 4),
-    Step("ctrl+p finds screens, actions and objects by name", ("ctrl+p", *"till"), 3),
-    Step("The rest is yours: press any key, then ? for all keys", ("escape", "0"), 5),
+    Step(
+        "A ledger at work, live. One receiver of webhooks fails: its strip says so",
+        ("shift+tab", "shift+tab", "down", "down"),
+        3.5,
+    ),
+    Step("Its deliveries say why: each attempt is kept", ("enter", "enter"), 3),
+    Step("T traces one: who asked, what that changed, the event, each attempt", ("T",), 5),
+    Step("R repairs it, as this is the demo, and s sends the event again", ("escape", "R", "s"), 3.5),
+    Step("Transactions: new ones arrive on top, and millions scroll as one list", ("2",), 2.5),
+    Step("/ filters on the server, here the debits", ("/", *"type:debit", "enter"), 2.5),
+    Step("An account, with its balance over time", ("1", *["down"] * 6, "enter"), 3),
+    Step("Money seen to flow between the accounts", (":", *"flows", "enter"), 4),
+    Step("The request log: who asked for what, how long it took, why it was refused", ("8",), 2.5),
+    Step("Back in time: every screen as it was before the failure", ("0", ":", *"at -2m", "enter"), 4),
+    Step("Each , and . is one event, with which the whole ledger steps", (*",,,...",), 2.5),
+    Step("… and on, until after the repair", (":", *"at -20s", "enter"), 3),
+    Step("The rest is yours: press any key, then ? for all keys", ("escape",), 5),
 )
 
 

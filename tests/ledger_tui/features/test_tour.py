@@ -17,7 +17,7 @@ from tests.ledger_tui.driving import Driver, until
 
 COMMAND = [sys.executable, "-m", "ledger_tui", "--tour", "--pace", "20"]
 # What the keys of the steps lead to.
-RESULTS = ("status:open", "type:debit", "Opening balance", "POST", "/bookkeeping", "Trace")
+RESULTS = ("type:debit", "POST", "/bookkeeping", "Trace", "Flows", "PAST 20")
 REPAIRED = "Repaired http"  # a message, which passes
 
 
