@@ -47,10 +47,13 @@ class Picture:
     wait_seconds: float = 0.5  # time for names, the plot and what else is read when the cursor stays
 
 
+_BACK = ("colon", "a", "t", "space", "minus", "7", "d", "enter")
 PICTURES = (
     Picture(
         "overview", ("tab", "tab", "down"), "of other clients", size=(120, 40), mode="demo", wait_seconds=25
     ),
+    Picture("past", ("1", *_BACK, "a", "d", "end"), "where it comes from", size=WIDE, wait_seconds=1),
+    Picture("flows", ("colon", *"flows", "enter", "plus"), "outside", size=(120, 40), wait_seconds=2),
     Picture("accounts", ("1", "down", "down"), "balance"),
     Picture("transactions", ("2", "down", "down", "down"), "description", size=WIDE),
     Picture("invoice", ("3", "down", "enter"), "draft"),

@@ -71,6 +71,7 @@ class Api:
         self._client: AsyncLedger | None = None
         # What was answered last to a GET, with its ETag: an unchanged answer is not sent again.
         self._tagged: dict[tuple[object, ...], tuple[str, bytes]] = {}
+        self.looks_back = False  # whether the server has shown that it does
         self.later: past.Later | None = None  # of the moment shown, on a server with the contract alone
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None

@@ -71,6 +71,7 @@ def _last_error(delivery: Record) -> str | None:
 
 
 ENDPOINTS_READ = 5
+_PAGES_BACK = 3
 DELIVERIES_DRAWN = 50  # of each endpoint; each brings the bodies of its attempts
 
 
@@ -168,7 +169,12 @@ async def read_deliveries(api: Api, each: int = PAGE_SIZE) -> tuple[list[Record]
     deliveries: list[Record] = []
     for endpoint in endpoints[:ENDPOINTS_READ]:
         path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
-        deliveries += (await _read_page(api, path, {}, limit=each)).rows
+        page = await _read_page(api, path, {}, limit=each)
+        for _ in range(_PAGES_BACK):  # in the past the newest are left out, however many they are
+            if page.rows or page.older is None:
+                break
+            page = await _read_page(api, path, {}, page.older)
+        deliveries += page.rows[:each]
     return [*endpoints], deliveries
 
 

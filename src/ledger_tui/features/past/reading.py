@@ -31,15 +31,16 @@ class Read:
 
 async def looks_back(api: Api) -> bool:
     """Return whether the server shows earlier moments; asks it once."""
-    if past.PART in api.session.missing_parts:
-        return False
+    if past.PART in api.session.missing_parts or api.looks_back:
+        return api.looks_back
     params = {"from": _LONG_AGO, "to": _LONG_AGO, "limit": "1"}
     try:
         await api.read("/v1/diff", params, part=past.PART)
     except (NotOffered, Invalid):
         api.session.mark_missing(past.PART)
-        return False
-    return True
+    else:
+        api.looks_back = True
+    return api.looks_back
 
 
 async def read_around(api: Api, ms: int | None) -> Read:
