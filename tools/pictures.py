@@ -52,7 +52,13 @@ PICTURES = (
     Picture(
         "overview", ("tab", "tab", "down"), "of other clients", size=(120, 40), mode="demo", wait_seconds=25
     ),
-    Picture("past", ("1", *_BACK, "a", "d", "end"), "where it comes from", size=WIDE, wait_seconds=1),
+    Picture(
+        "past",
+        ("1", *_BACK, "a", "d", "down", "down", "down"),
+        "where it comes from",
+        size=WIDE,
+        wait_seconds=1,
+    ),
     Picture("flows", ("colon", *"flows", "enter", "plus"), "outside", size=(120, 40), wait_seconds=2),
     Picture("accounts", ("1", "down", "down"), "balance"),
     Picture("transactions", ("2", "down", "down", "down"), "description", size=WIDE),

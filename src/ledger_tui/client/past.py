@@ -196,7 +196,7 @@ def difference_row(change: Record, start: str, end: str) -> Record:
         "id": change.get("id"),
         "object": "change",
         "kind": change.get("kind"),
-        "name": next((shown[name] for name in _NAMES if shown.get(name)), None),
+        "name": next((shown[name] for name in _NAMES if shown.get(name)), change.get("id")),
         "currency": shown.get("currency"),
         "from": start,
         "to": end,
