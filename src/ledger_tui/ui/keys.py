@@ -71,7 +71,7 @@ _BACK = _key("escape", "back", "back", show=True)
 _REFRESH = _key("r", "refresh", "refresh")
 _COPY: list[BindingType] = [
     _key("y", "screen.copy_id", "copy the id"),
-    _key("c", "screen.copy_curl", "copy as curl; with accounts marked, compare them"),
+    _key("c", "screen.copy_curl", "copy as curl, compare accounts"),
 ]
 
 # The keys of every view, then those of a list, in the order of the key bar.
@@ -163,7 +163,7 @@ TABLE_KEYS: list[BindingType] = [
 LIST_TABLE_KEYS: list[BindingType] = [
     *TABLE_KEYS[:4],
     _key("home", "newest", "the newest"),
-    _key("g", "screen.group", "sums by type, day, account, description; elsewhere the newest"),
+    _key("g", "screen.group", "sums of postings, or the newest"),
     *TABLE_KEYS[5:],
     _key("space", "mark", "mark", show=True),
     _key("ctrl+a", "mark_all", "mark all loaded rows"),

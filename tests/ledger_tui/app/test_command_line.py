@@ -85,7 +85,7 @@ def test_what_is_typed_is_completed(line: str, found: list[str], choices: Choice
 def test_every_completion_without_an_argument_is_understood(choices: Choices) -> None:
     for text, about in completions("", choices):
         assert about
-        if text not in ("profile", "theme", "save", "at", "snapshot", "restore", "fault", "trigger"):
+        if text not in ("profile", "theme", "save", "at", "date", "snapshot", "restore", "fault", "trigger"):
             parse_command(text, choices)
 
 
