@@ -104,16 +104,16 @@ class AsyncLedger(Everything["AsyncLedger"]):
     async def _made_before(self, call: Call[T], error: LedgerError) -> T:
         """Return the result of an earlier attempt of this call. Raises the error when there was none."""
         ids = call.made_before(error)
+        if not ids:
+            raise error
         root = "/".join(call.path.split("/")[:3])
         try:
             found = [await self.request("GET", path_to(root, id)) for id in ids]
             if call.path.endswith("/batch"):
                 found = [Answer(200, {}, json.dumps({"data": [each.json for each in found]}).encode())]
-            for answer in found:
-                return call.result_of(answer)
-        except LedgerError:
-            pass  # what it made is no longer there, or is not shown like this
-        raise error
+            return call.result_of(found[0])
+        except LedgerError:  # what it made is no longer there, or is not shown like this
+            raise error from None
 
     async def _ask(self, call: Call[Any], *, stream: bool = False, **timeouts: Any) -> httpx.Response:
         """Return the answer to one attempt. Raises LedgerError when there is none."""

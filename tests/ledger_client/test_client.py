@@ -417,6 +417,15 @@ def test_a_refusal_is_waited_for_as_long_as_it_says_up_to_a_minute() -> None:
     assert Call(as_it_is, "GET", "/x").wait_after(far, ATTEMPTS) is None
 
 
+def test_a_batch_that_is_refused_is_an_error_that_names_the_item(ledger: Ledger) -> None:
+    till = ledger.accounts.create("Batch", "EUR")
+    rows = [{"account": till.id, "amount": amount, "type": "credit"} for amount in (1, 0)]
+    with pytest.raises(errors.InvalidRequest) as refused:
+        ledger.transactions.batch(rows)
+    assert refused.value.param == "transactions.1.amount"
+    assert [*ledger.transactions.list(account=till.id)] == []
+
+
 def test_a_batch_whose_answer_was_lost_returns_what_it_made(
     flaky: tuple[str, type[Flaky]], key: str, ledger: Ledger
 ) -> None:
