@@ -66,8 +66,8 @@ class Answer:
 class Call(Generic[T]):
     """One request, which may take several attempts, and what makes a result of the answer.
 
-    A POST has an idempotency key, so that repeating it has one effect. What has no key and is no GET or
-    PATCH is repeated only when it was refused for its rate.
+    With an idempotency key repeating a POST has one effect. What has no key and is no GET or PATCH is
+    repeated only when it was refused for its rate.
     """
 
     result_of: Callable[[Answer], T]
@@ -83,14 +83,21 @@ class Call(Generic[T]):
     is_unanswered: bool = False  # an attempt had no answer, so it may have had its effect
 
     def __post_init__(self) -> None:
-        given = {name.lower(): value for name, value in self.headers.items()}
-        self.key = self.key or given.pop("idempotency-key", None)
-        if self.method == "POST" and not self.is_anonymous and self.key is None:
-            self.key = str(uuid.uuid4())
-        self.headers = given if self.key is None else {**given, "idempotency-key": self.key}
+        self.headers = {name.lower(): value for name, value in self.headers.items()}
+        self._use(self.key or self.headers.get("idempotency-key"))
         self.query = {name: _text(value) for name, value in self.query.items() if value is not None}
         if isinstance(self.body, Mapping):
             self.body = {name: value for name, value in self.body.items() if value is not UNSET}
+
+    def make_repeatable(self) -> None:
+        """Give a POST an idempotency key, if it has none."""
+        if self.method == "POST" and not self.is_anonymous and self.key is None:
+            self._use(str(uuid.uuid4()))
+
+    def _use(self, key: str | None) -> None:
+        self.key = key
+        if key is not None:
+            self.headers = {**self.headers, "idempotency-key": key}
 
     def wait_after(self, error: LedgerError, attempts: int) -> float | None:
         """Return the seconds until the next of so many attempts, None when this error is the last."""

@@ -91,6 +91,8 @@ class AsyncLedger(Everything["AsyncLedger"]):
 
         When an attempt whose answer was lost has had its effect, return what that made.
         """
+        if self._attempts > 1:
+            call.make_repeatable()
         while True:
             try:
                 answer = await self._ask(call)
