@@ -146,6 +146,17 @@ async def test_a_key_of_an_older_version_tells_nothing_of_the_request(engine: En
     assert list(refused.value.originals) == []
 
 
+async def test_a_second_use_tells_whether_the_request_is_the_same(engine: Engine, tenant: Tenant) -> None:
+    first, other = (idempotency.fingerprint("POST", b"/v1/accounts", body) for body in (b"{}", b"[]"))
+    tenant.fingerprint = first
+    await create(engine, tenant, "one")
+    for given, same in ((first, True), (other, False), (None, None)):
+        tenant.fingerprint = given
+        with pytest.raises(DuplicateIdempotencyKey) as refused:
+            await create(engine, tenant, "one")
+        assert refused.value.same_request is same
+
+
 def test_a_fingerprint_that_was_stored_is_that_of_the_same_request_for_ever() -> None:
     assert idempotency.fingerprint("POST", b"/v1/accounts?x=1", b"{}") == -7848034231527343116
 
