@@ -67,11 +67,12 @@ def test_an_edge_grows_by_any_number_of_leaves(size: int, data: st.DataObject) -
 
 
 def test_an_edge_says_each_tile_that_became_full_on_every_level() -> None:
-    edge = Edge([[], [b"%032d" % number for number in range(TILE_WIDTH - 1)]])
+    below = [b"%032d" % number for number in range(TILE_WIDTH - 1)]
+    edge = Edge([[], below])
     assert edge.size == 255 * 256
     (low, hash), (high, above) = edge.add(LEAVES[:TILE_WIDTH])
     assert (low, high, hash) == (1, 2, mth(LEAVES[:TILE_WIDTH]))
-    assert edge.root() == above
+    assert edge.root() == above == tree.root_of([*below, hash])
     assert [len(level) for level in edge.levels] == [0, 0, 1]
 
 
