@@ -201,3 +201,14 @@ async def test_another_programs_answer_is_no_figure_until_a_ledger_is_there(
         assert all(head.endswith("── ") for head in heads)
         server.misfortunes.clear()
         await driver.sees("1 account", "● online")
+
+
+async def test_a_quiet_ledger_shows_its_last_postings_and_the_balance_over_a_longer_time(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    account = server.add_account("Till")
+    before = datetime.now(UTC) - timedelta(minutes=18, seconds=30)
+    server.post(account, 100, description="the last sale")["created"] = before.strftime("%Y-%m-%dT%H:%M:%SZ")
+    async with dashboards.open((120, 40)) as driver:
+        await driver.press("0")
+        await driver.sees("last posting 18 min", "the last sale", "in 1 h")

@@ -189,9 +189,9 @@ _URL = re.compile(r"^https?://")
 
 
 def balances(
-    figure: Balances, earlier: Mapping[str, Sequence[int]], minutes: float, width: int, height: int
+    figure: Balances, earlier: Mapping[str, Sequence[int]], seconds: float, width: int, height: int
 ) -> TileContent:
-    """Return the balance of each currency, with its course over the last minutes where that is known."""
+    """Return the balance of each currency, with its course over so many seconds where that is known."""
     if not figure.accounts:
         return sentence("No accounts yet.", width)
     text = f"{figure.accounts:,} account{'s' if figure.accounts != 1 else ''}"
@@ -216,7 +216,7 @@ def balances(
         # An amount that is cut would mislead, so a change that does not fit is left out.
         change = Cell("  " + change.text.rjust(widest_change) if room >= 0 else "", change.tone)
         if each >= 3:
-            over = f"  in {minutes:.0f} min" if change.text.strip() else ""
+            over = f"  in {_span(seconds)}" if change.text.strip() else ""
             rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))
             drawn = plot.line(values, width, min(_PLOT_ROWS, each - 1)) if len(values) > 1 else []
             rows += [TileRow([Cell(part, "accent")]) for part in drawn]
@@ -230,6 +230,13 @@ def balances(
     if len(sums) < len(figure.sums):
         rows.append(TileRow([Cell(f"and {len(figure.sums) - len(sums)} more currencies", "dim")]))
     return TileContent(rows, fact)
+
+
+def _span(seconds: float) -> str:
+    """Return a span of time in its largest unit: `5 min`, `24 h`, `7 d`."""
+    if seconds >= 172_800:
+        return f"{seconds / 86_400:.0f} d"
+    return f"{seconds / 3_600:.0f} h" if seconds >= 3_600 else f"{seconds / 60:.0f} min"
 
 
 def _change(values: Sequence[int], currency: str) -> Cell:
@@ -262,6 +269,15 @@ def postings(rate: PostingRate, now: float, width: int, height: int) -> TileCont
         return TileContent(lines, [Cell("counting…", "dim")])
     mean, guessed = minute
     return TileContent(lines, [Cell(f"{'≈ ' if guessed else ''}{mean:,.0f} in the last minute")])
+
+
+def last_postings(
+    rows: Sequence[Record], names: AccountNames, ago: str, width: int, height: int
+) -> TileContent:
+    """Return the newest transactions of a ledger that is quiet, and how long ago that was."""
+    titles = ("amount", "account", "description")
+    lines = [_ticked(row, TRANSACTIONS, titles, names, width) for row in rows[:height]]
+    return TileContent(lines, [Cell(f"last posting {ago}", "dim")])
 
 
 def _bar_cells(line: str) -> list[Cell]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from textual import events
@@ -39,6 +39,7 @@ _WIDE_COLUMNS = 100  # from this width on the webhooks are beside the events
 _TALL_ROWS = 30
 _EVENTS = 60
 _HISTORY_POINTS = 120
+_LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)  # the time shown of a ledger that is quiet
 _FIGURES = ("balances", "postings", "events", "invoices", "orders", "requests", "webhooks", "log")
 _PARTS = {
     "invoices": "invoices.list",
@@ -294,14 +295,25 @@ class Overview(TiledView):
         return "/v1/accounts"
 
     def _balances(self, figure: Balances, width: int, height: int) -> TileContent:
-        # The same minutes as the bars of the postings show.
+        # The same time as the bars of the postings show, or one that reaches back to the last posting.
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
-        seconds = max(1, columns) * BUCKET_SECONDS
+        shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
+        seconds = next((each for each in (shown, *_LONGER_SECONDS) if each >= quiet), shown)
         now = self.context.session.server_time
         earlier = self.history.earlier(figure.sums, now, seconds, _HISTORY_POINTS)
-        return tiles.balances(figure, earlier, seconds / 60, width, height)
+        return tiles.balances(figure, earlier, seconds, width, height)
+
+    @property
+    def _quiet_seconds(self) -> float:
+        """How long ago the last transaction was posted; 0 where that is not known."""
+        at = moment(self.latest[0].get("created")) if self.latest else None
+        return 0.0 if at is None else self.context.session.server_time - at
 
     def _postings(self, rate: PostingRate, width: int, height: int) -> TileContent:
+        quiet = self._quiet_seconds
+        if quiet > max(1, width - tiles.AXIS) * BUCKET_SECONDS:
+            ago = since(timedelta(seconds=quiet))
+            return tiles.last_postings(self.latest, self.context.names, ago, width, height)
         return tiles.postings(rate, self.context.session.server_time, width, height)
 
     def _events(self, rows: list[Record], width: int, height: int) -> TileContent:

@@ -55,8 +55,8 @@ EVENT = {
 }
 COURSE = {f"C{number}X": [0, 5, 3, 10**9] for number in range(9)}
 DRAWN: dict[str, Callable[[int, int], TileContent]] = {
-    "balances": lambda w, h: tiles.balances(balances(3), COURSE, 5, w, h),
-    "many balances": lambda w, h: tiles.balances(balances(9), COURSE, 5, w, h),
+    "balances": lambda w, h: tiles.balances(balances(3), COURSE, 300, w, h),
+    "many balances": lambda w, h: tiles.balances(balances(9), COURSE, 300, w, h),
     "postings": lambda w, h: tiles.postings(rate(), NOW, w, h),
     "invoices": lambda w, h: tiles.invoices(stages("draft", "open", "paid"), w, h),
     "orders": lambda w, h: tiles.orders(stages("open", "paid", "shipped"), w, h),
@@ -114,7 +114,7 @@ def test_where_statuses_have_no_room_they_are_counted_by_their_first_digit() -> 
 
 
 def test_a_narrow_balance_shows_its_course_and_which_way_it_goes() -> None:
-    rows = tiles.balances(Balances([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 5, 24, 1).rows
+    rows = tiles.balances(Balances([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 300, 24, 1).rows
     text = "".join(cell.text for cell in rows[0].cells)
     assert text.startswith("EUR  5.00  ")
     assert text.endswith("  ▲")
