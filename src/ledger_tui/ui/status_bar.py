@@ -42,7 +42,9 @@ class StatusBar(Widget):
             only = Content.assemble(
                 "  ", (f" PAST {then:%Y-%m-%d %H:%M:%S} ", "bold $background on $warning")
             )
-            only = Content.assemble(only, (" nothing is written", "bold $warning") if width >= 100 else "")
+            only = Content.assemble(
+                only, (" nothing is written" if width >= 100 else " read-only", "bold $warning")
+            )
         if session.copy_of:
             source = Content(literal(session.copy_of.partition("://")[2])).truncate(width // 3, ellipsis=True)
             only = Content.assemble(only, " copy of ", source)

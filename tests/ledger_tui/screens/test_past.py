@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,8 +133,9 @@ async def test_a_typed_moment_a_click_and_playing_go_through_time(
 
 
 async def test_two_moments_are_compared_and_the_difference_is_explained(
-    driver: Driver, story: dict[str, Any]
+    driver: Driver, story: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     await driver.press("colon")
     await driver.type(f"at {story['first']['created']}")
     await driver.press("enter")
@@ -141,6 +143,13 @@ async def test_two_moments_are_compared_and_the_difference_is_explained(
     await driver.press("a")
     await driver.press("d")
     await driver.sees("What changed", "1 account", "1 invoice", "2 postings", "+41.00 EUR")
+    await driver.press("ctrl+e")
+    await driver.sees("Export to CSV")
+    await driver.press("enter")
+    await until((tmp_path / "difference.csv").exists, "the file")
+    head, till, *_others = (tmp_path / "difference.csv").read_text().splitlines()
+    assert head.startswith("id,object,kind,name,currency,from,to,")
+    assert ",account,Till,EUR," in till
     await driver.press("home", "enter")
     await driver.sees("invoices paid +42.00  1×", "payments out  −1.00  1×", "+41.00  ✓ the difference")
     await driver.press("enter")

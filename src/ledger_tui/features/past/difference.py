@@ -24,7 +24,9 @@ class DifferenceView(ResourceView):
         summary = self.record_list.summary
         counts = ((summary.get(name), one) for name, one in _COUNTED)
         said = [
-            f"{count:,} {one}{'' if count == 1 else 's'}" for count, one in counts if isinstance(count, int)
+            f"{count:,} {one}{'' if count == 1 else 's'}"
+            for count, one in counts
+            if isinstance(count, int) and count
         ]
         if PART in self.context.session.missing_parts:
             said.append("this server shows no more of the past")
