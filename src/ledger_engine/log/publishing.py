@@ -21,7 +21,7 @@ from ledger_engine.log import checkpoints, notes, stored, tree
 from ledger_engine.log.checkpoints import Checkpoint
 from ledger_engine.log.notes import BadNote, VerifierKey
 from ledger_engine.log.stored import Log
-from ledger_engine.store import Unit
+from ledger_engine.store import LOG, BookWork, Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.files import write_private
 
@@ -185,7 +185,8 @@ class Publisher:
             line = None
         if line is None:
             return f"The witness {key.name} answers without a signature of its key."
-        await self._engine.write(partial(_store, log=each, witness=key.name, line=line.line()))
+        storing = partial(_store, log=each, witness=key.name, line=line.line())
+        await self._engine.write(BookWork(storing, LOG))
         self._signed[key.name, each.book.number] = each.size
         return None
 

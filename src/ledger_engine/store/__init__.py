@@ -147,9 +147,12 @@ class LongWork(Generic[T]):
         return self.work(unit)
 
 
-# Books that are no project's.
-OWN: BookKey = ("", False)  # of what only the server that writes it ever writes, such as what it has answered
-LOG: BookKey = ("log", False)  # of the signed logs, which no work of a project writes
+# Books that are no project's. Of what they have, works of projects write nothing.
+OWN: BookKey = ("", False)  # what only the server that writes it ever writes, such as what it has answered
+LOG: BookKey = ("log", False)  # the signed logs
+ATTEMPTS: BookKey = ("attempts", False)  # what came of webhooks
+LEASES: BookKey = ("leases", False)
+OF_NO_PROJECT = frozenset({OWN, LOG, ATTEMPTS, LEASES})
 
 
 @dataclass(frozen=True, slots=True)

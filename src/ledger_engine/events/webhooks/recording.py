@@ -20,7 +20,7 @@ from ledger_engine.events.webhooks.attempts import Outcome
 from ledger_engine.events.webhooks.outgoing import Sent
 from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sending import SendResult
-from ledger_engine.store import Unit
+from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
 GONE = 410  # the status with which a receiver asks for no more events
@@ -214,7 +214,7 @@ class Recording:
         while self._batches:
             batch = self._batches[0]
             try:
-                await self._engine.write(partial(store, batch=batch, now=now))
+                await self._engine.write(BookWork(partial(store, batch=batch, now=now), ATTEMPTS))
                 self._batches[:1] = []
                 self._recorded_at |= {(each.endpoint, each.event): now for each in batch.outcomes}
             except StorageUnavailable:

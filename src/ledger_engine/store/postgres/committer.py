@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store import OWN, BookKey, book_of
+from ledger_engine.store import OF_NO_PROJECT, OWN, BookKey, book_of
 from ledger_engine.store.committer import GroupCommitter, WorkFailed
 from ledger_engine.store.group_cache import prefetch
 from ledger_engine.store.postgres.connection import Connection
@@ -30,6 +30,7 @@ _WAIT_S = 0.005  # up to this before the second try, and up to twice as long bef
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
+_OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
 Works: TypeAlias = dict[int, list[Job]]  # by the locks of their books, or the one of the ledger
 
 
@@ -152,7 +153,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         connection = self._usable_connection()
         wanted = [lock for lock in waiting if lock != LEDGER]
         locks, reached = self.locks.begin(connection, wanted, at_most)
-        if len(locks) < min(at_most, len(wanted)):
+        if not locks.issuperset(set(wanted[:at_most]) - _OF_NO_PROJECT):
             self._meets_others_until = time.monotonic() + MET_S
         if wanted and not locks:
             connection.send(_ROLLBACK)

@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
-from ledger_engine.store import BookKey, Database, Unit
+from ledger_engine.store import LEASES, BookKey, Database, Unit
 
 LASTS_S = 8.0
 MARGIN_S = 1.0  # a server stops relying on its leases this long before they end
@@ -116,7 +116,7 @@ class _Renewal:
     wanted: frozenset[str]
     takes_ended: bool
     releasing: frozenset[str]
-    book: ClassVar[BookKey] = ("leases", False)  # no project's, so it waits for no other work
+    book: ClassVar[BookKey] = LEASES
 
     def __call__(self, unit: Unit) -> _Found:
         row = unit.first(_NOW)

@@ -16,11 +16,12 @@ from ledger_engine.access import projects
 from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.request_log import RequestRecorder
+from ledger_engine.events.webhooks.recording import Recording
 from ledger_engine.http.operations import _TenantWork
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.balances import Balances
 from ledger_engine.ledger.transactions import NewTransaction
-from ledger_engine.store import BookKey, LongWork, Unit, in_one_book
+from ledger_engine.store import ATTEMPTS, BookKey, BookWork, LongWork, Unit, in_one_book, kept_time
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres import locks, notifications
 from ledger_engine.store.postgres.connection import Connection
@@ -372,11 +373,12 @@ async def test_who_posts_to_a_book_that_nobody_has_locked_waits_for_no_other_boo
 
 
 @AS_POSTGRES_CAN
-async def test_what_only_this_server_writes_waits_for_no_works_of_others(
+async def test_the_request_log_and_outcomes_of_webhooks_wait_for_no_works_of_others(
     serve: Serve, beside: psycopg.Connection
 ) -> None:
-    """It was a work of the whole ledger, ten times a second at each server, for which all others stopped."""
-    engine = Engine(serve(ManualClock(START)), ManualClock(START))
+    """They were works of the whole ledger, many times a second, for which all other servers stopped."""
+    database = serve(ManualClock(START))
+    engine = Engine(database, ManualClock(START))
     new = projects.NewProject("Roastery", "enterprise")
     tenant = Tenant((await engine.write(partial(projects.create, new=new))).id, livemode=False)
     recorder = RequestRecorder(engine)
@@ -388,7 +390,17 @@ async def test_what_only_this_server_writes_waits_for_no_works_of_others(
         recorder.note(note(tenant))
         async with asyncio.timeout(5):
             await recorder.stop()
+            await Recording(engine, [], {}).run(START)
     assert len(await logged(engine, tenant)) == 1
+    # Nor is anything left to others because one of them records outcomes.
+    with beside.transaction():
+        beside.execute("SELECT pg_advisory_xact_lock(%s)", [locks.lock_of(ATTEMPTS)])
+        waiting = asyncio.create_task(Recording(engine, [], {}).run(START))
+        async with asyncio.timeout(5):
+            await engine.write(BookWork(kept_time.reach, tenant.book))
+        await until(lambda: database.counts.lock_waits == 1)
+    await waiting
+    assert database._committer._meets_others_until == 0
 
 
 @AS_POSTGRES_CAN
