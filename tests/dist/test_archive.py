@@ -31,6 +31,8 @@ def copy_of(tree: Path, folder: Path) -> Path:
         shutil.copytree(tree / name, folder / name)
     for name in ("pyproject.toml", "README.md", "requirements.lock"):
         shutil.copy(tree / name, folder)
+    (folder / "docs").mkdir()
+    shutil.copy(tree / "docs" / "interface.md", folder / "docs")  # the rules of `conform`
     return folder
 
 

@@ -65,7 +65,7 @@ async def serving(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ser
         async with (
             ledger.opened(settings, database) as engine,
             ledger.credential(engine, settings) as (key, _),
-            ledger.metrics(engine, settings, database, None) as (meter, metrics_url),
+            ledger.metrics(engine, settings, None) as (meter, metrics_url),
         ):
             listener = listen(settings.host, settings.port)
             port = listener.getsockname()[1]

@@ -496,7 +496,7 @@ def test_a_request_under_way_is_answered_before_it_ends(start: Start, database: 
     assert answer.startswith(b"HTTP/1.1 201")
     server.communicate(timeout=PATIENCE_S)
     assert server.returncode == 0
-    assert answer_of_command(database, "verify")["accounts"] == 1
+    assert answer_of_command(database, "verify")["checked"]["accounts"] == 1
 
 
 def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:

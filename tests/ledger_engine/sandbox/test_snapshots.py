@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger_engine.cli import listening
+from ledger_client import ledger
 from ledger_engine.cli.listening import Listener
 from ledger_engine.core.records import Moment
 from ledger_engine.sandbox import guard
@@ -248,7 +248,7 @@ def test_a_request_that_is_not_waited_for_fails_cleanly(own: Owned, monkeypatch:
 
 
 async def test_who_listens_goes_on_with_what_comes_next(own: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "RECONNECTS_S", (0.01,))
+    monkeypatch.setattr(ledger, "RECONNECTS_S", (0.01,))
     lines: list[str] = []
 
     async def until(text: str) -> None:
