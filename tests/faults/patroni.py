@@ -24,8 +24,14 @@ PASSWORD = "only-for-this-test"
 
 
 def missing() -> list[str]:
-    """Return which of the programs are not installed."""
-    return [each for each in NEEDED if shutil.which(each) is None]
+    """Return which of the programs are not installed; an older Patroni does not tell who follows."""
+    absent = [each for each in NEEDED if shutil.which(each) is None]
+    if "patroni" not in absent:
+        said = subprocess.run(["patroni", "--version"], capture_output=True, text=True, check=False).stdout
+        found = re.search(r"\d+", said)
+        if found is None or int(found[0]) < 4:
+            absent.append("patroni 4")
+    return absent
 
 
 class Node:
