@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.content import Content
@@ -18,19 +19,14 @@ from textual.widget import Widget
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.past import moment_text, the_present
 from ledger_tui.features.past import moments
-from ledger_tui.features.past.reading import (
-    Read,
-    read_around,
-    read_failures,
-    read_first,
-    read_newer,
-    read_older,
-)
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Link
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import Context, toned_line
+
+if TYPE_CHECKING:
+    from ledger_tui.features.past.reading import Read
 
 _HELD_SECONDS = 0.2  # between two steps while a key is held down
 _STRIDES = ((60, 25), (20, 5))  # after so many steps of a held key each is worth so many
@@ -153,6 +149,9 @@ class TimeMachine(Widget):
 
     @asks("past")
     async def _read_around(self, side: str, ms: int | None, steps: int) -> None:
+        # Imported here, as the first paint does not need it.
+        from ledger_tui.features.past.reading import read_around, read_newer, read_older
+
         api, known = self._view_context.api, self._around.known
         with the_present():
             try:
@@ -177,6 +176,8 @@ class TimeMachine(Widget):
 
     @asks("past-line")
     async def _read_line(self) -> None:
+        from ledger_tui.features.past.reading import read_around, read_failures, read_first
+
         api, first = self._view_context.api, self._first_ms
         with the_present():
             try:
