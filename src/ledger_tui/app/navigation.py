@@ -20,7 +20,15 @@ from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Link, Place, Resource, Via
 from ledger_tui.resources.filtering import filter_line
-from ledger_tui.resources.registry import BY_KIND, PLACE_OF_KIND, PLACES, TRACE, is_id, resource_of_id
+from ledger_tui.resources.registry import (
+    BY_KIND,
+    COMPARISON,
+    PLACE_OF_KIND,
+    PLACES,
+    TRACE,
+    is_id,
+    resource_of_id,
+)
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.history import Location, Recent, RecentObjects, recent_of
@@ -130,7 +138,7 @@ def _short(text: str) -> str:
     return f"…{text[-6:]}" if is_id(text) else text
 
 
-TRACED_FROM = "accounts"  # a trace itself is not resumed
+TRACED_FROM = "accounts"  # a trace or a comparison itself is not resumed
 _JUMP = "jump"  # the group of workers that read the object to go to
 
 
@@ -248,7 +256,7 @@ class Navigation(Switcher):
         """Where the user is now, to begin there another time."""
         view = self.view
         if not isinstance(view, ResourceView):
-            return Left(view.place.kind if view.place is not TRACE else TRACED_FROM)
+            return Left(view.place.kind if view.place not in (TRACE, COMPARISON) else TRACED_FROM)
         record_id = (view.selected or {}).get("id")
         at = str(record_id) if record_id is not None and not view.window.following else None
         return Left(view.place.kind, dict(view.record_list.filters), at, view.opened)

@@ -122,6 +122,8 @@ async def _page_then(
 
 async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
     """Return what changed between two moments; the keys come last, as the server does not list them there."""
+    if not {"from", "to"} <= filters.keys():
+        return Page((), None)
     start, end = filters["from"], filters["to"]
     if past.PART in api.session.missing_parts:
         return await _difference_of_balances(api, start, end)

@@ -207,5 +207,5 @@ DIFFERENCE = Resource(
     has_object_path=False,
     part="diff",
     under="accounts",
-    empty="Nothing changed between these moments.",
+    empty="Nothing changed between two moments: set them with a and b, in the past.",
 )

@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.client import lists
 from ledger_tui.client.lists import NotAList, fetch_page, learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.records import Want
+from ledger_tui.client.records import Page, Want
 from ledger_tui.client.session import ConnectionState
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
@@ -79,3 +79,13 @@ async def test_an_answer_without_lines_is_no_statement(server: ContractServer) -
         server.refuse(200, {"opening_balance": 0, "lines": None})
         with pytest.raises(NotAList, match="not a statement"):
             await fetch_page(api, "/v1/accounts/acc_1/statement", "statement", {}, FIRST)
+
+
+async def test_without_two_moments_there_is_no_difference_and_nothing_is_asked(
+    server: ContractServer,
+) -> None:
+    async with client(server.url) as (api, _session, _traffic):
+        before = len(server.requests)
+        for filters in ({}, {"from": "2026-11-20"}):
+            assert await fetch_page(api, "/v1/diff", "difference", filters, FIRST) == Page((), None)
+        assert len(server.requests) == before
