@@ -55,7 +55,7 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         await driver.sees("of 130")
         assert len([args for _m, _path, args in server.requests[reads:] if "starting_after" in args]) == 1
         # A new row is sorted in where it belongs, as the cursor is on the top row.
-        await driver.press("g")
+        await driver.press("home")
         server.post(till, 1064, "credit", "in the middle")
         await until(lambda: "in the middle" in shown(driver, "description"))
         assert shown(driver, "amount")[0] == 1128

@@ -12,7 +12,7 @@ MOVES = (
     "↓ j  down",
     "PgUp ^b  page up",
     "PgDn ^f  page down",
-    "Home  the newest",
+    "  the newest",
     "End G  ",
 )
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.resources.proofs import parse_proof
+from ledger_tui.client.errors import ClientError
+from ledger_tui.resources.proofs import parse_checkpoint, parse_proof
 from tests.ledger_tui.driving import Driver
 
 pytestmark = pytest.mark.dashboard
@@ -19,6 +20,16 @@ async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
     till = driver.app.names.search("Till")[0].id
     body = {"account": till, "amount": 5, "type": "credit"}
     transaction = (await driver.app.api.write("POST", "/v1/transactions", body, "b")).record["id"]
+
+    async def sealed() -> int:
+        try:
+            checkpoint = parse_checkpoint((await driver.app.api.read("/v1/log/checkpoint")).body)
+        except ClientError:  # nothing is sealed yet
+            return 0
+        return checkpoint.size if checkpoint is not None else 0
+
+    while await sealed() < 2:
+        await driver.pilot.pause(0.1)
     await driver.press("2")
     await driver.sees("0.05")
     await driver.press("enter")
