@@ -58,7 +58,7 @@ class Panes(Row):
         wanted = self._choice.detail_width
         if wanted == DETAIL_COLUMNS:  # the user has chosen none
             if width >= WIDER_COLUMNS:
-                wanted = WIDER_DETAIL_COLUMNS
+                wanted = max(WIDER_DETAIL_COLUMNS, width // 3)
             elif self._choice.split and width < WIDE_COLUMNS:
                 wanted = width // 2
         self._detail.styles.width = max(least, min(wanted, most)) if self.wide else "1fr"
