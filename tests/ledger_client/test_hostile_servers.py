@@ -220,7 +220,7 @@ def _quit(server: Hostile, folder: Path) -> int | None:
     command = [sys.executable, "-m", "ledger_tui", "--url", server.url]
     environment = {"LEDGER_TUI_CONFIG": str(folder / "config.toml"), "LEDGER_API_KEY": KEY}
     with Terminal(command, 80, 24, environment) as terminal:
-        terminal.until("quit")
+        terminal.until("keys")
         while not server.sent:
             terminal.read(0.05)
         terminal.press("q")
