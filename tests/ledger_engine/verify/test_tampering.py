@@ -148,6 +148,35 @@ def test_a_ledger_that_ends_before_a_checkpoint_is_told(ledger: Location, outsid
     assert any("this ledger ends after 338: the last 1 were removed" in each.message for each in faults)
 
 
+@pytest.mark.sqlite
+def test_a_write_ahead_log_that_was_cut_off_is_told(ledger: Path, tmp_path: Path) -> None:
+    """What is left of it is whole, so that nothing in the file itself says that there was more."""
+    kept_at, copied = tmp_path / "kept", tmp_path / "copied"
+    copied.mkdir()
+
+    async def grow() -> None:
+        engine = open_engine(ledger, serving=True)
+        tenant = await engine.read(
+            lambda unit: Tenant(unit.execute("SELECT id FROM projects")[0]["id"], False)
+        )
+        for _ in range(5):
+            await engine.write(partial(ledgers.late, tenant=tenant))
+            await ledgers.seal(engine)
+        await engine.read(partial(kept.save, file=kept_at))
+        for file in (ledger, ledger.with_name("ledger.db-wal")):
+            shutil.copy(file, copied)
+        await engine.close()
+
+    asyncio.run(grow())
+    whole = (copied / "ledger.db-wal").read_bytes()
+    for share in (0.8, 0.5, 0.2):
+        cut = Path(shutil.copytree(copied, tmp_path / str(share)))
+        (cut / "ledger.db-wal").write_bytes(whole[: int(len(whole) * share)])
+        faults = ledgers.verified(cut / "ledger.db", kept_at).faults
+        assert any("write-ahead log was cut off" in each.message for each in faults)
+    assert ledgers.verified(copied / "ledger.db", kept_at).faults == ()
+
+
 def test_since_a_checkpoint_only_what_is_newer_is_read(ledger: Location, outside: Path) -> None:
     asyncio.run(_posted_once_more(ledger))
     report = ledgers.verified(ledger, since=outside)
