@@ -184,14 +184,11 @@ def controls() -> bool:
     return not subprocess.run(words, cwd=ROOT).returncode
 
 
-def table(results: Sequence[Result], scale: float, seed: int, controlled: bool) -> str:
+def table(commit: str, results: Sequence[Result], scale: float, seed: int, controlled: bool) -> str:
     """Return the table of a run, with what it was run on."""
-    commit = subprocess.run(
-        ("git", "rev-parse", "--short=10", "HEAD"), cwd=ROOT, capture_output=True, text=True
-    )
     minutes = sum(each.seconds for each in results) / 60
     rows = [
-        f"Commit {commit.stdout.strip()}, {datetime.now(UTC):%Y-%m-%d},"
+        f"Commit {commit}, {datetime.now(UTC):%Y-%m-%d},"
         f" `make trust SCALE={scale:g} SEED={seed}`:"
         f" {minutes:.0f} minutes on {os.cpu_count()} processors ({platform.machine()}, Linux"
         f" {platform.release()}), Python {platform.python_version()}. The controls in"
@@ -225,12 +222,15 @@ def main() -> None:
     """Run all campaigns; what was done until then is in the page if this is stopped."""
     scale = float(os.environ.get("SCALE", "1"))
     seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(2**31)
+    said = subprocess.run(
+        ("git", "rev-parse", "--short=10", "HEAD"), cwd=ROOT, capture_output=True, text=True
+    )
     controlled, results = controls(), list[Result]()
     for campaign in CAMPAIGNS:
         result = run(campaign, scale, seed)
         print(f"{campaign.name}: {'held' if result.passed else 'FAILED'}, {dict(result.counts)}", flush=True)
         results.append(result)
-        write(table(results, scale, seed, controlled))
+        write(table(said.stdout.strip(), results, scale, seed, controlled))
     sys.exit(not (controlled and all(each.passed for each in results)))
 
 
