@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
-from typing import Any, cast
+from typing import Any
 
 from ledger_engine.access.credentials import Credential
 from ledger_engine.access.quotas import PLANS
@@ -36,6 +36,7 @@ from ledger_engine.http.gate.request_body import (
     LargeBodies,
     TooManyBodies,
     check_length,
+    has_no_body,
     is_small,
     read_body,
 )
@@ -106,15 +107,25 @@ class Gate:
         began, now = time.perf_counter(), self._engine.clock.now()
         request_id = self._ids.new("req", now)
         headers = dict(scope["headers"])
-        caller = await self._caller(headers.get(b"authorization"), request_id, now)
+        header = headers.get(b"authorization")
+        text = None if header is None else header.decode("latin-1")
+        caller = self._authenticator.remembered(text, now) or await self._find(text or "", request_id)
         # What a browser asks before a request is answered here, and not counted: it has no credential.
         cors = self._cors
         preflight = None if cors is None else cors.preflight(scope["method"], headers)
         verdict = await self._count(scope, caller, only_look=preflight is not None)
         wire = extension_of(scope)
         call = Call(self._engine, request_id, scope["path"], caller, b"", headers, self._etags)
+        refusal: LedgerError | None = None
         try:
-            refusal = await self._receive(call, scope, receive, wire)
+            _check_head(scope, headers, wire)
+            if not has_no_body(headers, wire):
+                await self._receive(call, scope, receive, wire)
+        except HeadersTooLarge as error:
+            too_long = len(headers.get(b"authorization", b"")) > HEADERS_MAX
+            refusal = caller if too_long and isinstance(caller, LedgerError) else error
+        except LedgerError as error:
+            refusal = error
         except ClientGone:
             return
         for_pages = [] if cors is None else cors.headers(headers)
@@ -188,38 +199,20 @@ class Gate:
         if self._meter is not None:
             self._meter.refused(limit)
 
-    async def _receive(
-        self, call: Call, scope: AsgiScope, receive: Receive, wire: Extension | None
-    ) -> LedgerError | None:
-        """Check the head, and read the body if it has arrived or is small; return the error, if any.
-
-        Raises ClientGone.
-        """
+    async def _receive(self, call: Call, scope: AsgiScope, receive: Receive, wire: Extension | None) -> None:
+        """Read the body if it has arrived or is small. Raises LedgerError and ClientGone."""
         headers = call.headers
+        if (wire is not None and wire.whole) or is_small(headers):
+            call.body = await read_body(receive, headers, wire)
+            return
+        # The request may be refused without its body.
         is_known = isinstance(call.caller, Credential)
-        try:
-            _check_head(scope, headers, wire)
-            if (wire is not None and wire.whole) or is_small(headers):
-                call.body = await read_body(receive, headers, wire)
-            else:
-                # The request may be refused without its body.
-                place = None if is_known else self._large_bodies.take_place(_address(scope))
-                call.unread = partial(read_body, receive, headers, wire, place)
-        except HeadersTooLarge as error:
-            if not is_known and len(headers.get(b"authorization", b"")) > HEADERS_MAX:
-                return cast(LedgerError, call.caller)
-            return error
-        except LedgerError as error:
-            return error
-        return None
+        place = None if is_known else self._large_bodies.take_place(_address(scope))
+        call.unread = partial(read_body, receive, headers, wire, place)
 
-    async def _caller(self, header: bytes | None, request_id: str, now: int) -> Credential | LedgerError:
-        text = None if header is None else header.decode("latin-1")
-        known = self._authenticator.remembered(text, now)
-        if known is not None:
-            return known
+    async def _find(self, header: str, request_id: str) -> Credential | LedgerError:
         try:
-            return await self._authenticator.find(text or "")
+            return await self._authenticator.find(header)
         except Exception:
             log.exception("request %s failed", request_id)
             return InternalError(request_id)

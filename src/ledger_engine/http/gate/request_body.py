@@ -62,6 +62,14 @@ def check_length(headers: dict[bytes, bytes]) -> None:
         _refuse_size()
 
 
+def has_no_body(headers: dict[bytes, bytes], wire: Extension | None) -> bool:
+    """Return whether it is known by its head that the request has no body.
+
+    With HTTP/2, which other servers speak, a body may come without these headers.
+    """
+    return wire is not None and b"content-length" not in headers and b"transfer-encoding" not in headers
+
+
 def is_small(headers: dict[bytes, bytes]) -> bool:
     """Return whether the body is declared to be small, and the client does not wait for 100 Continue."""
     length = headers.get(b"content-length")
@@ -80,8 +88,8 @@ async def read_body(
     InvalidRequest when the body is not framed as HTTP requires, what entering `place` raises, and ClientGone.
     After any of these the rest has not been read.
     """
-    if wire is not None and b"content-length" not in headers and b"transfer-encoding" not in headers:
-        return b""  # with HTTP/2, which other servers speak, a body may come without these
+    if has_no_body(headers, wire):
+        return b""
     boundary = _boundary(headers)
     if boundary is None and wire is not None and wire.whole:
         return await _read_whole(receive, wire)

@@ -18,7 +18,7 @@ def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
 
     Raises ValueError for a header that could be taken for more than one.
     """
-    lines = [b"HTTP/1.1 %d " % status, *[b"%b: %b" % header for header in headers], *more]
+    lines = [b"HTTP/1.1 %d " % status, *map(b": ".join, headers), *more]
     lines.append(_date(int(time.time())))
     text = b"\r\n".join(lines)
     if text.translate(None, _PRINTABLE) != b"\r\n" * (len(lines) - 1):

@@ -151,12 +151,10 @@ class Exchange:
         self._client.note_answered(self)
 
     def _start(self, status: int, headers: Headers) -> None:
-        closes = False
-        for name, value in headers:
-            if name == b"content-length":
-                self._left = int(value)
-            elif name == b"connection":
-                closes = b"close" in value.lower()
+        given = dict(headers)
+        closes = b"close" in given.get(b"connection", b"").lower()
+        if b"content-length" in given:
+            self._left = int(given[b"content-length"])
         more: list[bytes] = []
         self._is_bodiless = self._method == "HEAD" or status in (204, 304)
         if self._left is None and status not in (204, 304):

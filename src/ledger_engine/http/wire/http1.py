@@ -239,7 +239,7 @@ class Http1(TcpConnection):
             "asgi": _VERSIONS,
             "method": head.method,
             "scheme": self._service.scheme,
-            "path": unquote(path.decode("ascii")),
+            "path": unquote(path.decode("ascii")) if b"%" in path else path.decode("ascii"),
             "raw_path": path,
             "query_string": query,
             "root_path": "",
