@@ -1,0 +1,58 @@
+"""Write docs/options.md, every command's own help, from the code: `python -m tools.command_page`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import click
+
+import ledger_engine.cli
+import ledger_tui.cli
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
+PROGRAMS = {"ledger-engine": ledger_engine.cli.main, "ledger-tui": ledger_tui.cli.command}
+WIDTH = 100
+
+_HEAD = """\
+# Every command's help
+
+<!-- Made from the code: `make catalogues` writes this page anew. -->
+
+Reference: what `--help` prints for each command of both programs. [Commands](commands.md),
+[serve](serve.md) and [the configuration of the dashboard](dashboard-configuration.md) explain them.
+"""
+
+
+def main() -> int:
+    PAGE.write_text(page(), encoding="utf-8", newline="\n")
+    return 0
+
+
+def page() -> str:
+    """Return the text of docs/options.md."""
+    with patch.dict(os.environ, clear=True):  # a default must not be that of whoever runs this
+        sections = [
+            f"\n## {name}\n\n```\n{text}\n```\n"
+            for name, program in PROGRAMS.items()
+            for name, text in helps(program, name, None)
+        ]
+    return "".join([_HEAD, *sections])
+
+
+def helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
+    """Yield the command and those below it, each as the words that one types and its help."""
+    settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    context = click.Context(command, info_name=name.rpartition(" ")[2], parent=parent, **settings)
+    yield name, "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+    if isinstance(command, click.Group):
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            if below is not None and not below.hidden:
+                yield from helps(below, f"{name} {word}", context)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
