@@ -173,6 +173,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def _show_detail(self, detail: Detail | None, note: str, about: str) -> None:
         links_before = self._detail.links if self._detail else ()
+        walked_to = self._link_walked_to() if about == self._about else None
         self._detail, self._note = detail, note
         self._draw()
         links = detail.links if detail else ()
@@ -191,6 +192,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         if about != self._about:
             self._about = about
             self._look_at(0)
+        elif walked_to is not None:  # what was read stands above it, and has moved it
+            self.call_after_refresh(self._bring_into_view, walked_to)
 
     def _draw(self) -> None:
         width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
@@ -296,6 +299,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         if 0 <= wanted < links.option_count:
             links.highlighted = wanted
             self._bring_into_view(wanted)
+            self.call_after_refresh(self._bring_into_view, wanted)  # once what was just read is laid out
         else:
             self._look_at(self.scroll_y + rows)
 
@@ -310,6 +314,14 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def _look_at(self, line: float) -> None:
         self.scroll_to(y=line, animate=False, immediate=True, force=True)
+
+    def _link_walked_to(self) -> int | None:
+        """Return the highlighted link if the user has scrolled to where it is in view."""
+        links = self.query_one("#links", OptionList)
+        if links.highlighted is None or not self.scroll_y:
+            return None
+        line = links.virtual_region.y + links.highlighted - self.scroll_y
+        return links.highlighted if 0 <= line < self.scrollable_content_region.height else None
 
     def _bring_into_view(self, number: int) -> bool:
         """Scroll until the link is in view; return False when it was."""

@@ -68,7 +68,8 @@ async def test_the_link_that_is_walked_to_comes_into_view(
         await driver.sees("word0")
         await driver.press("enter")
         pane = driver.view.query_one(DetailPane)
-        await until(lambda: pane.max_scroll_y > 5)
+        await until(lambda: pane.max_scroll_y > 5 and bool(pane._more))
+        await driver.pilot.pause()  # until what was read is laid out
         assert "→ All of this account" not in driver.text()
         await driver.press(key)
         await driver.sees("→ All of this account")
