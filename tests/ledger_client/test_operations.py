@@ -158,6 +158,7 @@ def test_an_error_has_the_class_of_its_type(status: int, type: str, code: str) -
     )
 
 
+@pytest.mark.process
 def test_both_programs_start_without_the_client() -> None:
     text = (
         "import sys, ledger_client; sys.exit('httpx' in sys.modules or 'ledger_client.ledger' in sys.modules)"
@@ -165,6 +166,7 @@ def test_both_programs_start_without_the_client() -> None:
     assert subprocess.run([sys.executable, "-c", text]).returncode == 0
 
 
+@pytest.mark.process
 def test_the_client_needs_neither_program_nor_what_they_stand_on() -> None:
     text = """import sys
 from ledger_client import AsyncLedger, Ledger, errors, records, webhooks
