@@ -27,9 +27,6 @@ from bench.servers import ledger_process
 BURSTS = 250  # to each server in a round
 WARM_UP = 20  # before that
 HELPERS = ("sandbox", "testing")
-# What the OpenAPI document of every server looks into.
-TERMS = "http/openapi/of_test_helpers.py"
-NO_TERMS = "TERMS = BODIES = RECORDS = {}\n"
 PRESENT, ABSENT, ON = "helpers' code there", "helpers' code removed", "--test-helpers, unused"
 
 
@@ -76,7 +73,6 @@ def copy_package(folder: Path, *, helpers: bool) -> Path:
     if not helpers:
         for each in HELPERS:
             shutil.rmtree(package / each)
-        (package / TERMS).write_text(NO_TERMS, encoding="utf-8")
     return folder
 
 

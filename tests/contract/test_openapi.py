@@ -14,12 +14,13 @@ import pytest
 from jsonschema import ValidationError
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http.app import RESOURCES, create_app
 from ledger_engine.http.errors import CODES
-from ledger_engine.http.openapi import examples
 from ledger_engine.http.openapi.documentation import document
 from ledger_engine.http.openapi.pages import SCRIPT
-from ledger_engine.http.openapi.terms import TERMS
+from ledger_engine.http.openapi.texts import EXAMPLES, TERMS
+from ledger_engine.sandbox import routes as test_helpers
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented
 from tests.contract.rules import holds
@@ -31,6 +32,12 @@ PAGES = ("/docs", "/openapi.json", "/oauth/", "/.well-known/")
 @pytest.fixture(scope="module")
 def reference() -> dict[str, Any]:
     return document(RESOURCES)
+
+
+@pytest.fixture(scope="module")
+def with_helpers() -> dict[str, Any]:
+    """Return the document of a server with the test helpers, which is that of every server and more."""
+    return document([*RESOURCES, test_helpers.routes])
 
 
 def test_the_document_is_valid_openapi_3_1(reference: dict[str, Any]) -> None:
@@ -77,7 +84,7 @@ def test_each_operation_says_what_it_needs(reference: dict[str, Any]) -> None:
                 assert operation.needs in documented["description"]
 
 
-def test_every_field_and_parameter_is_explained_and_nothing_else(reference: dict[str, Any]) -> None:
+def test_every_field_and_parameter_is_explained_and_nothing_else(with_helpers: dict[str, Any]) -> None:
     unexplained: set[str] = set()
     met: set[str] = set()
 
@@ -93,9 +100,9 @@ def test_every_field_and_parameter_is_explained_and_nothing_else(reference: dict
         if isinstance(schema.get("items"), dict):
             walk(parent, schema["items"])
 
-    for name, schema in reference["components"]["schemas"].items():
+    for name, schema in with_helpers["components"]["schemas"].items():
         walk(name, schema)
-    for path, methods in reference["paths"].items():
+    for path, methods in with_helpers["paths"].items():
         for method, operation in methods.items():
             for parameter in operation.get("parameters", []):
                 if "name" in parameter:
@@ -181,18 +188,31 @@ def test_dates_and_times_have_their_format_and_fields_their_own_description(
     assert all(f"| {status} |" in reference["info"]["description"] for status in CODES)
 
 
-@pytest.mark.parametrize("name", [*examples.BODIES, *examples.RECORDS])
-def test_each_example_fits_its_schema(reference: dict[str, Any], name: str) -> None:
-    example = {**examples.BODIES, **examples.RECORDS}[name]
-    Documented(reference).validate(f"/components/schemas/{name}", example)
+def test_a_term_of_one_place_is_taken_before_the_one_of_its_name(with_helpers: dict[str, Any]) -> None:
+    schemas = with_helpers["components"]["schemas"]
+    match = schemas["Fault"]["properties"]["match"]["properties"]
+    assert match["key"]["description"] == "Id of an API key or app, with its tokens."
+    assert "shown only this once" in schemas["ApiKeyWithValue"]["properties"]["key"]["description"]
 
 
-def test_what_does_not_fit_is_noticed(reference: dict[str, Any]) -> None:
-    documented = Documented(reference)
-    for name, example in examples.RECORDS.items():
+def test_the_scopes_of_an_app_are_all_scopes(reference: dict[str, Any]) -> None:
+    [flow] = reference["components"]["securitySchemes"]["oauth"]["flows"].values()
+    assert tuple(flow["scopes"]) == SCOPES
+
+
+@pytest.mark.parametrize("kind", ["bodies", "records"])
+def test_each_example_is_of_a_schema_and_fits_it(with_helpers: dict[str, Any], kind: str) -> None:
+    documented = Documented(with_helpers)
+    for name, example in EXAMPLES[kind].items():
+        documented.validate(f"/components/schemas/{name}", example)
+
+
+def test_what_does_not_fit_is_noticed(with_helpers: dict[str, Any]) -> None:
+    documented = Documented(with_helpers)
+    for name, example in EXAMPLES["records"].items():
         with pytest.raises(Exception, match=r"was unexpected"):
             documented.validate(f"/components/schemas/{name}", {**example, "surplus": 1})
-    account = examples.RECORDS["Account"]
+    account = EXAMPLES["records"]["Account"]
     for wrong in ({"balance": "0"}, {"created": "2026-11-20"}, {"object": "invoice"}, {"metadata": {"k": 1}}):
         with pytest.raises(Exception, match=r"is not of type|does not match|was expected"):
             documented.validate("/components/schemas/Account", {**account, **wrong})
@@ -211,7 +231,7 @@ def test_the_success_of_every_operation_is_as_documented(
         documented.check(answer)
         return answer.json()
 
-    account = do("POST", "/v1/accounts", examples.BODIES["CreateAccount"])["id"]
+    account = do("POST", "/v1/accounts", EXAMPLES["bodies"]["CreateAccount"])["id"]
     posting = {"account": account, "amount": 5, "type": "credit"}
     posted = do("POST", "/v1/transactions", posting)["id"]
     do("POST", "/v1/transactions/batch", {"transactions": [posting]})
@@ -224,7 +244,7 @@ def test_the_success_of_every_operation_is_as_documented(
         do("POST", path + "/finalize")
     do("POST", invoices[0] + "/pay")
     do("DELETE", invoices[1])
-    user = do("POST", "/api/users", examples.BODIES["CreateUser"])["id"]
+    user = do("POST", "/api/users", EXAMPLES["bodies"]["CreateUser"])["id"]
     order = do("POST", "/api/orders", {"user_id": user, "items": [{"quantity": 1, "unit_amount": 5}]})["id"]
     do("POST", f"/api/orders/{order}/pay")
     do("POST", f"/api/orders/{order}/ship")
@@ -244,7 +264,7 @@ def test_the_success_of_every_operation_is_as_documented(
     rolled = do("POST", f"/v1/api_keys/{made}/roll")["id"]
     do("GET", "/v1/api_keys")
     do("DELETE", f"/v1/api_keys/{rolled}")
-    child = do("POST", "/v1/projects", examples.BODIES["CreateProject"])["id"]
+    child = do("POST", "/v1/projects", EXAMPLES["bodies"]["CreateProject"])["id"]
     do("GET", "/v1/projects")
     do("GET", f"/v1/projects/{child}")
     do("PATCH", f"/v1/projects/{child}", {"name": "Harbours"})

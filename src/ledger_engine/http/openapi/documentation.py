@@ -1,4 +1,9 @@
-"""The OpenAPI 3.1 document, which is generated from the declarations of the operations."""
+"""The OpenAPI 3.1 document: the declarations of the operations with the words and examples of `texts.py`.
+
+An answer with an error only refers to its surface's schema, so that a generated client has one type for it
+and not one for each operation and status. Which codes come with a status is in its description and, for
+programs, in `x-error-codes`; of the ledger's errors `x-error-type` is the `type`.
+"""
 
 from __future__ import annotations
 
@@ -7,61 +12,35 @@ from collections.abc import Iterable
 from typing import Any
 
 from ledger_engine import __version__
+from ledger_engine.events.outbox import KINDS
 from ledger_engine.http.bodies import FORM, FormOrJson
-from ledger_engine.http.openapi import (
-    answers,
-    examples,
-    of_test_helpers,
-    openapi_oauth,
-    openapi_webhooks,
-    schemas,
-)
-from ledger_engine.http.openapi.answers import EVERYWHERE, HEADERS, headers
-from ledger_engine.http.openapi.schemas import Records, Schema, json_content, text_content
-from ledger_engine.http.openapi.terms import TERMS, explain
+from ledger_engine.http.errors import CODES, OAUTH_CODES
+from ledger_engine.http.openapi import schemas
+from ledger_engine.http.openapi.schemas import MOMENT, Records, Schema, closed, json_content, text_content
+from ledger_engine.http.openapi.texts import EXAMPLES, TERMS, TEXTS, explain
 from ledger_engine.http.operations import Operation, Routes
+from ledger_engine.http.pages.issuer import metadata
+from ledger_engine.ledger.accounts import Account
+from ledger_engine.ledger.invoices import Invoice
+from ledger_engine.ledger.orders import Order
+from ledger_engine.ledger.transactions import Transaction
+from ledger_engine.ledger.users import User
 
 _PART = re.compile(r"<(?:path:)?(\w+)>")
-_TAGS = {
-    "accounts": "An account holds a balance in one currency.",
-    "statements": "The transactions of an account over a period.",
-    "transactions": "A transaction moves one amount on one account; the books always sum to zero.",
-    "invoices": "An invoice requests payment: draft, open, paid or void.",
-    "users": "The members of the directory.",
-    "diff": "What changed between two moments.",
-    "orders": "Orders of the directory's users: open, paid, shipped.",
-    "tokens": "Short-lived access tokens in exchange for a key.",
-    "whoami": "The caller's credential.",
-    "api_keys": "Long-lived credentials of one project and mode.",
-    "projects": "A project owns everything; its plan sets the limits.",
-    "billing": "The plan, and how much of it is used.",
-    "webhook_endpoints": "The URLs that events are sent to, signed.",
-    "events": "The events that were recorded, and sending them again.",
-    "requests": "The requests of the last 7 days.",
-    "log": "The transparency log: that the events were not changed is proven to anybody (C2SP).",
-    "oauth": "Acting on behalf of a user, with what the user allowed (RFC 6749).",
-    "health": "Whether the server can work.",
-    "test_helpers": "Setting the clock, breaking and rewinding the ledger, for tests of an app.",
+_EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
+_SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
+_REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
+# No operation itself answers with 405, and 429 is the same on each surface.
+_OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
+_RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
+# What an event is about, by the first word of its type.
+_SUBJECTS: dict[str, type[Any]] = {
+    "account": Account,
+    "transaction": Transaction,
+    "invoice": Invoice,
+    "user": User,
+    "order": Order,
 }
-_ABOUT = """\
-A ledger over HTTP: accounts, transactions, invoices, users and orders.
-
-* Send `Authorization: Bearer <key>`. Keys that start with `sk_test_` see test objects, those that start
-  with `sk_live_` live ones.
-* Amounts are integers in the currency's smallest unit; times are ISO 8601 in UTC.
-* Send an `Idempotency-Key` with everything you create: a second use is a 409, and nothing is made twice.
-* Operations marked *beyond the contract* are this server's own.
-* `info.version` is this server's own version, by Semantic Versioning (while it starts with 0, the second
-  number changes with what does not fit the version before), and this document describes exactly that
-  version. The interface has its major version in the path, `/v1`; a later server may have more operations,
-  fields and types of events, so a client should ignore those it does not know. The `version` in
-  `GET /api/health` is that of the directory's interface.
-
-"""
-# No address is known here: who runs the server is whom to ask.
-_CONTACT = {"name": "The operator of this server"}
-# The project states none, which SPDX writes so; linters want the field.
-_LICENCE = {"name": "Not stated", "identifier": "NOASSERTION"}
 
 
 def document(resources: Iterable[Routes]) -> dict[str, Any]:
@@ -73,42 +52,45 @@ def document(resources: Iterable[Routes]) -> dict[str, Any]:
         for operation in routes.operations:
             path = _PART.sub(r"{\1}", operation.path)
             paths.setdefault(path, {})[operation.method.lower()] = _operation(routes, operation, records)
-    paths |= openapi_oauth.pages(headers(EVERYWHERE))
-    webhooks = openapi_webhooks.webhooks(records)
+    webhooks = {kind: {"post": _webhook(kind, records)} for kind in KINDS}
     bodies = [operation.body for routes in resources for operation in routes.operations if operation.body]
-    components = {**schemas.of_bodies(bodies), **records.components, **answers.error_schemas()}
+    components = {**schemas.of_bodies(bodies), **records.components, **_error_schemas()}
     for name, schema in components.items():
         explain(name, schema)
+    info = TEXTS["info"]
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Ledger",
+            "title": info["title"],
             "version": __version__,
-            "summary": "Accounts, transactions, invoices, users and orders over HTTP.",
-            "description": _ABOUT + answers.table(),
-            "contact": _CONTACT,
-            "license": _LICENCE,
+            "summary": info["summary"],
+            "description": TEXTS["about"] + _table_of_statuses(),
+            "contact": info["contact"],
+            "license": info["license"],
         },
         "servers": [{"url": "/", "description": "This server"}],
         "security": [{"bearer": []}],
         "tags": [
-            *({"name": routes.name, "description": _TAGS.get(routes.name, "")} for routes in resources),
-            openapi_webhooks.TAG,
+            {"name": name, "description": TEXTS["tags"][name]}
+            for name in [*(routes.name for routes in resources), "webhooks"]
         ],
-        "paths": paths,
+        "paths": paths | _pages(),
         "webhooks": webhooks,
         "components": {
             "schemas": components,
-            "responses": answers.answers(),
-            "parameters": {
-                "IdempotencyKey": _IDEMPOTENCY_KEY,
-                "IfNoneMatch": _IF_NONE_MATCH,
-                **openapi_webhooks.PARAMETERS,
-            },
-            "headers": HEADERS,
-            "securitySchemes": {"bearer": _BEARER, "oauth": openapi_oauth.SCHEME},
+            "responses": _error_answers(),
+            "parameters": TEXTS["parameters"],
+            "headers": TEXTS["headers"],
+            "securitySchemes": TEXTS["securitySchemes"],
         },
     }
+
+
+def _headers(names: Iterable[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+# Operations
 
 
 def _operation(routes: Routes, operation: Operation, records: Records) -> dict[str, Any]:
@@ -133,13 +115,13 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
         "tags": [routes.name],
         "summary": operation.summary,
         "description": _description(operation),
-        "security": openapi_oauth.security(operation),
+        "security": _security(operation),
         "responses": _responses(operation, records),
     }
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
-        example = _example(examples.BODIES, of_test_helpers.BODIES, operation.body)
+        example = EXAMPLES["bodies"].get(operation.body.__name__)
         content = json_content(schemas.name_of(operation.body), example)
         described["requestBody"] = {"required": True, "content": content}
         if issubclass(operation.body, FormOrJson):
@@ -166,12 +148,31 @@ def _description(operation: Operation) -> str:
     return text if operation.in_contract else f"{text} *Beyond the contract.*"
 
 
+def _security(operation: Operation) -> list[dict[str, list[str]]]:
+    """Return the credentials that an operation accepts.
+
+    An app may call the operations whose effect ends with its grant.
+    """
+    if operation.public:
+        return []
+    scopes = [operation.needs] if operation.needs is not None else []
+    return [{"bearer": []}] if operation.lasting else [{"bearer": []}, {"oauth": scopes}]
+
+
 def _responses(operation: Operation, records: Records) -> dict[str, Any]:
-    unchanged = {"description": "Unchanged.", "headers": headers([*EVERYWHERE, "ETag"])}
+    unchanged = {"description": "Unchanged.", "headers": _headers([*_EVERYWHERE, "ETag"])}
+    surface = _SURFACES.get(operation.path.split("/")[1], "Ledger")
+    errors = {
+        str(status): {"$ref": f"#/components/responses/{surface}{status}"}
+        for status in _OF_OPERATIONS
+        if not (status == 409 and operation.method == "GET" and not operation.of_log)
+        if not (status in (401, 403) and operation.public and operation.body is None)
+    }
     return {
         str(operation.status): _success(operation, records),
         **({"304": unchanged} if operation.tagged else {}),
-        **answers.answers_of(operation),
+        **errors,
+        "429": _RATE_LIMITED,
     }
 
 
@@ -179,40 +180,178 @@ def _success(operation: Operation, records: Records) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.answer is not None:
         one = records.refer(operation.answer)
-        example = _example(examples.RECORDS, of_test_helpers.RECORDS, operation.answer)
+        example = EXAMPLES["records"].get(operation.answer.__name__)
         if operation.paged:
             one = records.page_of(operation.answer)
             example = example and {"data": [example], "has_more": False, "next_cursor": None}
         content |= json_content(one, example)
     for media_type in operation.also_as:
-        content[media_type] = text_content(examples.TEXTS.get((operation.name, media_type)))
+        content[media_type] = text_content(EXAMPLES["texts"].get(operation.name))
     return {
         "description": "Created." if operation.status == 201 else "Done.",
-        "headers": headers([*EVERYWHERE, "ETag"] if operation.tagged else EVERYWHERE),
+        "headers": _headers([*_EVERYWHERE, "ETag"] if operation.tagged else _EVERYWHERE),
         "content": content,
     }
 
 
-def _example(usual: dict[str, Schema], of_helpers: dict[str, Schema], kind: type[Any]) -> Schema | None:
-    return usual.get(kind.__name__, of_helpers.get(kind.__name__))
+# Errors
 
 
-_IDEMPOTENCY_KEY: dict[str, Any] = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "Makes a retry safe: a key creates one object, once and for ever.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
-}
-_IF_NONE_MATCH: dict[str, Any] = {
-    "name": "If-None-Match",
-    "in": "header",
-    "required": False,
-    "description": "The `ETag` of an earlier answer: 304 if it would be the same. *Beyond the contract.*",
-    "schema": {"type": "string"},
-}
-_BEARER: dict[str, Any] = {
-    "type": "http",
-    "scheme": "bearer",
-    "description": "An API key (`sk_test_…`, `sk_live_…`) or an access token (`at_…`).",
-}
+def _error_answers() -> dict[str, Any]:
+    """Return the answers that operations refer to, by name."""
+    return {
+        **{
+            f"{surface}{status}": _error_answer(status, surface)
+            for surface in _SURFACES.values()
+            for status in _OF_OPERATIONS
+        },
+        "RateLimited": {
+            "description": _REASONS[429],
+            "headers": _headers([*_EVERYWHERE, "Retry-After"]),
+            "content": json_content(
+                {"$ref": "#/components/schemas/RateLimitedError"},
+                {"error": "rate_limited", "message": "Too many requests. Try again in 1 second."},
+            ),
+        },
+    }
+
+
+def _error_answer(status: int, surface: str) -> dict[str, Any]:
+    kind, codes = CODES[status]
+    if surface == "OAuth":
+        codes = OAUTH_CODES.get(status, ("invalid_request",))
+        example: Schema = {"error": codes[0], "error_description": _REASONS[status]}
+    elif surface == "Directory":
+        example = {"error": codes[0], "message": _REASONS[status]}
+    else:
+        example = {"error": {"type": kind, "code": codes[0], "message": _REASONS[status], "param": None}}
+    field = "code" if surface == "Ledger" else "error"
+    names = [*_EVERYWHERE, "Idempotency-Original", "Idempotency-Originals"] if status == 409 else _EVERYWHERE
+    return {
+        "description": f"{_REASONS[status]} `{field}`: {', '.join(f'`{code}`' for code in codes)}.",
+        "headers": _headers(names),
+        "content": json_content({"$ref": f"#/components/schemas/{surface}Error"}, example),
+        **({"x-error-type": kind} if surface == "Ledger" else {}),
+        "x-error-codes": list(codes),
+    }
+
+
+def _error_schemas() -> dict[str, Schema]:
+    text: Schema = {"type": "string"}
+    codes = sorted({code for _, codes in CODES.values() for code in codes})
+    fields: Schema = {
+        "type": {
+            "type": "string",
+            "enum": sorted({kind for kind, _ in CODES.values()}),
+            "description": "The kind of error.",
+        },
+        "code": {"type": "string", "enum": codes},
+        "message": text,
+        "param": {"type": ["string", "null"]},
+    }
+    # Fields of the answer to a second use of an idempotency key.
+    of_first_use: dict[str, Schema] = {
+        "same_request": {"type": "boolean"},
+        "originals": {"type": "array", "items": text},
+    }
+    return {
+        "LedgerError": closed({"error": closed(fields, of_first_use)}),
+        "DirectoryError": {
+            **closed({"error": {"type": "string", "enum": codes}, "message": text}, of_first_use),
+            "additionalProperties": True,
+        },
+        "OAuthError": closed({"error": text, "error_description": text}),
+        "RateLimitedError": closed({"error": {"type": "string", "const": "rate_limited"}, "message": text}),
+    }
+
+
+def _table_of_statuses() -> str:
+    rows = [f"| {status} | {reason} |" for status, reason in sorted(_REASONS.items())]
+    return "\n".join(["| status | meaning |", "| --- | --- |", *rows])
+
+
+# Pages and webhooks
+
+
+def _pages() -> dict[str, Any]:
+    """Return the paths that are no operations."""
+    pages: dict[str, Any] = TEXTS["paths"]
+    kinds: dict[type, Schema] = {
+        str: {"type": "string"},
+        bool: {"type": "boolean"},
+        list: {"type": "array", "items": {"type": "string"}},
+    }
+    members = {name: kinds[type(value)] for name, value in metadata("").items()}
+    schema = {"type": "object", "properties": members, "required": list(members)}
+    of_metadata = json_content(schema, metadata("https://ledger.example"))
+    return {
+        path: {
+            "get": {
+                **page["get"],
+                "responses": {
+                    status: answer
+                    if "$ref" in answer
+                    else {
+                        "description": answer["description"],
+                        "headers": _headers([*_EVERYWHERE, *answer.get("headers", [])]),
+                        "content": answer.get("content", of_metadata),
+                    }
+                    for status, answer in page["get"]["responses"].items()
+                },
+            }
+        }
+        for path, page in pages.items()
+    }
+
+
+def _webhook(kind: str, records: Records) -> dict[str, Any]:
+    """Return the request that an endpoint gets for this type of event; its schema is added to `records`."""
+    subject, happened = kind.split(".")
+    record = _SUBJECTS[subject]
+    name = "".join(word.capitalize() for word in (subject, happened)) + "Event"
+    records.components[name] = _event(kind, records.refer(record))
+    about = {**EXAMPLES["records"][record.__name__], **EXAMPLES["events"].get(kind, {})}
+    example = {**EXAMPLES["records"]["Event"], "type": kind, "data": {"object": about}}
+    del example["request"]
+    return {
+        "operationId": f"on_{subject}_{happened}",
+        "tags": ["webhooks"],
+        "summary": f"{'An' if subject[0] in 'aeio' else 'A'} {subject} was {happened}",
+        "description": f"Sent to the endpoints that want `{kind}`, at least once: remember the event's id to"
+        " know which events were handled.",
+        "security": [],
+        # openapi-generator leaves out what is internal, and would else write a class that is no valid Python.
+        "x-internal": True,
+        "parameters": [
+            {"$ref": f"#/components/parameters/{header}"}
+            for header in TEXTS["parameters"]
+            if header not in ("IdempotencyKey", "IfNoneMatch")
+        ],
+        "requestBody": {
+            "required": True,
+            "content": json_content({"$ref": f"#/components/schemas/{name}"}, example),
+        },
+        "responses": {
+            "2XX": {"description": "Received. Any other answer than this and 410 is tried again."},
+            "410": {"description": "The endpoint is gone: it is disabled."},
+        },
+    }
+
+
+def _event(kind: str, subject: Schema) -> Schema:
+    members: dict[str, Schema] = {
+        "id": {"type": "string"},
+        "object": {"type": "string", "const": "event"},
+        "type": {"type": "string", "const": kind},
+        "created": dict(MOMENT),
+        "livemode": {"type": "boolean"},
+        "data": {
+            "type": "object",
+            "description": "The object as it was then.",
+            "properties": {"object": subject},
+            "required": ["object"],
+            "additionalProperties": False,
+        },
+    }
+    schema = closed(members)
+    return {"type": schema.pop("type"), "description": f"The event `{kind}` as it is sent.", **schema}

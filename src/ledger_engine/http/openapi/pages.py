@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
 
 from quart import Blueprint, Response, request
 
 from ledger_engine.core.records import dumps
+from ledger_engine.http.openapi import asset
 from ledger_engine.http.operations import Routes
 from ledger_engine.http.pages.html_pages import redirect
 
@@ -43,18 +43,18 @@ def pages(resources: Iterable[Routes]) -> Blueprint:
 
     @blueprint.get("/docs")
     async def docs() -> Response:
-        response = Response(_asset("docs.html"), content_type="text/html; charset=utf-8")
+        response = Response(asset("docs.html"), content_type="text/html; charset=utf-8")
         response.headers["Content-Security-Policy"] = POLICY
         response.headers["Referrer-Policy"] = "no-referrer"
         return response
 
     @blueprint.get("/docs/docs.css")
     async def style() -> Response:
-        return Response(_asset("docs.css"), content_type="text/css; charset=utf-8")
+        return Response(asset("docs.css"), content_type="text/css; charset=utf-8")
 
     @blueprint.get(f"/docs/{SCRIPT}")
     async def script() -> Response:
-        packed = _asset(f"{SCRIPT}.gz")
+        packed = asset(f"{SCRIPT}.gz")
         response = Response(packed, content_type="text/javascript; charset=utf-8")
         if request.accept_encodings["gzip"]:
             response.headers["Content-Encoding"] = "gzip"
@@ -70,7 +70,3 @@ def pages(resources: Iterable[Routes]) -> Blueprint:
         return response
 
     return blueprint
-
-
-def _asset(name: str) -> bytes:
-    return files("ledger_engine.http.openapi").joinpath("assets", name).read_bytes()

@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.openapi.terms import meaning
+from ledger_engine.http.openapi.texts import meaning
 
 Schema = dict[str, Any]
 REFERENCE = "#/components/schemas/{model}"
@@ -60,12 +60,7 @@ class Records:
             "next_cursor": {"type": ["string", "null"]},
         }
         name = f"{kind.__name__}List"
-        self.components[name] = {
-            "type": "object",
-            "properties": members,
-            "required": list(members),
-            "additionalProperties": False,
-        }
+        self.components[name] = closed(members)
         return {"$ref": REFERENCE.format(model=name)}
 
     def _object(self, kind: type[Any]) -> Schema:
@@ -192,3 +187,15 @@ def text_content(example: str | None) -> dict[str, Any]:
 
 def _with_example(schema: Schema, example: Any) -> dict[str, Any]:
     return {"schema": schema, **({} if example is None else {"examples": {"Example": {"value": example}}})}
+
+
+def closed(fields: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
+    """Return the schema of an object that has these fields, may have the optional ones, and has no other."""
+    # Copied, because each copy gets its own description.
+    properties = {name: dict(field) for name, field in {**fields, **(optional or {})}.items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
