@@ -27,7 +27,7 @@ from ledger_engine.tools.seed.acts import Past
 from ledger_engine.tools.seed.traffic import Traffic
 from ledger_tui.client import oauth, transport
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, Unreadable
+from ledger_tui.client.errors import Unreadable
 from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import fetch_page, learn_account
 from ledger_tui.client.names import AccountNames
@@ -105,7 +105,7 @@ async def shows(url: str, _seconds: float) -> None:
         ]
     try:
         for use in uses:
-            with contextlib.suppress(ClientError):
+            with contextlib.suppress(LedgerError):
                 await use()
     finally:
         await api.close()
@@ -115,7 +115,7 @@ async def _answers(api: Api) -> bool:
     """Return whether a read would end, which goes on until there is an answer."""
     try:
         return (await api.call("GET", "/v1/accounts")).status < 400
-    except ClientError:
+    except LedgerError:
         return False
 
 

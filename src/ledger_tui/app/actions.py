@@ -11,7 +11,7 @@ from textual.screen import Screen
 
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.api import new_idempotency_key
-from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
+from ledger_tui.client.errors import LedgerError, NotConnected, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
@@ -58,10 +58,10 @@ class ObjectActions:
         except NotOffered as error:
             sentence = f"this server does not offer it, or has no such object ({literal(error)})"
             self._failed(wanted, sentence)
-        except Unreachable as error:
+        except NotConnected as error:
             text = f"No answer ({literal(error)}): it may have succeeded. Check before you try again."
             self._screen.notify(text, severity="error", markup=False)
-        except ClientError as error:
+        except LedgerError as error:
             self._failed(wanted, literal(error))
         else:
             # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
@@ -131,9 +131,9 @@ class TestHelping:
             clock = await api.call("GET", f"{ROOT}/clock", part=PART)
         except NotOffered:
             self._fail(MISSING)
-        except Unreachable as error:
+        except NotConnected as error:
             self._fail(f"No answer ({literal(error)}): it may have succeeded.")
-        except ClientError as error:
+        except LedgerError as error:
             self._fail(literal(error))
         else:
             self._screen.call_later(self._done, request, answer.record, clock.record)

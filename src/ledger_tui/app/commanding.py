@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ledger_tui.app.navigation import Navigation
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.client.session import Mode
 from ledger_tui.features.past.machine import MomentAsked
 from ledger_tui.features.test_helpers import PART, HelperRequested
@@ -230,7 +230,7 @@ class CommandLine:
             await asyncio.to_thread(write_private, file, proof.text)
         except NotOffered:
             self._screen.notify(NO_LOG)
-        except (ClientError, OSError) as error:
+        except (LedgerError, OSError) as error:
             self._screen.notify(f"Not saved: {literal(error)}", severity="error", markup=False)
         else:
             said = f"Saved {file}; `ledger-engine check-proof` checks it against the event's body."

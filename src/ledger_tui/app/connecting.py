@@ -11,7 +11,7 @@ from textual.app import App
 from textual.message import Message
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Want
@@ -110,20 +110,20 @@ class Connecting:
         want = Want(0, "page", 0, None)
         try:
             page = await fetch_page(self._api, "/v1/accounts", "starting_after", {}, want)
-        except ClientError:
+        except LedgerError:
             return
         self._names.learn(page.rows)
         self._app.post_message(NamesLoaded())
 
     async def _learn_scopes(self) -> None:
         """Read the credential's scopes, where the server reports them, to know if it may change anything."""
-        with suppress(ClientError):
+        with suppress(LedgerError):
             whoami = await self._api.read("/v1/whoami", part="whoami")
             self._session.saw_scopes(whoami.record.get("scopes"))
 
     async def _learn_source(self) -> None:
         """Read whether the ledger is a copy of another server, and say what waits for a person there."""
-        with suppress(ClientError):
+        with suppress(LedgerError):
             health = (await self._api.read("/api/health")).record
             self._session.saw_health(health.get("copy_of"))
             if isinstance(notice := health.get("notice"), str):
@@ -138,7 +138,7 @@ class Connecting:
 
         try:
             url = await repair(self._api, endpoint)
-        except ClientError as error:
+        except LedgerError as error:
             self._app.notify(f"Could not repair it: {literal(error)}", severity="error", markup=False)
         else:
             self._app.notify(
@@ -160,7 +160,7 @@ class Connecting:
     async def _use_sign_in(self, answer: TokenPair) -> None:
         try:
             await self._connection.signed_in(answer)
-        except ClientError as error:
+        except LedgerError as error:
             self._app.notify(f"Could not sign in: {literal(error)}", severity="error", markup=False)
             return
         await self._ready()

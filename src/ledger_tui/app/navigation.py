@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.client.records import Record
@@ -279,7 +279,7 @@ class Navigation(Switcher):
 
     @asks(_JUMP)
     async def _find_row(self, resource: Resource, record_id: str) -> None:
-        with suppress(ClientError):
+        with suppress(LedgerError):
             path = resource.object_path(record_id)
             answer = await self._view_context.api.read(path, part=resource.object_part)
             self.call_later(self.show_row, resource.kind, answer.record)
@@ -338,7 +338,7 @@ class Navigation(Switcher):
             answer = await self._view_context.api.read(
                 resource.object_path(record_id), part=resource.object_part
             )
-        except ClientError as error:
+        except LedgerError as error:
             named, sentence = literal(record_id), literal(error)
             self._warn(sentence if named in sentence else f"{named}: {sentence}")
         else:
@@ -349,7 +349,7 @@ class Navigation(Switcher):
         """Find the object of a link and go to it; where there is none, stay and say so."""
         try:
             found = (await self._view_context.api.read(via.path, dict(via.query))).record.get("data")
-        except ClientError as error:
+        except LedgerError as error:
             self._warn(f"{link.label}: {literal(error)}")
             return
         rows = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
@@ -389,7 +389,7 @@ class Navigation(Switcher):
         """Read accounts and users until one has this text in its name."""
         api, names = self._view_context.api, self._view_context.names
         for read in (learn_accounts_until, learn_users_until):
-            with suppress(ClientError):  # the credential may be allowed to read only one of them
+            with suppress(LedgerError):  # the credential may be allowed to read only one of them
                 await read(api, names, text)
             if self.named(text):
                 return

@@ -17,7 +17,7 @@ from typing import Any
 from textual.app import App
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.records import Record, Want
@@ -110,12 +110,12 @@ class Notifier:
             if not self._session.waiting_seconds:
                 try:
                     requests = await self.look()
-                except ClientError:  # the status bar says what is wrong
+                except LedgerError:  # the status bar says what is wrong
                     requests = 1
             await asyncio.sleep(max(_LOOK_SECONDS, self._session.pause_after(requests)))
 
     async def look(self) -> int:
-        """Look once and notify what is new; return how many requests that took. Raises ClientError."""
+        """Look once and notify what is new; return how many requests that took. Raises LedgerError."""
         requests = 0
         new: list[Happened] = []
         if any(each not in DELIVERY_KINDS for each in self._config.on):

@@ -21,14 +21,14 @@ from urllib.parse import urlencode
 from ledger_tui.client import past
 from ledger_tui.client.errors import (
     NO_LEDGER,
-    ClientError,
+    LedgerError,
     NoLedger,
+    NotConnected,
     NotFound,
     NotOffered,
     NotThen,
     RateLimited,
     ReadOnly,
-    Unreachable,
     Unreadable,
 )
 from ledger_tui.client.session import Session
@@ -79,7 +79,7 @@ class Api:
     async def open(self, url: str, credential: str | None) -> None:
         """Use the server at this root URL; a trailing `/v1` is removed, as it is part of each path.
 
-        Raises CannotSend when no client can be made for it.
+        Raises NotSent when no client can be made for it.
         """
         # Importing httpx takes a tenth of a second, so it happens in a thread, after the first paint.
         await asyncio.to_thread(import_module, "ledger_client.ledger")
@@ -118,7 +118,7 @@ class Api:
         idempotency_key: str | None = None,
         part: str | None = None,
     ) -> ApiResponse:
-        """Send a request once. Raises ClientError.
+        """Send a request once. Raises LedgerError.
 
         `part` names a part beyond the contract: its absence is NotOffered, not NotFound. During the wait of a
         rate limit the request is sent after it.
@@ -137,7 +137,7 @@ class Api:
             headers["If-None-Match"] = known[0]
         try:
             answer = await self._send(method, path, params, body, headers)
-        except ClientError as error:
+        except LedgerError as error:
             if error.status != 304 or known is None:
                 raise self._noted(error, part) from error
             return ApiResponse(200, decoded(known[1]), error.headers)
@@ -170,7 +170,7 @@ class Api:
                 continue  # call() waits before the next try
             except Unreadable:
                 raise
-            except Unreachable:
+            except NotConnected:
                 await self._until_reachable()
 
     async def write(
@@ -185,7 +185,7 @@ class Api:
         """Send a change once.
 
         After a 429 it waits and sends again, because a refused change was not made. A lost connection raises
-        Unreachable, because the change may have been made.
+        NotConnected, because the change may have been made.
         """
         while True:
             try:
@@ -196,7 +196,7 @@ class Api:
     async def events(self, last_event_id: str | None, *, part: str) -> AsyncIterator[Received]:
         """Yield what comes over one connection to the live stream.
 
-        Raises ClientError when the server refuses, or when the connection breaks or is silent for too long.
+        Raises LedgerError when the server refuses, or when the connection breaks or is silent for too long.
         """
         await self._opened.wait()
         await self._wait_for_leave()
@@ -204,12 +204,12 @@ class Api:
         try:
             async for received in self._client.listen(last_event_id):
                 yield received
-        except ClientError as error:
+        except LedgerError as error:
             raise self._noted(error, part) from error
 
     # ------------------------------------------------------------------ inside
 
-    def _noted(self, error: ClientError, part: str | None) -> ClientError:
+    def _noted(self, error: LedgerError, part: str | None) -> LedgerError:
         """Note a refusal in the session, and return the exception that it is here."""
         if isinstance(error, RateLimited):
             self.session.rate_limited(error.retry_after)
@@ -241,10 +241,10 @@ class Api:
             at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         )
         started, number = time.perf_counter(), self.session.sent()
-        answer: Answer | ClientError
+        answer: Answer | LedgerError
         try:
             answer = await self._client.request(method, path, body=content, query=params, headers=headers)
-        except ClientError as error:
+        except LedgerError as error:
             answer = error
         finally:
             self.session.done(number)
@@ -262,7 +262,7 @@ class Api:
             self.session.answered(answer.status, answer.headers)
         elif not isinstance(answer, Unreadable):
             self.session.lost(problem)
-        if isinstance(answer, ClientError):
+        if isinstance(answer, LedgerError):
             raise answer
         return answer
 
@@ -284,9 +284,9 @@ class Api:
             try:
                 # The health check is public and has no rate limit; any answer proves that the server is back.
                 await self.call("GET", "/api/health")
-            except Unreachable:
+            except NotConnected:
                 continue
-            except ClientError:
+            except LedgerError:
                 return
             return
 

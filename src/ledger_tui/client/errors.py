@@ -1,29 +1,27 @@
-"""The errors of requests to a server: those of `ledger_client.errors`, by the names used here, and some more.
+"""The errors of requests to a server: those of `ledger_client.errors`, and what the dashboard adds to them.
 
 The text of each is one sentence, to be shown on the screen (after `literal`).
 """
 
 from __future__ import annotations
 
-from ledger_client.errors import AlreadyDone, Conflict, NotFound, RateLimited, Unreadable
-from ledger_client.errors import ApiError as ServerError
-from ledger_client.errors import AuthenticationError as Unauthorized
-from ledger_client.errors import InvalidRequest as Invalid
-from ledger_client.errors import LedgerError as ClientError
-from ledger_client.errors import NotConnected as Unreachable
-from ledger_client.errors import NotSent as CannotSend
-from ledger_client.errors import PermissionDenied as Forbidden
+from ledger_client.errors import AlreadyDone as AlreadyDone
+from ledger_client.errors import ApiError as ApiError
+from ledger_client.errors import AuthenticationError as AuthenticationError
+from ledger_client.errors import Conflict as Conflict
+from ledger_client.errors import InvalidRequest as InvalidRequest
+from ledger_client.errors import LedgerError as LedgerError
+from ledger_client.errors import NotConnected as NotConnected
+from ledger_client.errors import NotFound as NotFound
+from ledger_client.errors import NotSent as NotSent
+from ledger_client.errors import PermissionDenied as PermissionDenied
+from ledger_client.errors import RateLimited as RateLimited
+from ledger_client.errors import Unreadable as Unreadable
 
 NO_LEDGER = "This is not a ledger's answer. Is the address right?"
 
-__all__ = [
-    "AlreadyDone", "CannotSend", "ClientError", "Conflict", "Forbidden", "Invalid", "NoLedger", "NotFound",
-    "NotOffered", "NotThen", "RateLimited", "ReadOnly", "ServerError", "Unauthorized", "Unreachable",
-    "Unreadable",
-]  # fmt: skip
 
-
-class ReadOnly(ClientError):
+class ReadOnly(LedgerError):
     """The dashboard is read-only; nothing was sent."""
 
 
@@ -31,7 +29,7 @@ class NoLedger(NotFound):
     """Another program listens at this address."""
 
 
-class NotOffered(ClientError):
+class NotOffered(LedgerError):
     """This server does not have this part beyond the contract."""
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ledger_tui.client import past
 from ledger_tui.client.api import Api, ApiResponse
-from ledger_tui.client.errors import NO_LEDGER, ClientError, NotFound, Unreadable
+from ledger_tui.client.errors import NO_LEDGER, LedgerError, NotFound, Unreadable
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Page, Record, Want
 
@@ -25,16 +25,16 @@ Paging = Literal["starting_after", "cursor", "page", "statement", "difference"]
 _DIFFERENCE = "/v1/diff"
 
 
-class TooMany(ClientError):
+class TooMany(LedgerError):
     """More transactions than are worth reading."""
 
 
-class NotAList(ClientError):
+class NotAList(LedgerError):
     """A 2xx answer that is not a list: another program listens at this address."""
 
 
 async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
-    """Read an account's name and currency; returns whether the account exists. Raises ClientError."""
+    """Read an account's name and currency; returns whether the account exists. Raises LedgerError."""
     try:
         with past.the_present():  # its name and currency never change
             answer = await api.read(f"/v1/accounts/{quote(account_id, safe='')}")
@@ -48,7 +48,7 @@ async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
 async def learn_accounts_until(api: Api, names: AccountNames, name: str) -> None:
     """Read accounts, newest first, until one has `name` in its name, up to a maximum of pages.
 
-    The server has no search by name. Raises ClientError.
+    The server has no search by name. Raises LedgerError.
     """
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
@@ -60,7 +60,7 @@ async def learn_accounts_until(api: Api, names: AccountNames, name: str) -> None
 
 
 async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
-    """Read users as `learn_accounts_until` reads accounts. Raises ClientError."""
+    """Read users as `learn_accounts_until` reads accounts. Raises LedgerError."""
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
         page = await fetch_page(api, "/api/users", "page", {}, want)
@@ -73,7 +73,7 @@ async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
 async def fetch_page(
     api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> Page:
-    """Return the page that a window wants. Waits as `Api.read` does; raises ClientError for a refusal."""
+    """Return the page that a window wants. Waits as `Api.read` does; raises LedgerError for a refusal."""
     if paging == "difference":
         return await _difference(api, filters, want)
     moment = past.shown_moment(api.session)
@@ -131,7 +131,7 @@ async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
     rows = [past.difference_row(row, start, end) for row in page.rows]
     summary = {**(page.summary or {})}
     if page.older is None:
-        with past.the_present(), suppress(ClientError):
+        with past.the_present(), suppress(LedgerError):
             all_keys = Want(0, "page", 0, None)
             keys = await _page_as_asked(api, "/v1/api_keys", "cursor", {}, all_keys, "api_keys")
             changed = past.changed_keys(keys.rows, start, end)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.tokens import EARLY_SECONDS, NoTokens, TokenManager, Tokens
 from ledger_tui.client.transport import client_of, is_confidential, is_key
 
@@ -37,7 +37,7 @@ _HEAD_BYTES_MAX = 16_384
 _HEAD_SECONDS = 10.0
 
 
-class SignInFailed(ClientError):
+class SignInFailed(LedgerError):
     """The sign-in did not lead to tokens; the message is a sentence."""
 
 
@@ -164,7 +164,7 @@ async def issued(app: OAuthApp, **grant: str) -> TokenPair:
         async with client_of(app.auth_url) as server:
             exchange = server.tokens.exchange_code if "code" in grant else server.tokens.refresh_oauth
             return await exchange(**grant, client_id=app.client_id)
-    except ClientError as error:
+    except LedgerError as error:
         # A 400 or 401 is about what was sent, so it is final; every other error may pass.
         kind = Refused if error.status in (400, 401) else SignInFailed
         raise kind(f"The server gave no tokens: {error}") from None
@@ -194,7 +194,7 @@ class StoredPair(Protocol):
     def expires_at(self) -> float | None: ...
 
 
-class TokenStoreFailed(ClientError):
+class TokenStoreFailed(LedgerError):
     """Tokens cannot be stored or read; the message says why."""
 
 

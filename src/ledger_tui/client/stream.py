@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.transport import client_of, decoded
 
@@ -32,7 +32,7 @@ class EventLine:
     async def listen(self) -> AsyncIterator[ReceivedEvent | None]:
         """Yield the events, and None each time a session begins.
 
-        Raises ClientError when the connection breaks.
+        Raises LedgerError when the connection breaks.
         """
         async for received in self._api.events(self._last_id, part=PART):
             self._last_id = received.id or self._last_id
@@ -53,15 +53,15 @@ class EventLine:
 async def repair(api: Api, endpoint: str) -> str:
     """Tell the receiver behind a webhook endpoint to answer well from now on; return its URL.
 
-    The request has no credential: it goes to the receiver and not to the ledger. Raises ClientError.
+    The request has no credential: it goes to the receiver and not to the ledger. Raises LedgerError.
     """
     path = f"/v1/webhook_endpoints/{quote(endpoint, safe='')}"
     url = str((await api.read(path, part="webhook_endpoints")).record.get("url"))
     async with client_of(url, trust_env=False) as receiver:
         try:
             await receiver.request("POST", "/repair", body=b"")
-        except ClientError as error:
+        except LedgerError as error:
             if error.status is None:
                 raise
-            raise ClientError(f"{url} cannot be repaired from here") from None
+            raise LedgerError(f"{url} cannot be repaired from here") from None
     return url

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ledger_client.tokens import AGAIN_S, due_in
 from ledger_client.tokens import EARLY_S as EARLY_SECONDS
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, NotFound, Unauthorized
+from ledger_tui.client.errors import AuthenticationError, LedgerError, NotFound
 from ledger_tui.client.records import Record
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Tokens:
         return due_in(self.left, self.pair.expires_in)
 
 
-class NoTokens(ClientError):
+class NoTokens(LedgerError):
     """No key or refresh token can be exchanged; the message says why."""
 
 
@@ -75,7 +75,7 @@ class TokenManager:
         self._try_at = 0.0
 
     async def exchange(self) -> None:
-        """Exchange the API key for a pair of tokens and use them. Raises ClientError."""
+        """Exchange the API key for a pair of tokens and use them. Raises LedgerError."""
         async with self._lock:
             if not self.key:
                 raise NoTokens("There is no API key to exchange.")
@@ -83,7 +83,7 @@ class TokenManager:
             self.tokens.rotations = 0
 
     async def refresh(self) -> None:
-        """Exchange the refresh token for the next pair. Raises ClientError.
+        """Exchange the refresh token for the next pair. Raises LedgerError.
 
         When the server refuses it, it is used up or revoked, and the API key, if there is one, is used again.
         """
@@ -94,7 +94,7 @@ class TokenManager:
             grant = {"grant_type": "refresh_token", "refresh_token": pair.refresh_token}
             try:
                 fresh = await self._issue(grant)
-            except (Unauthorized, NotFound) as error:
+            except (AuthenticationError, NotFound) as error:
                 self.use_key()
                 self.tokens.problem = f"The refresh token is not accepted: {error}"
                 raise
@@ -109,7 +109,7 @@ class TokenManager:
         self._try_at = self.tokens.clock() + AGAIN_S
         try:
             await self.refresh()
-        except ClientError as error:
+        except LedgerError as error:
             self.tokens.problem = self.tokens.problem or f"The token was not refreshed: {error}"
             return False
         return True
@@ -144,7 +144,7 @@ class TokenManager:
         self._api.use(pair.access_token)
 
 
-def refusal_of(error: ClientError) -> str:
+def refusal_of(error: LedgerError) -> str:
     """Return why no tokens were issued, where the server's own message would mislead."""
     if error.status in (404, 405):
         return "This server issues no tokens."

@@ -25,7 +25,7 @@ _FLOAT_MAX = 1e24
 
 
 def client_of(url: str, credential: str | None = None, **settings: Any) -> AsyncLedger:
-    """Return a client that sends each request once. Raises CannotSend.
+    """Return a client that sends each request once. Raises NotSent.
 
     It reads the environment: proxies, which are not used for this machine's own addresses, and the
     certificates to trust.

@@ -29,7 +29,7 @@ from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
 
 from ledger_tui.client.api import Api, new_idempotency_key
-from ledger_tui.client.errors import AlreadyDone, ClientError, NotOffered, ServerError, Unreachable
+from ledger_tui.client.errors import AlreadyDone, ApiError, LedgerError, NotConnected, NotOffered
 from ledger_tui.client.lists import learn_account, learn_accounts_until
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.session import Mode, Session
@@ -225,7 +225,7 @@ def read_file(file: Path, *, decimals: bool = False) -> list[FileRow]:
 async def prepare(api: Api, names: AccountNames, rows: Sequence[FileRow]) -> list[Posting]:
     """Return the rows with their accounts' ids, and amounts in the smallest unit.
 
-    Accounts that are not known yet are read. Raises BadFile with each problem, and ClientError.
+    Accounts that are not known yet are read. Raises BadFile with each problem, and LedgerError.
     """
     wanted = {row.account for row in rows} | {row.destination for row in rows if row.destination}
     accounts = {name: await _account(api, names, name) for name in sorted(wanted)}
@@ -241,7 +241,7 @@ async def prepare(api: Api, names: AccountNames, rows: Sequence[FileRow]) -> lis
 
 
 async def _account(api: Api, names: AccountNames, wanted: str) -> AccountName | str:
-    """Return the account with this id or exactly this name, or what is wrong. Raises ClientError."""
+    """Return the account with this id or exactly this name, or what is wrong. Raises LedgerError."""
     if names.get(wanted) is None and not names.with_name(wanted):
         if wanted.startswith("acc_"):
             await learn_account(api, names, wanted)
@@ -304,7 +304,7 @@ def totals(postings: Iterable[Posting]) -> dict[tuple[str, str], int]:
 async def post_part(api: Api, path: str, part: Part, *, one: bool = False) -> None:
     """Post a part: by one request to `path`, or with `one` its only transaction by itself.
 
-    Raises ClientError: AlreadyDone when an earlier attempt has posted it, NotOffered when the server takes no
+    Raises LedgerError: AlreadyDone when an earlier attempt has posted it, NotOffered when the server takes no
     batches.
     """
     if one:
@@ -426,7 +426,7 @@ class BatchScreen(Dialog[int]):
             found += str(error).split("\n")
         try:
             postings = await prepare(self._api, self._names, rows)
-        except (BadFile, ClientError) as error:
+        except (BadFile, LedgerError) as error:
             found += str(error).split("\n")
         found.sort(key=_line_of)
         self.call_later(self._show_file, () if found else postings, found)
@@ -515,10 +515,10 @@ class BatchScreen(Dialog[int]):
             self.call_later(self._posted_next)
         except NotOffered:
             self.call_later(self._go_on_one_by_one)
-        except (Unreachable, ServerError) as error:
+        except (NotConnected, ApiError) as error:
             again = "Posting again is safe: it takes effect only once."
             self.call_later(self._stop, f"No answer ({literal(error)}). {again}")
-        except ClientError as error:
+        except LedgerError as error:
             self.call_later(self._refused, _with_line(error, part))
         else:
             self.call_later(self._posted_next)
@@ -579,7 +579,7 @@ def _line_of(problem: str) -> int:
     return int(found[1]) if (found := re.match(r"Line (\d+):", problem)) else 0
 
 
-def _with_line(error: ClientError, part: Part) -> str:
+def _with_line(error: LedgerError, part: Part) -> str:
     """Return the refusal with the line of the file that it is about."""
     found = _ITEM.search(error.param or "")
     at = int(found[1]) if found else 0 if len(part.postings) == 1 else None

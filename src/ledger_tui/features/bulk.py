@@ -14,7 +14,7 @@ from textual.widgets import Input, ProgressBar, Static
 from textual.worker import Worker
 
 from ledger_tui.client.api import Api, new_idempotency_key
-from ledger_tui.client.errors import ClientError, Unreachable
+from ledger_tui.client.errors import LedgerError, NotConnected
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode, Session
@@ -188,9 +188,9 @@ class BulkScreen(Dialog[list[Record]]):
         key = self._keys[id(record)] if action.creates else None
         try:
             answer = await self._api.write(action.method, path, None, key, part=action.part)
-        except Unreachable as error:
+        except NotConnected as error:
             return None, f"no answer ({literal(error)}): it may have succeeded"
-        except ClientError as error:
+        except LedgerError as error:
             return None, literal(error)
         same = answer.record.get("id") == record.get("id")
         return (dict(answer.record) if same else None), ""

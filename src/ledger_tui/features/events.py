@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textual.binding import Binding
 from textual.content import Content
 
-from ledger_tui.client.errors import ClientError, Invalid, NotOffered
+from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered
 from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
 from ledger_tui.client.records import Record
 from ledger_tui.client.stream import EventLine, ReceivedEvent
@@ -59,10 +59,10 @@ class EventsView(ResourceView):
             except NotOffered:
                 self.call_later(self._listening_changed, Listening.NOT_OFFERED)
                 return
-            except Invalid:
+            except InvalidRequest:
                 line.forget()
                 self.call_later(self._listening_changed, Listening.LOST)
-            except ClientError:
+            except LedgerError:
                 self.call_later(self._listening_changed, Listening.LOST)
             await asyncio.sleep(_AGAIN_SECONDS[min(failures, len(_AGAIN_SECONDS) - 1)])
             failures += 1
@@ -114,7 +114,7 @@ class EventsView(ResourceView):
             return
         try:
             endpoints, found = await read_deliveries(self.context.api)
-        except ClientError:  # the status bar says what is wrong
+        except LedgerError:  # the status bar says what is wrong
             return
         self.call_later(self._take_deliveries, endpoints, found)
 

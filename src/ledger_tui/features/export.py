@@ -26,7 +26,7 @@ from textual.widgets import Input, ProgressBar, Static
 from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import Paging, fetch_page, learn_account
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
@@ -113,7 +113,7 @@ class Progress:
     total: int | None  # from the server; lists paged by cursor have none
 
 
-class CannotWrite(ClientError):
+class CannotWrite(LedgerError):
     """The file cannot be written; the message is a sentence."""
 
 
@@ -122,7 +122,7 @@ class FileIsThere(CannotWrite):
 
 
 async def export(api: Api, wanted: ExportRequest, report: Callable[[Progress], object]) -> Progress:
-    """Write the list as it is now, calling `report` after each page. Raises ClientError.
+    """Write the list as it is now, calling `report` after each page. Raises LedgerError.
 
     The rows go to a file beside the wanted one (mode 0600), which takes its name at the end, and replaces an
     existing file only with `replace`. When cancelled, it leaves no file.
@@ -354,7 +354,7 @@ class ExportScreen(Dialog[str | None]):
     async def _export(self, wanted: ExportRequest) -> None:
         try:
             done = await export(self._api, wanted, partial(self.call_later, self._show_progress))
-        except ClientError as error:
+        except LedgerError as error:
             self.call_later(self._failed, literal(error), isinstance(error, FileIsThere))
         else:
             self.call_later(self.end, f"Exported {done.rows:,} to {literal(wanted.file)}")

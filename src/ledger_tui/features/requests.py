@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ledger_tui.client.api import new_idempotency_key
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.client.traffic import Exchange
@@ -223,7 +223,7 @@ class ResendScreen(Dialog[None]):
             answer = await self._view_context.api.call(
                 method, path, params=params, body=body, idempotency_key=key
             )
-        except ClientError as error:
+        except LedgerError as error:
             problem = {"code": error.code, "message": error.message, "param": error.param}
             said = answer_text(error.status, {"error": problem}) if error.status else f"no answer: {error}"
             self.call_later(self._compare, said)

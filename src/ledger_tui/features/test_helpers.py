@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.formats.times import written
@@ -452,7 +452,7 @@ class HelpersView(TiledView):
             state = await read_helpers(self.context.api, ROOT, PART)
         except NotOffered:
             self.call_later(self.take_state, None, MISSING)
-        except ClientError as error:
+        except LedgerError as error:
             self.call_later(self.take_state, None, literal(error))
         else:
             self.call_later(self.take_state, state)

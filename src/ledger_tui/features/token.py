@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ledger_tui.client.errors import ClientError, Forbidden, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered, PermissionDenied
 from ledger_tui.client.oauth import OAuthApp, SignIn
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState, Mode
@@ -101,14 +101,14 @@ class TokenView(View, can_focus=True):
             sentence = "This server does not say whose credential this is."
             self.call_later(self._take_whoami, None, None, sentence)
             return
-        except ClientError as error:
+        except LedgerError as error:
             self.call_later(self._take_whoami, None, None, literal(error))
             return
         try:
             billing = (await api.read("/v1/billing", part="billing")).record
-        except (NotOffered, Forbidden):  # only an owner may read the usage
+        except (NotOffered, PermissionDenied):  # only an owner may read the usage
             billing = None
-        except ClientError as error:
+        except LedgerError as error:
             self.call_later(self._take_whoami, whoami, None, literal(error))
             return
         self.call_later(self._take_whoami, whoami, billing, "")
@@ -173,7 +173,7 @@ class TokenView(View, can_focus=True):
         tokens = self.context.tokens
         try:
             await (tokens.exchange() if what == "exchange" else tokens.refresh())
-        except ClientError as error:
+        except LedgerError as error:
             self.call_later(self._tokens_requested, literal(refusal_of(error)))
         else:
             self.call_later(self._tokens_requested, "")
@@ -382,7 +382,7 @@ class SignInScreen(Dialog[Any]):
                 if _has_windows():
                     await asyncio.to_thread(webbrowser.open, sign_in.url)
                 answer = await sign_in.answer()
-        except (ClientError, OSError) as error:
+        except (LedgerError, OSError) as error:
             self.call_later(self._refused, literal(error))
         else:
             self.call_later(self.end, answer)

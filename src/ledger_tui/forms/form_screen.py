@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode, Session
@@ -423,7 +423,7 @@ class FormScreen(Dialog[Created | None]):
 
     @asks("names", exclusive=False)
     async def _learn_users(self) -> None:
-        with suppress(ClientError):
+        with suppress(LedgerError):
             if await self.submission.learn_users():
                 self.post_message(NamesLoaded())
 
@@ -445,7 +445,7 @@ class FormScreen(Dialog[Created | None]):
 
     @asks("names")
     async def _learn_names(self, name: str, *, users: bool) -> None:
-        with suppress(ClientError):
+        with suppress(LedgerError):
             if await self.submission.learn_named(name, users=users):
                 self.post_message(NamesLoaded())
 

@@ -15,12 +15,12 @@ from ledger_tui.client.api import Api, ApiResponse, new_idempotency_key
 from ledger_tui.client.errors import (
     NO_LEDGER,
     AlreadyDone,
-    ClientError,
-    Forbidden,
+    ApiError,
+    LedgerError,
+    NotConnected,
     NotFound,
+    PermissionDenied,
     RateLimited,
-    ServerError,
-    Unreachable,
 )
 from ledger_tui.client.lists import fetch_page, learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountNames
@@ -198,7 +198,7 @@ class Submission:
                 key = self.idempotency_key
         except FieldErrors as error:
             return FormRefused(error.errors)
-        except ClientError as error:
+        except LedgerError as error:
             return FormRefused({"": literal(error)})
         return Prepared(typed, body, key, currency)
 
@@ -212,11 +212,11 @@ class Submission:
             answer = await self._write(body, key, post)
         except AlreadyDone as error:
             return FormAlreadySent(error.original, self._what_was_done(body))
-        except Unreachable as error:
+        except NotConnected as error:
             return self._no_answer(f"No answer ({literal(error)}).", body)
-        except ServerError as error:
+        except ApiError as error:
             return self._no_answer(literal(error), body)
-        except ClientError as error:
+        except LedgerError as error:
             return FormRefused({self._field_of(error, typed): literal(error)})
         record_id = answer.record.get("id")
         if isinstance(record_id, str) and record_id.startswith(self._resource.id_prefix):
@@ -271,7 +271,7 @@ class Submission:
     async def learn_named(self, name: str, *, users: bool) -> bool:
         """Read accounts or users until one has `name` in its name; return whether one has.
 
-        Raises ClientError.
+        Raises LedgerError.
         """
         if users:
             await learn_users_until(self._api, self._names, name)
@@ -288,12 +288,12 @@ class Submission:
             await (self._require_user({field.name: typed}) if users else self._currency({"account": typed}))
         except FieldErrors as error:
             return next(iter(error.errors.values()))
-        except ClientError:  # it is asked again when the form is sent
+        except LedgerError:  # it is asked again when the form is sent
             pass
         return ""
 
     async def learn_users(self) -> bool:
-        """Read the newest users, to be chosen by name; return whether any is new. Raises ClientError."""
+        """Read the newest users, to be chosen by name; return whether any is new. Raises LedgerError."""
         page = await fetch_page(self._api, "/api/users", "page", {}, Want(0, "page", 0, None))
         return self._names.learn_users(page.rows)
 
@@ -309,11 +309,11 @@ class Submission:
                 several = self._names.users.search(user_id)
                 text = _SEVERAL if several else f"{literal(error)} Type part of the name or email."
                 raise FieldErrors({field.name: text}) from None
-            except Forbidden:  # the credential may place orders without being able to read users
+            except PermissionDenied:  # the credential may place orders without being able to read users
                 continue
             self._names.learn_users([answer.record])
 
-    def _field_of(self, refusal: ClientError, typed: Mapping[str, str]) -> str:
+    def _field_of(self, refusal: LedgerError, typed: Mapping[str, str]) -> str:
         """Return the name of the field that a refusal is about, or "".
 
         It is the first part of `param`; without a `param`, as in the directory's errors, the field whose

@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Detail, Resource, Section
@@ -231,7 +231,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         path, part = self._resource.object_path(record_id), self._resource.object_part
         try:
             answer = await self._view_context.api.read(path, part=part)
-        except ClientError as error:
+        except LedgerError as error:
             if required or not isinstance(error, NotOffered):
                 self.post_message(RecordFailed(record_id, literal(error)))
         else:
@@ -277,13 +277,13 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         assert self._resource.more is not None
         try:
             more = await self._resource.more.load(self._view_context.api, record)
-        except ClientError as error:
+        except LedgerError as error:
             more = error
         self.call_later(self._take_more, record, more)
 
     @while_running
     def _take_more(self, record: Record, more: Any) -> None:
-        """Show what was read beyond a record, or the ClientError."""
+        """Show what was read beyond a record, or the LedgerError."""
         self._more[str(record.get("id"))] = (record, more)
         while len(self._more) > _MORE_KEPT:
             del self._more[next(iter(self._more))]

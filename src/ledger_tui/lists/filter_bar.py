@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.formats.text import fit, literal
@@ -358,7 +358,7 @@ class FilterBar(Vertical):
     @asks("accounts")
     async def _read_names(self, name: str, *, user: bool) -> None:
         context = self._list.context
-        with suppress(ClientError):
+        with suppress(LedgerError):
             await (learn_users_until if user else learn_accounts_until)(context.api, context.names, name)
         self.call_later(self.names_read)
 

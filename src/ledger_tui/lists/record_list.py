@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered, NotThen
+from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered, NotThen, PermissionDenied
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
 from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
 from ledger_tui.formats.text import literal
@@ -158,11 +158,11 @@ class RecordList(Stack):
                 or f"This server has no list of {resource.title.lower()}; / opens one by its id."
             )
             self.post_message(PageFailed(want, f"{sentence} ({gone})" if gone else sentence))
-        except Invalid as error:
+        except InvalidRequest as error:
             refused = want.kind == "newer"  # `ending_before` is beyond the interface
             self.post_message(PageFailed(want, literal(error), newer_refused=refused))
-        except ClientError as error:
-            self.post_message(PageFailed(want, literal(error), forbidden=isinstance(error, Forbidden)))
+        except LedgerError as error:
+            self.post_message(PageFailed(want, literal(error), forbidden=isinstance(error, PermissionDenied)))
         else:
             self.call_later(self.take_page, want, page)
 
@@ -402,7 +402,7 @@ class RecordList(Stack):
         return takes and self.resource.paging == "starting_after"
 
     async def _rows_until(self, at: str, limit: int) -> tuple[list[Record], bool]:
-        """Return the newest rows at a moment, and whether there are older ones. Raises ClientError."""
+        """Return the newest rows at a moment, and whether there are older ones. Raises LedgerError."""
         path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
         found = (await self.context.api.read(path, {**params, "at": at, "limit": str(limit)})).record
         rows = [each for each in found.get("data") or () if isinstance(each, dict)]
@@ -437,7 +437,7 @@ class RecordList(Stack):
     def _said_if_refused(self) -> Iterator[None]:
         try:
             yield
-        except ClientError as error:
+        except LedgerError as error:
             self.notify(literal(error), severity="warning", markup=False)
 
     def expect(self, created: Record | None) -> None:
@@ -480,7 +480,7 @@ class RecordList(Stack):
     @asks("users")
     async def _learn_users(self) -> None:
         """Read the newest users, once, to show their names in place of their ids."""
-        with suppress(ClientError):
+        with suppress(LedgerError):
             await learn_users_until(self.context.api, self.context.names, "")
             self.post_message(NamesLoaded())
 
@@ -490,7 +490,7 @@ class RecordList(Stack):
             try:
                 if await learn_account(self.context.api, self.context.names, account_id):
                     self.post_message(NamesLoaded())
-            except ClientError:
+            except LedgerError:
                 return
 
     def names_loaded(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import moment
@@ -188,7 +188,7 @@ class _BalancePlot:
 
 def balance_sections(account: Record, points: object, _names: AccountNames) -> tuple[Section, ...]:
     """Return the plot, or why there is none."""
-    if isinstance(points, ClientError):
+    if isinstance(points, LedgerError):
         return (Section("balance", (Fact("", Cell(literal(points), "minus")),)),)
     if not isinstance(points, BalancePoints):
         return ()

@@ -194,7 +194,7 @@ class RelatedView(NamedTuple):
 class More(NamedTuple):
     """What a detail shows beyond the record: read when the cursor stays on the object, then drawn.
 
-    `load` returns anything that `sections` and `links` understand; they get the ClientError that it raises.
+    `load` returns anything that `sections` and `links` understand; they get the LedgerError that it raises.
     """
 
     load: Callable[[Api, Record], Awaitable[Any]]

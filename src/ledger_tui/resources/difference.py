@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import postings_between
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.past import signed
@@ -122,7 +122,7 @@ def _bar(row: Record) -> Cell:
 
 
 def _explanation(row: Record, found: Any, _names: AccountNames) -> tuple[Section, ...]:
-    if isinstance(found, ClientError):
+    if isinstance(found, LedgerError):
         return (Section("where it comes from", (Fact("", Cell(literal(found), "minus")),)),)
     if not isinstance(found, Explained):
         return ()

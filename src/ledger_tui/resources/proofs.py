@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import since
 from ledger_tui.resources.base import Cell, Fact, Section
@@ -72,7 +72,7 @@ def parse_proof(text: object) -> Proof | None:
 
 
 async def read_proof(api: Api, kind: str, record_id: object) -> Proof | None:
-    """Return the proof of a transaction or an event (the `kind`). Raises ClientError."""
+    """Return the proof of a transaction or an event (the `kind`). Raises LedgerError."""
     path = f"/v1/{kind}/{quote(str(record_id), safe='')}/proof"
     return parse_proof((await api.read(path, part=PART)).body)
 
@@ -81,7 +81,7 @@ def proof_section(proof: Any) -> Section:
     """Return what is shown of a proof, or of the reason why there is none."""
     if isinstance(proof, NotOffered):
         return Section("", (Fact("proven", Cell("no: this server has no transparency log", "dim")),))
-    if isinstance(proof, ClientError):
+    if isinstance(proof, LedgerError):
         return Section("", (Fact("proven", Cell(f"not yet: {literal(proof)}", "dim")),))
     if not isinstance(proof, Proof):
         return Section("")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, NamedTuple
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, Invalid, NotOffered
+from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
@@ -142,7 +142,7 @@ async def _read_invoice(api: Api, record: Record) -> Record | str | None:
 
 
 class Beyond(NamedTuple):
-    """What is read beyond a transaction; each may be the ClientError in its place."""
+    """What is read beyond a transaction; each may be the LedgerError in its place."""
 
     invoice: Any
     proof: Any
@@ -152,7 +152,7 @@ async def _read_more(api: Api, record: Record) -> Beyond:
     async def tried(reading: Awaitable[Any]) -> Any:
         try:
             return await reading
-        except ClientError as error:
+        except LedgerError as error:
             return error
 
     invoice = await tried(_read_invoice(api, record))
@@ -160,7 +160,7 @@ async def _read_more(api: Api, record: Record) -> Beyond:
     for pause in _SEALED_AFTER_SECONDS:
         await asyncio.sleep(pause)
         proof = await tried(read_proof(api, "transactions", record.get("id")))
-        if not isinstance(proof, Invalid):  # it is not sealed yet
+        if not isinstance(proof, InvalidRequest):  # it is not sealed yet
             break
     return Beyond(invoice, proof)
 
@@ -172,8 +172,8 @@ def _more_sections(_record: Record, more: Any, _names: AccountNames) -> tuple[Se
 def _invoice_section(invoice: Any) -> tuple[Section, ...]:
     if invoice is None or isinstance(invoice, NotOffered):
         return ()
-    if isinstance(invoice, ClientError | str):
-        said = Cell(literal(invoice), "minus" if isinstance(invoice, ClientError) else "dim")
+    if isinstance(invoice, LedgerError | str):
+        said = Cell(literal(invoice), "minus" if isinstance(invoice, LedgerError) else "dim")
     else:
         said = Cell(f"{text_of(invoice, 'number').text}  {text_of(invoice, 'customer').text}")
     return (Section("", (Fact("pays invoice", said),)),)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
@@ -75,7 +75,7 @@ async def _read_orders(api: Api, user: Record) -> Orders:
 
 
 def _orders_section(_user: Record, orders: Any, _names: AccountNames) -> tuple[Section, ...]:
-    if isinstance(orders, ClientError):
+    if isinstance(orders, LedgerError):
         return (Section("", (Fact("orders", Cell(literal(orders), "minus")),)),)
     found = f"{len(orders.rows) or 'none'}{'+' if orders.more else ''}"
     if orders.of_all:
@@ -84,7 +84,7 @@ def _orders_section(_user: Record, orders: Any, _names: AccountNames) -> tuple[S
 
 
 def _to_orders(_user: Record, orders: Any) -> tuple[Link, ...]:
-    if isinstance(orders, ClientError):
+    if isinstance(orders, LedgerError):
         return ()
     return tuple(
         Link(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import CannotSend, ClientError
+from ledger_tui.client.errors import LedgerError, NotSent
 from ledger_tui.client.session import Session
 from ledger_tui.client.tokens import TokenManager, Tokens
 from ledger_tui.client.transport import is_key
@@ -130,7 +130,7 @@ class ServerConnection:
             else:
                 self.token_manager.key = await self._find_key()
                 await self._api.open(self._url, self.token_manager.key)
-        except CannotSend as error:
+        except NotSent as error:
             raise CannotConnect(str(error)) from None
 
     async def _start_server(self) -> None:
@@ -186,14 +186,14 @@ class ServerConnection:
         except TokenStoreFailed as error:
             raise CannotConnect(str(error)) from None
         # the server does not answer now; requests with the stored token show what is wrong
-        except ClientError:
+        except LedgerError:
             access = token_manager.tokens.pair.access_token if token_manager.tokens.pair else None
         if access is None:
             raise SignInNeeded
         await self._api.open(url, access)
 
     async def signed_in(self, answer: TokenPair) -> None:
-        """Use the tokens that the sign-in returned. Raises ClientError."""
+        """Use the tokens that the sign-in returned. Raises LedgerError."""
         assert self.signs_in is not None
         assert self._url is not None
         await self.signs_in.signed_in(answer)

@@ -6,7 +6,14 @@ import pytest
 
 from ledger_tui.client import api as client_api
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import AlreadyDone, Invalid, NotFound, NotOffered, Unauthorized, Unreachable
+from ledger_tui.client.errors import (
+    AlreadyDone,
+    AuthenticationError,
+    InvalidRequest,
+    NotConnected,
+    NotFound,
+    NotOffered,
+)
 from ledger_tui.client.lists import NotAList, fetch_page
 from ledger_tui.client.records import Want
 from ledger_tui.client.session import ConnectionState, Mode, Session
@@ -67,7 +74,7 @@ async def test_every_exchange_is_in_the_traffic_log_without_the_key(server: Cont
 
 async def test_a_wrong_key_is_a_state_of_the_session(server: ContractServer) -> None:
     async with client(server.url, "sk_test_wrong") as (api, session, _traffic):
-        with pytest.raises(Unauthorized):
+        with pytest.raises(AuthenticationError):
             await api.read("/v1/accounts")
         assert session.state is ConnectionState.REFUSED
 
@@ -144,7 +151,7 @@ async def test_a_second_use_of_a_key_is_said_to_be_done_already(server: Contract
 async def test_a_write_whose_answer_was_lost_is_not_sent_again_by_itself(server: ContractServer) -> None:
     async with Line(server.port) as line, client(line.url) as (api, _session, _traffic):
         line.swallows_answers = True
-        with pytest.raises(Unreachable):
+        with pytest.raises(NotConnected):
             await api.write("POST", "/v1/accounts", {"name": "A", "currency": "EUR"}, "k")
     assert [method for method, _path, _args in server.requests].count("POST") == 1
 
@@ -158,7 +165,7 @@ async def test_a_part_the_server_lacks_is_noted(server: ContractServer) -> None:
 
 async def test_an_invalid_request_names_its_parameter(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        with pytest.raises(Invalid) as refused:
+        with pytest.raises(InvalidRequest) as refused:
             await api.call("POST", "/v1/accounts", body={"name": "Till"})
         assert (refused.value.code, refused.value.param) == ("missing_field", "currency")
 

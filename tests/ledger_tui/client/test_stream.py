@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ledger_client.webhooks import sign
-from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
+from ledger_tui.client.errors import LedgerError, NotConnected, NotOffered
 from ledger_tui.client.stream import EventLine, ReceivedEvent, repair
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
@@ -46,13 +46,13 @@ async def speaker(*sessions: list[bytes]) -> AsyncIterator[tuple[str, list[bytes
         server.close()
 
 
-async def hear(line: EventLine) -> tuple[list[ReceivedEvent | None], ClientError]:
+async def hear(line: EventLine) -> tuple[list[ReceivedEvent | None], LedgerError]:
     """All that comes until the line breaks, and why it did."""
     received: list[ReceivedEvent | None] = []
     try:
         async for one in line.listen():
             received.append(one)
-    except ClientError as error:
+    except LedgerError as error:
         return received, error
     raise AssertionError("a line never ends well")
 
@@ -64,7 +64,7 @@ async def test_each_event_is_checked_with_the_secret_of_its_session() -> None:
         client(url) as (api, _s, _t),
     ):
         received, error = await hear(EventLine(api))
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, NotConnected)
     assert received[0] is None
     assert [(one.event["id"], one.valid) for one in received if one] == [("evt_1", True), ("evt_2", False)]
 
@@ -109,6 +109,6 @@ async def test_a_server_without_a_stream_is_distinguished_from_a_broken_connecti
 async def test_a_receiver_that_knows_no_repair_is_said_to_be_out_of_reach(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
         server.refuse(200, {"id": "whe_1", "url": f"{server.url}/hooks"})
-        with pytest.raises(ClientError, match="/hooks cannot be repaired from here"):
+        with pytest.raises(LedgerError, match="/hooks cannot be repaired from here"):
             await repair(api, "whe_1")
     assert ("POST", "/hooks/repair", {}) in server.requests

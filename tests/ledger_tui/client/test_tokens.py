@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ledger_client.records import TokenPair, token_pair
-from ledger_tui.client.errors import ClientError, Unauthorized
+from ledger_tui.client.errors import AuthenticationError, LedgerError
 from ledger_tui.client.tokens import EARLY_SECONDS, NoTokens, TokenManager, Tokens, refusal_of
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -46,7 +46,7 @@ async def test_a_refused_refresh_token_is_forgotten_and_the_key_used(server: Con
         await token_manager.exchange()
         server.refresh_tokens.clear()
         server.access_tokens.clear()
-        with pytest.raises(Unauthorized):
+        with pytest.raises(AuthenticationError):
             await token_manager.refresh()
         assert token_manager.tokens.pair is None
         assert "not accepted" in token_manager.tokens.problem
@@ -61,7 +61,7 @@ async def test_a_server_that_is_away_costs_no_token(server: ContractServer) -> N
         pair = token_manager.tokens.pair
         server.refuse(503, {"error": {"code": "storage_unavailable", "message": "Disk full."}})
         server.stop()
-        with pytest.raises(ClientError):
+        with pytest.raises(LedgerError):
             await token_manager.refresh()
         assert token_manager.tokens.pair is pair
 
@@ -87,7 +87,7 @@ async def test_tokens_without_a_key_are_forgotten_when_they_are_refused(server: 
     async with client(server.url) as (api, _session, _traffic):
         token_manager = TokenManager(api, Tokens())
         token_manager.tokens.take(TokenPair(access_token="at_1", refresh_token="rt_1"))
-        with pytest.raises(Unauthorized):
+        with pytest.raises(AuthenticationError):
             await token_manager.refresh()
         assert token_manager.tokens.pair is None
         assert (await api.call("GET", "/v1/accounts")).status == 200  # what was used before still is
@@ -108,7 +108,7 @@ async def test_a_server_that_issues_no_tokens_is_said_to_be_one(
         token_manager = TokenManager(api, Tokens())
         token_manager.key = KEY
         server.refuse(status, {"error": {"code": "x", "message": "Not so."}})
-        with pytest.raises(ClientError) as refused:
+        with pytest.raises(LedgerError) as refused:
             await token_manager.exchange()
     assert refusal_of(refused.value) == sentence
 

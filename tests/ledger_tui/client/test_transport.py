@@ -1,8 +1,8 @@
-"""Addresses and keys that can be used, and the others: never an exception but ClientError."""
+"""Addresses and keys that can be used, and the others: never an exception but LedgerError."""
 
 import pytest
 
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.oauth import OAuthApp, SignInFailed, issued
 from ledger_tui.client.transport import decoded
 from tests.ledger_client.test_addresses import UNUSABLE
@@ -12,7 +12,7 @@ from tests.ledger_tui.contract_server import ContractServer
 
 @pytest.mark.parametrize("url", UNUSABLE)
 async def test_a_call_to_an_address_that_cannot_be_used_is_a_client_error(url: str) -> None:
-    with pytest.raises(ClientError):
+    with pytest.raises(LedgerError):
         async with client(url) as (api, _session, _traffic):
             await api.call("GET", "/v1/accounts")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.features.export import (
@@ -79,7 +79,7 @@ async def test_a_list_that_goes_round_in_a_circle_is_not_written_without_end(
 ) -> None:
     for last in ("txn_3", "txn_2", "txn_1", "txn_3"):
         server.refuse(200, {"data": [{"id": last}], "has_more": True, "next_cursor": last})
-    with pytest.raises(ClientError, match="The pages of this list repeat"):
+    with pytest.raises(LedgerError, match="The pages of this list repeat"):
         await export(api, request_for(tmp_path / "round.csv"), quiet)
     assert os.listdir(tmp_path) == []
 
@@ -137,7 +137,7 @@ async def test_a_failure_half_way_leaves_nothing(server: ContractServer, api: Ap
     def fail_next(_went: Progress) -> None:
         server.refuse(500, {"error": {"type": "api_error", "code": "internal_error", "message": "No."}})
 
-    with pytest.raises(ClientError, match="No"):
+    with pytest.raises(LedgerError, match="No"):
         await export(api, request_for(tmp_path / "f.csv"), fail_next)
     assert os.listdir(tmp_path) == []
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.client.errors import ClientError, Unreachable
+from ledger_tui.client.errors import LedgerError, NotConnected
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.base import Resource
@@ -28,7 +28,7 @@ def links(resource: Resource, found: Any) -> list[str | None]:
 def test_what_could_not_be_read_leads_nowhere_and_is_said_where_it_is_missed(
     resource: Resource, said: list[str]
 ) -> None:
-    error: ClientError = Unreachable("away")
+    error: LedgerError = NotConnected("away")
     assert facts(resource, error) == said
     assert links(resource, error) == []
 

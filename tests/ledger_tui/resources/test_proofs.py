@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.resources.base import Cell, Fact
 from ledger_tui.resources.proofs import parse_checkpoint, parse_proof, proof_section
 
@@ -48,7 +48,7 @@ def test_what_is_not_proven_says_why() -> None:
             NotOffered("There is no such path.", status=404),
             "no: this server has no transparency log",
         ),
-        (ClientError("It is not sealed yet."), "not yet: It is not sealed yet."),
+        (LedgerError("It is not sealed yet."), "not yet: It is not sealed yet."),
     ):
         assert [fact.value.text for fact in proof_section(error).facts] == [said]
     assert proof_section(None).facts == ()

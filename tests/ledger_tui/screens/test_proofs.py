@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.resources.proofs import parse_checkpoint, parse_proof
 from tests.ledger_tui.driving import Driver
 
@@ -24,7 +24,7 @@ async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
     async def sealed() -> int:
         try:
             checkpoint = parse_checkpoint((await driver.app.api.read("/v1/log/checkpoint")).body)
-        except ClientError:  # nothing is sealed yet
+        except LedgerError:  # nothing is sealed yet
             return 0
         return checkpoint.size if checkpoint is not None else 0
 

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import postings_after
 from ledger_tui.client.past import moment_text
 from ledger_tui.features.compare.figures import TONES, UNITS, Course, course_of, draw, periods, table
@@ -97,7 +97,7 @@ class ComparisonView(TiledView):
                 posted = await postings_after(api, start_ms, {"account": id_}, _PAGES)
                 # What was posted while it was read is not in the balance.
                 courses.append(course_of(account, posted, start_ms, max(end_ms, start_ms)))
-        except ClientError as error:
+        except LedgerError as error:
             self.call_later(self.failed, literal(error))
         else:
             self.call_later(self._take, courses, traffic.count - count)

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from ledger_tui.client import past
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.past import moment_ms, moment_text
 from ledger_tui.client.records import Record, Want
@@ -164,7 +164,7 @@ class FlowsView(TiledView):
                 self._before = [
                     each for each in before.rows if (moment_ms(each.get("created")) or 0) <= start_ms
                 ]
-        except ClientError as error:
+        except LedgerError as error:
             self.call_later(self.failed, literal(error))
         else:
             self.call_later(self._take, read, max(1, traffic.count - count))

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ledger_tui.client import figures
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState
 from ledger_tui.client.totals import BUCKET_SECONDS, Balances, PostingRate, moment
@@ -160,7 +160,7 @@ class Overview(TiledView):
                 figure = await self._read_figure(name, pages)
             except NotOffered:
                 figure = None
-            except ClientError as error:
+            except LedgerError as error:
                 figure = literal(error)
             self.call_later(self.take_figure, name, figure)
             if not generous:

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.past import moment_text, the_present
 from ledger_tui.features.past import moments
 from ledger_tui.formats.text import literal
@@ -161,7 +161,7 @@ class TimeMachine(Widget):
                     read = await read_older(api, known[0])
                 else:
                     read = await read_newer(api, known[-1])
-            except ClientError as error:
+            except LedgerError as error:
                 self.call_later(self._fail, literal(error))
             else:
                 self.call_later(self._take_around, read, side, ms, steps)
@@ -186,7 +186,7 @@ class TimeMachine(Widget):
                 first = await read_first(api, max(latest, self.now_ms)) if first is None else first
                 self.call_later(self._take_line, first, latest, ())
                 self.call_later(self._take_line, first, latest, await read_failures(api))
-            except ClientError as error:
+            except LedgerError as error:
                 self.call_later(self._fail, literal(error))
 
     @while_running

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ledger_tui.client import past
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, Invalid, NotOffered
+from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered
 from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import fetch_page, postings_after
 from ledger_tui.client.past import Happening, happenings, moment_ms, moment_text
@@ -36,7 +36,7 @@ async def looks_back(api: Api) -> bool:
     params = {"from": _LONG_AGO, "to": _LONG_AGO, "limit": "1"}
     try:
         await api.read("/v1/diff", params, part=past.PART)
-    except (NotOffered, Invalid):
+    except (NotOffered, InvalidRequest):
         api.session.mark_missing(past.PART)
     else:
         api.looks_back = True
@@ -70,7 +70,7 @@ async def read_newer(api: Api, last: Happening) -> Read:
     """Return the happenings just after one; none where the server cannot page upwards."""
     try:
         read = await _events(api, {}, Want(0, "newer", 0, last.id))
-    except ClientError:
+    except LedgerError:
         return Read([], False, True)
     return Read(read.known, False, read.begins)  # in this direction the last page is the newest
 
@@ -109,11 +109,11 @@ async def read_first(api: Api, now_ms: int) -> int | None:
 async def read_failures(api: Api) -> list[int]:
     """Return when something failed lately: attempts of deliveries, and requests that ended in an error."""
     failed: list[object] = []
-    with suppress(ClientError):
+    with suppress(LedgerError):
         _endpoints, deliveries = await read_deliveries(api)
         for delivery in deliveries:
             failed += [each.get("attempted_at") for each in _attempts(delivery) if each.get("error")]
-    with suppress(ClientError):
+    with suppress(LedgerError):
         page = await fetch_page(api, "/v1/requests", "cursor", {}, Want(0, "page", 0, None), "requests")
         failed += [each.get("created") for each in page.rows if _is_error(each)]
     return sorted(ms for each in failed if (ms := moment_ms(each)) is not None)

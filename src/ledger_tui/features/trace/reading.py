@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotFound, NotOffered
+from ledger_tui.client.errors import InvalidRequest, LedgerError, NotFound, NotOffered, PermissionDenied
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import moment
 from ledger_tui.client.traffic import OWN_PREFIX
@@ -193,7 +193,7 @@ class _Reader:
         if object_id not in self.of_object:
             try:
                 found = await self.listed("/v1/events", "events", object=object_id, limit="100")
-            except Invalid:  # it knows no such parameter
+            except InvalidRequest:  # it knows no such parameter
                 raise _Without(_NO_OBJECT_FILTER) from None
             # A server that passes over an unknown parameter lists all events.
             self.of_object[object_id] = [each for each in found if subject(each).get("id") == object_id]
@@ -216,7 +216,7 @@ def most_requests(limit: int | None) -> int:
 async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace]:
     """Yield the trace of an object, event, delivery or request, each time with more of it.
 
-    Takes at most `most_requests`. Raises ClientError only for what a lost credential or server would.
+    Takes at most `most_requests`. Raises LedgerError only for what a lost credential or server would.
     """
     reader = _Reader(api, most_requests(api.session.limit))
     trace = Trace(kind, record)
@@ -225,7 +225,7 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
         steps, more = await _first_steps(reader, kind, record)
     except _UsedUp:
         steps, more, trace = [], 0, replace(trace, problem=reader.too_many)
-    except (_Without, ClientError) as error:
+    except (_Without, LedgerError) as error:
         steps, more, trace = [], 0, replace(trace, problem=_why(error, NO_EVENTS))
     trace = replace(trace, steps=tuple(steps), more_steps=more, requests=reader.count)
     yield trace
@@ -275,7 +275,7 @@ async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
         found = await reader.listed("/v1/webhook_endpoints", "webhook_endpoints", limit="100")
     except _UsedUp:
         return [], ""
-    except ClientError as error:
+    except LedgerError as error:
         return [], _why(error, _NO_DELIVERIES)
     return found, "" if found else _NO_ENDPOINTS
 
@@ -291,7 +291,7 @@ async def _with_request(reader: _Reader, step: Step) -> Step:
     except NotFound as error:
         # A log that has no such entry says so in a ledger's words; a server without a log does not.
         return replace(step, no_request=NOT_LOGGED if error.code else _NO_LOG)
-    except ClientError as error:
+    except LedgerError as error:
         return replace(step, no_request=_why(error, _NO_LOG))
     return replace(step, request=request)
 
@@ -308,7 +308,7 @@ async def _with_events(reader: _Reader, step: Step) -> Step:
             found = await reader.listed(path, "requests.events", limit=str(_EVENTS_SHOWN))
         except _UsedUp:
             return replace(step, no_events=reader.too_many)
-        except ClientError as error:
+        except LedgerError as error:
             return replace(step, no_events=_why(error, "this server does not list the events of a request"))
         for event in found:
             if len(known) < _EVENTS_SHOWN:
@@ -326,7 +326,7 @@ async def _with_before(reader: _Reader, step: Step) -> Step:
         event_id = str(event.get("id"))
         try:
             about = await reader.events_of_object(str(subject(event).get("id")))
-        except (_UsedUp, _Without, ClientError):
+        except (_UsedUp, _Without, LedgerError):
             continue
         older = next((each for each in about if str(each.get("id")) < event_id), None)
         if older is not None:
@@ -347,7 +347,7 @@ async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Recor
             found[event_id] = tuple(await reader.listed(path, "events.deliveries"))
         except _UsedUp:
             return replace(step, deliveries=found, no_deliveries=reader.too_many)
-        except ClientError as error:
+        except LedgerError as error:
             if isinstance(record.get("attempts"), list):  # the traced delivery itself is known
                 found.setdefault(str(record.get("event")), (record,))
             return replace(step, deliveries=found, no_deliveries=_why(error, _NO_DELIVERIES))
@@ -361,7 +361,7 @@ async def _with_entries(reader: _Reader, step: Step) -> Step:
         try:
             if (index := await reader.entry_of(str(event.get("id")))) is not None:
                 entries[str(event.get("id"))] = index
-        except (_UsedUp, ClientError):
+        except (_UsedUp, LedgerError):
             break
     return replace(step, entries=entries)
 
@@ -370,7 +370,7 @@ def _why(error: Exception, not_offered: str) -> str:
     """Return why a part is not there."""
     if isinstance(error, NotOffered):
         return not_offered
-    if isinstance(error, Forbidden):
+    if isinstance(error, PermissionDenied):
         return f"not shown to this credential: {literal(error)}"
     if isinstance(error, NotFound):
         return f"not there any more: {literal(error)}"
