@@ -148,5 +148,5 @@ def test_a_witness_says_what_is_wrong_with_its_options(command: Command, tmp_pat
 def test_a_witness_and_its_key_go_together(command: Command) -> None:
     said = only_line(command("serve", "--witness", "http://127.0.0.1:9", status=2).stderr)
     assert said == "ledger-engine: --witness and --witness-key go together: one key for each witness."
-    both = ("serve", "--witness", "http://127.0.0.1:9", "--witness-key")
+    both = ("serve", "--port", "0", "--witness", "http://127.0.0.1:9", "--witness-key")
     assert "is not a verifier key" in command(*both, "x", status=2).stderr
