@@ -7,20 +7,27 @@ declaration guards the route and makes its part of the OpenAPI document.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+from types import UnionType
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from quart import Request, Response, request
 
 from ledger_engine.access import idempotency
 from ledger_engine.access.credentials import Credential
-from ledger_engine.core.errors import (
-    InvalidRequest,
-    LedgerError,
-    NotFound,
-    PermissionDenied,
-)
+from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, PermissionDenied
 from ledger_engine.core.records import Shown, as_text, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
@@ -232,17 +239,40 @@ class Routes:
     def add(self, method: str, path: str, **declared: Any) -> Callable[[Handler], Handler]:
         """Declare the decorated function as the handler of a route; see Operation for what can be declared.
 
-        The handler is called with the Call, the variable parts of the path, and `body` and `query` where
-        these are declared.
+        The handler is called with the Call, the variable parts of the path, and `body` and `query` where it
+        has these. Their classes, and that of the answer, are those of its annotations.
         """
 
         def register(handler: Handler) -> Handler:
             summary = (handler.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-            operation = Operation(method, self.prefix + path, handler.__name__, summary, **declared)
+            every = {**_annotated(handler), **declared}
+            operation = Operation(method, self.prefix + path, handler.__name__, summary, **every)
             self.routes.append(Route(operation, handler))
             return handler
 
         return register
+
+
+def _annotated(handler: Callable[..., Any]) -> dict[str, Any]:
+    """Return what the annotations of a handler declare.
+
+    Of several classes that it may return, the first is the one of the record. One that returns no record has
+    its answer declared.
+    """
+    hints = get_type_hints(handler)
+    answer = hints["return"]
+    if get_origin(answer) in (UnionType, Union):
+        answer = get_args(answer)[0]
+    paged = get_origin(answer) is Page
+    if paged:
+        [answer] = get_args(answer)
+    is_record = is_dataclass(answer) and answer is not Streamed
+    return {
+        "body": hints.get("body"),
+        "query": hints.get("query"),
+        "answer": answer if is_record else None,
+        "paged": paged,
+    }
 
 
 class Route:

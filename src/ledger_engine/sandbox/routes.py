@@ -110,7 +110,7 @@ class LedgerClock:
     frozen: bool
 
 
-@routes.add("GET", "/clock", needs=READS, role="owner", answer=LedgerClock)
+@routes.add("GET", "/clock", needs=READS, role="owner")
 async def get_clock(call: Call) -> LedgerClock:
     """Get the ledger's time."""
     clock = Helpers.of(call.engine).clock
@@ -118,7 +118,7 @@ async def get_clock(call: Call) -> LedgerClock:
     return LedgerClock(Moment(state.now), clock.offset_ms(), state.frozen)
 
 
-@routes.add("POST", "/clock", needs=WRITES, role="owner", body=SetClock, answer=LedgerClock)
+@routes.add("POST", "/clock", needs=WRITES, role="owner")
 async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     """Move the clock forward, or let it stand still; answers when what was due has happened."""
     helpers = Helpers.of(call.engine)
@@ -140,7 +140,7 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     return await get_clock(call)
 
 
-@routes.add("POST", "/snapshots", needs=WRITES, role="owner", body=TakeSnapshot, answer=Snapshot, status=201)
+@routes.add("POST", "/snapshots", needs=WRITES, role="owner", status=201)
 async def take_snapshot(call: Call, body: TakeSnapshot) -> Snapshot:
     """Take a snapshot of the whole ledger, to which `restore` goes back."""
     helpers = Helpers.of(call.engine)
@@ -150,31 +150,31 @@ async def take_snapshot(call: Call, body: TakeSnapshot) -> Snapshot:
     return await helpers.take_snapshot(id, body.name)
 
 
-@routes.add("GET", "/snapshots", needs=READS, role="owner", query=GenericList, answer=Snapshot, paged=True)
+@routes.add("GET", "/snapshots", needs=READS, role="owner")
 async def list_snapshots(call: Call, query: GenericList) -> Page[Snapshot]:
     """List the snapshots, newest first."""
     return Helpers.of(call.engine).snapshots.page(query.page())
 
 
-@routes.add("POST", "/snapshots/<name>/restore", needs=WRITES, role="owner", answer=Snapshot)
+@routes.add("POST", "/snapshots/<name>/restore", needs=WRITES, role="owner")
 async def restore_snapshot(call: Call, name: str) -> Snapshot:
     """Make the whole ledger, of all projects, and its clock what they were."""
     return await Helpers.of(call.engine).restore(name)
 
 
-@routes.add("DELETE", "/snapshots/<name>", needs=WRITES, role="owner", answer=Snapshot)
+@routes.add("DELETE", "/snapshots/<name>", needs=WRITES, role="owner")
 async def delete_snapshot(call: Call, name: str) -> Snapshot:
     """Delete a snapshot; the ledger stays as it is."""
     return Helpers.of(call.engine).snapshots.delete(name)
 
 
-@routes.add("POST", "/reset", needs=WRITES, role="owner", answer=Emptied)
+@routes.add("POST", "/reset", needs=WRITES, role="owner")
 async def reset(call: Call) -> Emptied:
     """Empty the key's project and mode and forget its faults; its keys stay."""
     return await Helpers.of(call.engine).reset(call.authenticate())
 
 
-@routes.add("POST", "/faults", needs=WRITES, role="owner", body=SetFault, answer=Fault, status=201)
+@routes.add("POST", "/faults", needs=WRITES, role="owner", status=201)
 async def set_fault(call: Call, body: SetFault) -> Fault:
     """Let requests or webhooks of this project and mode fail."""
     helpers, tenant = Helpers.of(call.engine), call.authenticate()
@@ -195,25 +195,25 @@ async def set_fault(call: Call, body: SetFault) -> Fault:
     return helpers.faults.add(tenant, fault)
 
 
-@routes.add("GET", "/faults", needs=READS, role="owner", query=GenericList, answer=Fault, paged=True)
+@routes.add("GET", "/faults", needs=READS, role="owner")
 async def list_faults(call: Call, query: GenericList) -> Page[Fault]:
     """List the faults with their hits, newest first."""
     return Helpers.of(call.engine).faults.page(call.authenticate(), query.page())
 
 
-@routes.add("DELETE", "/faults/<id>", needs=WRITES, role="owner", answer=Fault)
+@routes.add("DELETE", "/faults/<id>", needs=WRITES, role="owner")
 async def delete_fault(call: Call, id: str) -> Fault:
     """End one fault."""
     return Helpers.of(call.engine).faults.remove(call.authenticate(), id)
 
 
-@routes.add("DELETE", "/faults", needs=WRITES, role="owner", answer=ForgottenFaults)
+@routes.add("DELETE", "/faults", needs=WRITES, role="owner")
 async def delete_faults(call: Call) -> ForgottenFaults:
     """End all faults of this project and mode."""
     return ForgottenFaults(Helpers.of(call.engine).faults.clear(call.authenticate()))
 
 
-@routes.add("POST", "/events", needs=WRITES, role="owner", body=TriggerEvent, answer=TriggeredEvent)
+@routes.add("POST", "/events", needs=WRITES, role="owner", answer=TriggeredEvent)
 async def trigger_event(call: Call, body: TriggerEvent) -> dict[str, object]:
     """Make an event of this type happen truly, with all it takes."""
     event, objects = await call.write(_make_happen, body.type, call.idempotency_key)

@@ -30,16 +30,7 @@ class ListAccounts(LedgerList, LookingBack):
     pass
 
 
-@routes.add(
-    "GET",
-    "/accounts",
-    needs="read:projects",
-    query=ListAccounts,
-    answer=accounts.Account,
-    paged=True,
-    in_contract=True,
-    tagged=True,
-)
+@routes.add("GET", "/accounts", needs="read:projects", in_contract=True, tagged=True)
 async def list_accounts(call: Call, query: ListAccounts) -> Page[accounts.Account]:
     """List the accounts, newest first."""
     at = query.moment(call.engine.clock)
@@ -48,30 +39,14 @@ async def list_accounts(call: Call, query: ListAccounts) -> Page[accounts.Accoun
     return await call.read_page(accounts.page, query.page())
 
 
-@routes.add(
-    "POST",
-    "/accounts",
-    needs="write:projects",
-    body=CreateAccount,
-    answer=accounts.Account,
-    status=201,
-    in_contract=True,
-)
+@routes.add("POST", "/accounts", needs="write:projects", status=201, in_contract=True)
 async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
     """Create an account with a balance of 0."""
     new = accounts.NewAccount(body.name, body.currency, body.metadata or {})
     return await call.write(accounts.create, new, call.idempotency_key)
 
 
-@routes.add(
-    "GET",
-    "/accounts/<id>",
-    needs="read:projects",
-    query=LookingBack,
-    answer=accounts.Account,
-    in_contract=True,
-    tagged=True,
-)
+@routes.add("GET", "/accounts/<id>", needs="read:projects", in_contract=True, tagged=True)
 async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Account:
     """Get one account."""
     at = query.moment(call.engine.clock)
@@ -80,7 +55,7 @@ async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Accou
     return await call.read_short(accounts.get, id)
 
 
-@routes.add("GET", "/accounts/<id>/balance", needs="read:projects", query=BalanceAt, answer=accounts.Balance)
+@routes.add("GET", "/accounts/<id>/balance", needs="read:projects")
 async def get_balance(call: Call, id: str, query: BalanceAt) -> accounts.Balance:
     """Get an account's balance at a time, by default now."""
     if query.at is None:

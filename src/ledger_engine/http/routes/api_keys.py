@@ -39,9 +39,7 @@ def with_value(made: ApiKey, value: str) -> dict[str, object]:
     return {**as_json(made), "key": value}
 
 
-@routes.add(
-    "GET", "/api_keys", needs="read:projects", role="admin", query=GenericList, answer=ApiKey, paged=True
-)
+@routes.add("GET", "/api_keys", needs="read:projects", role="admin")
 async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
     """List the API keys of the project and mode, newest first, without their values."""
     return await call.read(api_keys.page, query.page())
@@ -53,7 +51,6 @@ async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
     needs="write:projects",
     role="admin",
     lasting=True,
-    body=CreateApiKey,
     answer=ApiKeyWithValue,
     secret=True,
     status=201,
@@ -65,7 +62,7 @@ async def create_api_key(call: Call, body: CreateApiKey) -> dict[str, object]:
     return with_value(await call.write(api_keys.create, new, value, call.idempotency_key), value)
 
 
-@routes.add("DELETE", "/api_keys/<id>", needs="write:projects", role="admin", answer=ApiKey)
+@routes.add("DELETE", "/api_keys/<id>", needs="write:projects", role="admin")
 async def revoke_api_key(call: Call, id: str) -> ApiKey:
     """Revoke an API key; it and its tokens are refused at once."""
     return await call.write(api_keys.revoke, id)

@@ -19,13 +19,13 @@ class ChangeBilling(Body):
     plan: Literal["free", "pro", "enterprise"] = Field(default_factory=lambda: "free")
 
 
-@routes.add("GET", "/billing", needs="admin:billing", role="owner", answer=Billing)
+@routes.add("GET", "/billing", needs="admin:billing", role="owner")
 async def get_billing(call: Call) -> Billing:
     """Get the project's plan, its limits and how much of them is used."""
     return await call.read(projects.billing)
 
 
-@routes.add("PATCH", "/billing", needs="admin:billing", role="owner", body=ChangeBilling, answer=Billing)
+@routes.add("PATCH", "/billing", needs="admin:billing", role="owner")
 async def change_billing(call: Call, body: ChangeBilling) -> Billing:
     """Move the project to another plan, at once."""
     if "plan" not in body.model_fields_set:

@@ -71,7 +71,7 @@ class ResentFailed:
     deliveries: int
 
 
-@routes.add("GET", "/events", needs="read:projects", query=ListEvents, answer=Event, paged=True)
+@routes.add("GET", "/events", needs="read:projects")
 async def list_events(call: Call, query: ListEvents) -> Page[Event]:
     """List the events, newest first; with `object`, those about the object with this id.
 
@@ -97,7 +97,7 @@ async def stream_events(call: Call) -> Streamed:
     return Streamed("text/event-stream", messages, _UNBUFFERED)
 
 
-@routes.add("GET", "/events/<id>", needs="read:projects", answer=Event)
+@routes.add("GET", "/events/<id>", needs="read:projects")
 async def get_event(call: Call, id: str) -> Event:
     """Get one event."""
     return await call.read_short(outbox.get, id)
@@ -109,13 +109,13 @@ async def list_event_deliveries(call: Call, id: str) -> list[Delivery]:
     return await call.read(deliveries.of_event, id)
 
 
-@routes.add("POST", "/events/<id>/resend", needs="write:projects", query=OneEndpoint, answer=Resent)
+@routes.add("POST", "/events/<id>/resend", needs="write:projects", answer=Resent)
 async def resend_event(call: Call, id: str, query: OneEndpoint) -> list[Delivery]:
     """Send an event again, now: to one endpoint, or to every enabled one that wants its type."""
     return await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
 
 
-@routes.add("POST", "/events/resend", needs="write:projects", body=ResendFailed, answer=ResentFailed)
+@routes.add("POST", "/events/resend", needs="write:projects")
 async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
     """Send again, now, the failed deliveries that were last attempted since a time."""
     since = parse_moment(body.since, "since")

@@ -37,7 +37,7 @@ class Readiness:
     ok: bool
 
 
-@routes.add("GET", "/health", public=True, answer=Health, in_contract=True)
+@routes.add("GET", "/health", public=True, in_contract=True)
 async def get_health(call: Call) -> Health | Rendered:
     """Report whether the server can work; 503 when its storage is lost."""
     losses = call.engine.losses
@@ -50,7 +50,7 @@ async def get_health(call: Call) -> Health | Rendered:
     return Health(True, VERSION, notice, None if copied is None else copied.url)
 
 
-@routes.add("GET", "/health/ready", public=True, answer=Readiness)
+@routes.add("GET", "/health/ready", public=True)
 async def get_readiness(call: Call) -> Readiness | Rendered:
     """Report whether a commit succeeds, which is tried at most once a second; 503 when it does not."""
     try:

@@ -15,25 +15,14 @@ _CHANGING = (b"cache-control", b"no-store")
 _UNCHANGING = (b"cache-control", b"private, max-age=31536000, immutable")
 
 
-@routes.add(
-    "GET",
-    "/log/checkpoint",
-    needs="read:projects",
-    also_as=("text/plain",),
-    of_log=True,
-)
+@routes.add("GET", "/log/checkpoint", needs="read:projects", also_as=("text/plain",), of_log=True)
 async def get_checkpoint(call: Call) -> Rendered:
     """Get the last checkpoint of the log, with the signatures of witnesses that are there."""
     note = await call.read(stored.checkpoint_note)
     return 200, [_TEXT, _CHANGING], note.encode()
 
 
-@routes.add(
-    "GET",
-    "/log/tile/<path:tile>",
-    needs="read:projects",
-    also_as=("application/octet-stream",),
-)
+@routes.add("GET", "/log/tile/<path:tile>", needs="read:projects", also_as=("application/octet-stream",))
 async def get_tile(call: Call, tile: str) -> Rendered:
     """Get a tile of hashes, or a bundle of entries."""
     wanted = tiles.parse(tile)
@@ -42,26 +31,14 @@ async def get_tile(call: Call, tile: str) -> Rendered:
     return 200, [_BYTES, _UNCHANGING], await call.read(stored.tile_content, wanted)
 
 
-@routes.add(
-    "GET",
-    "/events/<id>/proof",
-    needs="read:projects",
-    also_as=("text/plain",),
-    of_log=True,
-)
+@routes.add("GET", "/events/<id>/proof", needs="read:projects", also_as=("text/plain",), of_log=True)
 async def get_event_proof(call: Call, id: str) -> Rendered:
     """Get the proof that an event is in the log."""
     proof = await call.read(stored.proof_of_event, id)
     return 200, [_TEXT, _CHANGING], proof.encode()
 
 
-@routes.add(
-    "GET",
-    "/transactions/<id>/proof",
-    needs="read:projects",
-    also_as=("text/plain",),
-    of_log=True,
-)
+@routes.add("GET", "/transactions/<id>/proof", needs="read:projects", also_as=("text/plain",), of_log=True)
 async def get_transaction_proof(call: Call, id: str) -> Rendered:
     """Get the proof that the event of a transaction is in the log."""
     proof = await call.read(stored.proof_of_transaction, id)

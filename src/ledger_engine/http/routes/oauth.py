@@ -70,9 +70,7 @@ class Revoked:
     """The token does not work any more; the answer does not say whether it did before."""
 
 
-@routes.add(
-    "POST", "/token", public=True, body=OAuthTokenRequest, answer=OAuthTokens, secret=True, in_contract=True
-)
+@routes.add("POST", "/token", public=True, secret=True, in_contract=True)
 async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
     """Exchange a one-time code or a refresh token for an access token and a refresh token."""
     for name in _NEEDED.get(body.grant_type or "", ()):
@@ -87,7 +85,7 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
     return answer
 
 
-@routes.add("POST", "/revoke", public=True, body=RevocationRequest, answer=Revoked)
+@routes.add("POST", "/revoke", public=True)
 async def revoke_oauth_token(call: Call, body: RevocationRequest) -> Revoked:
     """End the grant of a token, with all its tokens; for the app that has one of them (RFC 7009)."""
     work = partial(authorization.give_back, token=body.token, client_id=body.client_id)

@@ -25,16 +25,7 @@ class ListOrders(GenericList, LookingBack):
     status: Literal["open", "paid", "shipped"] | None = None
 
 
-@routes.add(
-    "GET",
-    "/orders",
-    needs="read:projects",
-    query=ListOrders,
-    answer=Order,
-    paged=True,
-    in_contract=True,
-    tagged=True,
-)
+@routes.add("GET", "/orders", needs="read:projects", in_contract=True, tagged=True)
 async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]]:
     """List the orders, newest first."""
     at = query.moment(call.engine.clock)
@@ -43,29 +34,19 @@ async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[
     return await call.read_page(orders.page, query.page(), status=query.status)
 
 
-@routes.add(
-    "GET",
-    "/users/<id>/orders",
-    needs="read:projects",
-    query=GenericList,
-    answer=Order,
-    paged=True,
-    tagged=True,
-)
+@routes.add("GET", "/users/<id>/orders", needs="read:projects", tagged=True)
 async def list_orders_of_user(call: Call, id: str, query: GenericList) -> Page[Order]:
     """List the orders of one user, newest first."""
     return await call.read(orders.of_user, query.page(), id)
 
 
-@routes.add(
-    "POST", "/orders", needs="write:projects", body=PlaceOrder, answer=Order, status=201, in_contract=True
-)
+@routes.add("POST", "/orders", needs="write:projects", status=201, in_contract=True)
 async def place_order(call: Call, body: PlaceOrder) -> Order:
     """Place an order for a user."""
     return await call.write(orders.create, orders.NewOrder(body.user_id, body.items), call.idempotency_key)
 
 
-@routes.add("GET", "/orders/<id>", needs="read:projects", query=LookingBack, answer=Order, tagged=True)
+@routes.add("GET", "/orders/<id>", needs="read:projects", tagged=True)
 async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
     """Get one order."""
     at = query.moment(call.engine.clock)
@@ -74,13 +55,13 @@ async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str
     return await call.read_short(orders.get, id)
 
 
-@routes.add("POST", "/orders/<id>/pay", needs="write:projects", answer=Order)
+@routes.add("POST", "/orders/<id>/pay", needs="write:projects")
 async def pay_order(call: Call, id: str) -> Order:
     """Mark an open order as paid."""
     return await call.write(orders.pay, id, call.idempotency_key)
 
 
-@routes.add("POST", "/orders/<id>/ship", needs="write:projects", answer=Order)
+@routes.add("POST", "/orders/<id>/ship", needs="write:projects")
 async def ship_order(call: Call, id: str) -> Order:
     """Mark a paid order as shipped."""
     return await call.write(orders.ship, id, call.idempotency_key)

@@ -30,7 +30,7 @@ class Difference:
     summary: Summary
 
 
-@routes.add("GET", "/diff", needs="read:projects", query=Between, answer=Difference)
+@routes.add("GET", "/diff", needs="read:projects")
 async def get_diff(call: Call, query: Between) -> Difference:
     """List what changed between two moments, each object as it was at both."""
     now = call.engine.clock.now()

@@ -56,7 +56,7 @@ def _seen(call: Call, project: Project) -> SeenProject:
     return SeenProject(**asdict(project), livemode=call.authenticate().livemode)
 
 
-@routes.add("GET", "/projects", needs="read:projects", query=GenericList, answer=SeenProject, paged=True)
+@routes.add("GET", "/projects", needs="read:projects")
 async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     """List the credential's own project and its children, newest first."""
     page = await call.read(projects.page, query.page())
@@ -64,14 +64,7 @@ async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
 
 
 @routes.add(
-    "POST",
-    "/projects",
-    needs="write:projects",
-    role="admin",
-    body=CreateProject,
-    answer=ProjectWithKey,
-    secret=True,
-    status=201,
+    "POST", "/projects", needs="write:projects", role="admin", answer=ProjectWithKey, secret=True, status=201
 )
 async def create_project(call: Call, body: CreateProject) -> dict[str, object]:
     """Create a project and its first API key, whose value is shown this once; an app gets no key."""
@@ -84,22 +77,20 @@ async def create_project(call: Call, body: CreateProject) -> dict[str, object]:
     return {**as_json(_seen(call, project)), "api_key": with_value(key, value)}
 
 
-@routes.add("GET", "/projects/<id>", needs="read:projects", answer=SeenProject)
+@routes.add("GET", "/projects/<id>", needs="read:projects")
 async def get_project(call: Call, id: str) -> SeenProject:
     """Get one project."""
     return _seen(call, await call.read(projects.visible, id))
 
 
-@routes.add(
-    "PATCH", "/projects/<id>", needs="write:projects", role="admin", body=ChangeProject, answer=SeenProject
-)
+@routes.add("PATCH", "/projects/<id>", needs="write:projects", role="admin")
 async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
     """Change the fields that are sent."""
     changes = projects.Changes(**body.model_dump(exclude_unset=True))
     return _seen(call, await call.write(projects.change, id, changes))
 
 
-@routes.add("DELETE", "/projects/<id>", needs="write:projects", role="admin", answer=SeenProject)
+@routes.add("DELETE", "/projects/<id>", needs="write:projects", role="admin")
 async def archive_project(call: Call, id: str) -> SeenProject:
     """Archive a project; its data is kept, and its credentials stop working."""
     return _seen(call, await call.write(projects.archive, id))

@@ -22,7 +22,7 @@ class ListRequests(GenericList, LookingBack):
     path: str | None = None
 
 
-@routes.add("GET", "/requests", needs="read:projects", query=ListRequests, answer=LoggedRequest, paged=True)
+@routes.add("GET", "/requests", needs="read:projects")
 async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     """List the requests of the last 7 days, newest first."""
     at = query.moment(call.engine.clock)
@@ -31,15 +31,13 @@ async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     )
 
 
-@routes.add("GET", "/requests/<id>", needs="read:projects", answer=RequestWithEvents)
+@routes.add("GET", "/requests/<id>", needs="read:projects")
 async def get_request(call: Call, id: str) -> RequestWithEvents:
     """Get one request with the events it caused."""
     return await call.read(request_log.get, id)
 
 
-@routes.add(
-    "GET", "/requests/<id>/events", needs="read:projects", query=GenericList, answer=Event, paged=True
-)
+@routes.add("GET", "/requests/<id>/events", needs="read:projects")
 async def list_request_events(call: Call, id: str, query: GenericList) -> Page[Event]:
     """List the events that one request caused, newest first."""
     return await call.read(request_log.events_of, query.page(), id)

@@ -44,12 +44,7 @@ class Period(Query):
 
 
 @routes.add(
-    "GET",
-    "/accounts/<id>/statement",
-    needs="read:projects",
-    query=Period,
-    answer=WholeStatement,
-    also_as=("text/csv",),
+    "GET", "/accounts/<id>/statement", needs="read:projects", answer=WholeStatement, also_as=("text/csv",)
 )
 async def get_statement(call: Call, id: str, query: Period) -> Streamed:
     """Get an account's statement over a period, as JSON or CSV."""

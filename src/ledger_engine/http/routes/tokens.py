@@ -68,9 +68,7 @@ class TokenRequest(Body):
         return given
 
 
-@routes.add(
-    "POST", "/auth/token", public=True, body=TokenRequest, answer=TokenPair, secret=True, in_contract=True
-)
+@routes.add("POST", "/auth/token", public=True, secret=True, in_contract=True)
 async def issue_token(call: Call, body: TokenRequest) -> TokenPair:
     """Exchange an API key or a refresh token for an access token and a refresh token."""
     pair = credentials.new_pair()

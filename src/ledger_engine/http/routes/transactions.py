@@ -61,16 +61,7 @@ class ListTransactions(LedgerList, LookingBack):
     created_after: str | None = None
 
 
-@routes.add(
-    "GET",
-    "/transactions",
-    needs="read:projects",
-    query=ListTransactions,
-    answer=Transaction,
-    paged=True,
-    in_contract=True,
-    tagged=True,
-)
+@routes.add("GET", "/transactions", needs="read:projects", answer=Transaction, in_contract=True, tagged=True)
 async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonText]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
@@ -85,30 +76,20 @@ async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonTex
     )
 
 
-@routes.add(
-    "POST",
-    "/transactions",
-    needs="write:projects",
-    body=PostTransaction,
-    answer=Transaction,
-    status=201,
-    in_contract=True,
-)
+@routes.add("POST", "/transactions", needs="write:projects", status=201, in_contract=True)
 async def post_transaction(call: Call, body: PostTransaction) -> Transaction:
     """Post a transaction."""
     return await call.write(transactions.post, body.new(), call.idempotency_key)
 
 
-@routes.add(
-    "POST", "/transactions/batch", needs="write:projects", body=PostBatch, answer=PostedBatch, status=201
-)
+@routes.add("POST", "/transactions/batch", needs="write:projects", answer=PostedBatch, status=201)
 async def post_batch(call: Call, body: PostBatch) -> list[Transaction]:
     """Post up to 1000 transactions, all or none."""
     batch = [item.new() for item in body.transactions]
     return await call.write_long(transactions.post_batch, batch, call.idempotency_key)
 
 
-@routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction, tagged=True)
+@routes.add("GET", "/transactions/<id>", needs="read:projects", tagged=True)
 async def get_transaction(call: Call, id: str) -> Transaction:
     """Get one transaction."""
     return await call.read_short(transactions.get, id)
@@ -122,7 +103,7 @@ async def list_related_transactions(call: Call, id: str) -> list[Transaction]:
     return await call.read(transactions.related, id)
 
 
-@routes.add("POST", "/transactions/<id>/reverse", needs="write:projects", answer=Transaction, status=201)
+@routes.add("POST", "/transactions/<id>/reverse", needs="write:projects", status=201)
 async def reverse_transaction(call: Call, id: str) -> Transaction:
     """Post the opposite of a transaction, once."""
     return await call.write(transactions.reverse, id, call.idempotency_key)

@@ -41,7 +41,7 @@ class UserPage:
     total_pages: int
 
 
-@routes.add("GET", "/users", needs="read:users", query=ListUsers, answer=UserPage, in_contract=True)
+@routes.add("GET", "/users", needs="read:users", answer=UserPage, in_contract=True)
 async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
     """List the users, newest first."""
     at = query.moment(call.engine.clock)
@@ -59,9 +59,7 @@ async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
     }
 
 
-@routes.add(
-    "POST", "/users", needs="write:projects", body=CreateUser, answer=User, status=201, in_contract=True
-)
+@routes.add("POST", "/users", needs="write:projects", status=201, in_contract=True)
 async def create_user(call: Call, body: CreateUser) -> User:
     """Create a user."""
     return await call.write(
@@ -69,7 +67,7 @@ async def create_user(call: Call, body: CreateUser) -> User:
     )
 
 
-@routes.add("GET", "/users/<id>", needs="read:users", query=LookingBack, answer=User, in_contract=True)
+@routes.add("GET", "/users/<id>", needs="read:users", in_contract=True)
 async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, Any]:
     """Get one user."""
     at = query.moment(call.engine.clock)
@@ -78,13 +76,13 @@ async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, 
     return await call.read_short(users.get, id)
 
 
-@routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", answer=User, in_contract=True)
+@routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", in_contract=True)
 async def deactivate_user(call: Call, id: str) -> User:
     """Deactivate a user."""
     return await call.write(users.deactivate, id)
 
 
-@routes.add("POST", "/users/<id>/restore", needs="write:projects", role="admin", answer=User)
+@routes.add("POST", "/users/<id>/restore", needs="write:projects", role="admin")
 async def restore_user(call: Call, id: str) -> User:
     """Restore a user within 30 days of the deactivation."""
     return await call.write(users.restore, id, call.idempotency_key)

@@ -25,24 +25,13 @@ class CreateWebhookEndpoint(Body):
     events: Annotated[list[str], Field(min_length=1)] | None = [endpoints.EVERY]
 
 
-@routes.add(
-    "GET", "/webhook_endpoints", needs="read:projects", query=GenericList, answer=WebhookEndpoint, paged=True
-)
+@routes.add("GET", "/webhook_endpoints", needs="read:projects")
 async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[WebhookEndpoint]:
     """List the webhook endpoints, newest first, without their secrets."""
     return await call.read(endpoints.page, query.page())
 
 
-@routes.add(
-    "POST",
-    "/webhook_endpoints",
-    needs="write:projects",
-    lasting=True,
-    body=CreateWebhookEndpoint,
-    answer=EndpointWithSecret,
-    secret=True,
-    status=201,
-)
+@routes.add("POST", "/webhook_endpoints", needs="write:projects", lasting=True, secret=True, status=201)
 async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> EndpointWithSecret:
     """Register a webhook endpoint for the events from now on; its signing secret is shown this once."""
     await check_url(body.url, livemode=call.authenticate().livemode)
@@ -52,26 +41,19 @@ async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> En
     return await call.write(endpoints.create, new, secret, sealed, call.idempotency_key)
 
 
-@routes.add("GET", "/webhook_endpoints/<id>", needs="read:projects", answer=WebhookEndpoint)
+@routes.add("GET", "/webhook_endpoints/<id>", needs="read:projects")
 async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Get one webhook endpoint."""
     return await call.read_short(endpoints.get, id)
 
 
-@routes.add("DELETE", "/webhook_endpoints/<id>", needs="write:projects", answer=WebhookEndpoint)
+@routes.add("DELETE", "/webhook_endpoints/<id>", needs="write:projects")
 async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Delete a webhook endpoint; its open deliveries are not sent any more."""
     return await call.write(endpoints.delete, id)
 
 
-@routes.add(
-    "POST",
-    "/webhook_endpoints/<id>/restore",
-    needs="write:projects",
-    lasting=True,
-    answer=EndpointWithSecret,
-    secret=True,
-)
+@routes.add("POST", "/webhook_endpoints/<id>/restore", needs="write:projects", lasting=True, secret=True)
 async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
     secret = endpoints.new_secret()
@@ -80,14 +62,7 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     return await call.write(endpoints.restore, id, secret, sealed, call.idempotency_key)
 
 
-@routes.add(
-    "POST",
-    "/webhook_endpoints/<id>/roll_secret",
-    needs="write:projects",
-    lasting=True,
-    answer=EndpointWithSecret,
-    secret=True,
-)
+@routes.add("POST", "/webhook_endpoints/<id>/roll_secret", needs="write:projects", lasting=True, secret=True)
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     """Replace the signing secret at once; the new one is shown this once."""
     secret = endpoints.new_secret()
@@ -95,26 +70,19 @@ async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     return await call.write(endpoints.roll_secret, id, secret, sealed, call.idempotency_key)
 
 
-@routes.add("POST", "/webhook_endpoints/<id>/disable", needs="write:projects", answer=WebhookEndpoint)
+@routes.add("POST", "/webhook_endpoints/<id>/disable", needs="write:projects")
 async def disable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send nothing to a webhook endpoint until it is enabled again."""
     return await call.write(endpoints.disable, id, call.idempotency_key)
 
 
-@routes.add("POST", "/webhook_endpoints/<id>/enable", needs="write:projects", answer=WebhookEndpoint)
+@routes.add("POST", "/webhook_endpoints/<id>/enable", needs="write:projects")
 async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send to a webhook endpoint again, from where it stopped."""
     return await call.write(endpoints.enable, id, call.idempotency_key)
 
 
-@routes.add(
-    "GET",
-    "/webhook_endpoints/<id>/deliveries",
-    needs="read:projects",
-    query=GenericList,
-    answer=Delivery,
-    paged=True,
-)
+@routes.add("GET", "/webhook_endpoints/<id>/deliveries", needs="read:projects")
 async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Delivery]:
     """List the deliveries of a webhook endpoint with every attempt, newest first."""
     return await call.read(deliveries.page, id, query.page())

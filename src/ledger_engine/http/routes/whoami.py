@@ -41,7 +41,7 @@ class Whoami:
     livemode: bool
 
 
-@routes.add("GET", "/whoami", answer=Whoami)
+@routes.add("GET", "/whoami")
 async def whoami(call: Call) -> Whoami:
     """Get the caller's credential and its rights."""
     caller = call.caller
