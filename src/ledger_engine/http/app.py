@@ -21,24 +21,14 @@ from ledger_engine.http.pages import views
 from ledger_engine.http.pages.issuer import Issuer
 from ledger_engine.http.routes import (
     accounts,
-    api_keys,
-    billing,
+    credentials,
+    directory,
     events,
-    health,
+    history,
     invoices,
-    oauth,
-    orders,
-    past,
     projects,
-    request_log,
-    statements,
-    tokens,
     transactions,
-    users,
-    webhooks,
-    whoami,
 )
-from ledger_engine.http.routes import log as log_routes
 from ledger_engine.http.wire.asgi import Asgi
 from ledger_engine.limits import WallClock, Windows
 from ledger_engine.store.engine import Engine
@@ -46,24 +36,24 @@ from ledger_engine.store.engine import Engine
 log = logging.getLogger("ledger_engine.http")
 
 RESOURCES: list[Routes] = [
-    health.routes,
+    directory.health_routes,
     accounts.routes,
-    statements.routes,
+    accounts.statement_routes,
     transactions.routes,
     invoices.routes,
-    users.routes,
-    orders.routes,
-    past.routes,
-    tokens.routes,
-    oauth.routes,
-    whoami.routes,
-    api_keys.routes,
+    directory.user_routes,
+    directory.order_routes,
+    history.diff_routes,
+    credentials.token_routes,
+    credentials.oauth_routes,
+    credentials.whoami_routes,
+    credentials.api_key_routes,
     projects.routes,
-    billing.routes,
-    webhooks.routes,
-    events.routes,
-    request_log.routes,
-    log_routes.routes,
+    projects.billing_routes,
+    events.endpoint_routes,
+    events.event_routes,
+    history.request_routes,
+    history.log_routes,
 ]
 
 

@@ -1,16 +1,25 @@
-"""Routes of accounts."""
+"""Routes of accounts and their statements.
+
+A statement is sent while its lines are read, as JSON or as CSV."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
 
-from ledger_engine.core.clock import parse_moment
+from ledger_engine.core.clock import iso, parse_end, parse_moment
+from ledger_engine.core.csv_text import as_text, csv_rows
+from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import LedgerList, LookingBack
-from ledger_engine.http.operations import Call, Routes
-from ledger_engine.ledger import accounts, past
+from ledger_engine.http.operations import Call, Routes, Streamed
+from ledger_engine.ledger import accounts, past, statements
+from ledger_engine.ledger.statements import Line, Statement
 from ledger_engine.store.pages import Page
 
 routes = Routes("accounts", "/v1")
@@ -61,3 +70,81 @@ async def get_balance(call: Call, id: str, query: BalanceAt) -> accounts.Balance
     if query.at is None:
         return await call.read_short(accounts.balance_at, id, call.engine.clock.now())
     return await call.read(accounts.balance_at, id, parse_moment(query.at, "at"))
+
+
+# Statements
+
+
+statement_routes = Routes("statements", "/v1")
+
+KINDS = ("application/json", "text/csv", "text/csv; charset=utf-8")
+COLUMNS = ("date", "description", "amount", "running_balance", "currency", "transaction")
+
+
+@dataclass(slots=True)
+class WholeStatement(Statement):
+    """The frame of a statement, then its lines, oldest first."""
+
+    lines: list[Line]
+
+
+class Period(Query):
+    from_: str | None = Field(default=None, alias="from")
+    to: str | None = None
+
+    def start(self) -> int | None:
+        """Return the first millisecond of the period."""
+        return None if self.from_ is None else parse_moment(self.from_, "from")
+
+    def end(self) -> int | None:
+        """Return the last millisecond of the period; a date includes the whole day."""
+        return None if self.to is None else parse_end(self.to, "to")
+
+
+@statement_routes.add(
+    "GET", "/accounts/<id>/statement", needs="read:projects", answer=WholeStatement, also_as=("text/csv",)
+)
+async def get_statement(call: Call, id: str, query: Period) -> Streamed:
+    """Get an account's statement over a period, as JSON or CSV."""
+    statement = await call.read(statements.draw_up, id, query.start(), query.end())
+    accepted = parse_accept_header(call.header(b"accept"), MIMEAccept)
+    if accepted.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]:
+        return Streamed(KINDS[0], _json(call, statement))
+    name = f'attachment; filename="statement-{statement.account}.csv"'
+    return Streamed(KINDS[-1], _csv(call, statement), ((b"content-disposition", name.encode()),))
+
+
+async def _parts(call: Call, statement: Statement) -> AsyncIterator[list[Line]]:
+    after = None
+    while lines := await call.read(statements.lines, statement, after):
+        yield lines
+        after = lines[-1].transaction
+
+
+async def _json(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
+    yield dumps(as_json(statement)).removesuffix("}") + ',"lines":['
+    separator = ""
+    async for lines in _parts(call, statement):
+        yield separator + ",".join(dumps(as_json(line)) for line in lines)
+        separator = ","
+    yield "]}"
+
+
+async def _csv(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
+    currency = statement.currency
+    opening = (iso(statement.period_start), "Opening balance", "", statement.opening_balance, currency, "")
+    closing = (iso(statement.period_end), "Closing balance", "", statement.closing_balance, currency, "")
+    yield csv_rows([COLUMNS, opening])
+    async for lines in _parts(call, statement):
+        yield csv_rows(
+            (
+                iso(line.date),
+                as_text(line.description or ""),
+                line.amount,
+                line.running_balance,
+                currency,
+                line.transaction,
+            )
+            for line in lines
+        )
+    yield csv_rows([closing])

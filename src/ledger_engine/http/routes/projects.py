@@ -1,4 +1,4 @@
-"""Routes of projects; all of them go beyond the contract."""
+"""Routes of projects and of their plans; all of them go beyond the contract."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ledger_engine.access import api_keys, projects
-from ledger_engine.access.projects import NewChild, Project
+from ledger_engine.access.projects import Billing, NewChild, Project
 from ledger_engine.core.records import as_json
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.http.routes.api_keys import ApiKeyWithValue, with_value
+from ledger_engine.http.routes.credentials import ApiKeyWithValue, with_value
 from ledger_engine.store.pages import Page
 
 routes = Routes("projects", "/v1")
@@ -94,3 +94,28 @@ async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProjec
 async def archive_project(call: Call, id: str) -> SeenProject:
     """Archive a project; its data is kept, and its credentials stop working."""
     return _seen(call, await call.write(projects.archive, id))
+
+
+# Billing
+
+
+billing_routes = Routes("billing", "/v1")
+
+
+class ChangeBilling(Body):
+    # Called only for fields that were sent: the field may be left out, but not be null.
+    plan: Literal["free", "pro", "enterprise"] = Field(default_factory=lambda: "free")
+
+
+@billing_routes.add("GET", "/billing", needs="admin:billing", role="owner")
+async def get_billing(call: Call) -> Billing:
+    """Get the project's plan, its limits and how much of them is used."""
+    return await call.read(projects.billing)
+
+
+@billing_routes.add("PATCH", "/billing", needs="admin:billing", role="owner")
+async def change_billing(call: Call, body: ChangeBilling) -> Billing:
+    """Move the project to another plan, at once."""
+    if "plan" not in body.model_fields_set:
+        return await call.read(projects.billing)
+    return await call.write(projects.change_plan, body.plan)

@@ -1,0 +1,212 @@
+"""Routes of the directory surface: the health of the server for monitoring, users and orders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.records import as_json, dumps
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.errors import Rendered, body_of
+from ledger_engine.http.lists import DIGITS, GenericList, LookingBack
+from ledger_engine.http.operations import Call, Routes
+from ledger_engine.ledger import orders, past, users
+from ledger_engine.ledger.orders import Order
+from ledger_engine.ledger.users import User
+from ledger_engine.store import books
+from ledger_engine.store.pages import Page
+
+# Health (docs/interface.md#directory)
+
+
+VERSION = "1.4.2"  # the version of the directory's interface (docs/interface.md#versioning)
+
+health_routes = Routes("health", "/api")
+
+
+@dataclass(slots=True)
+class Health:
+    """The health of the server.
+
+    `ok` is false when the storage is lost; `version` is that of the directory's interface, not of this
+    server; `notice` says what a person has to decide or to know, null when there is nothing; `copy_of` is the
+    address of the server that this ledger is a read-only copy of, null for a ledger of its own.
+    """
+
+    ok: bool
+    version: str
+    notice: str | None
+    copy_of: str | None
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Whether the server is ready for requests that write."""
+
+    ok: bool
+
+
+@health_routes.add("GET", "/health", public=True, in_contract=True)
+async def get_health(call: Call) -> Health | Rendered:
+    """Report whether the server can work; 503 when its storage is lost."""
+    losses = call.engine.losses
+    try:
+        await call.engine.check()
+        copied = await call.engine.read_short(books.source)
+    except StorageUnavailable as error:
+        return _unavailable(call, Health(False, VERSION, losses.refused or call.engine.notice, None), error)
+    notice = call.engine.notice or losses.accepted
+    return Health(True, VERSION, notice, None if copied is None else copied.url)
+
+
+@health_routes.add("GET", "/health/ready", public=True)
+async def get_readiness(call: Call) -> Readiness | Rendered:
+    """Report whether a commit succeeds, which is tried at most once a second; 503 when it does not."""
+    try:
+        await call.engine.check_writable()
+    except StorageUnavailable as error:
+        return _unavailable(call, Readiness(False), error)
+    return Readiness(True)
+
+
+def _unavailable(call: Call, state: Health | Readiness, error: StorageUnavailable) -> Rendered:
+    status, headers, _ = call.refuse(error)
+    return status, headers, dumps({**as_json(state), **body_of(error, call.path)}).encode()
+
+
+# Users
+
+
+user_routes = Routes("users", "/api")
+
+Role = Literal["member", "admin", "owner"]
+
+
+class CreateUser(Body):
+    name: Annotated[str, Field(min_length=1, max_length=users.NAME_MAX)]
+    email: Annotated[str, Field(max_length=users.EMAIL_MAX)]
+    role: Role | None = "member"
+
+
+class ListUsers(LookingBack):
+    page: Annotated[int, Field(ge=1, le=users.PAGE_MAX), DIGITS] = 1
+    per_page: Annotated[int, Field(ge=1, le=users.PER_PAGE_MAX), DIGITS] = users.PER_PAGE_DEFAULT
+    role: Role | None = None
+
+
+@dataclass(slots=True)
+class UserPage:
+    """One numbered page; `total` and `total_pages` count all users that match the filter."""
+
+    data: list[User]
+    page: int
+    per_page: int
+    total: int
+    total_pages: int
+
+
+@user_routes.add("GET", "/users", needs="read:users", answer=UserPage, in_contract=True)
+async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
+    """List the users, newest first."""
+    at = query.moment(call.engine.clock)
+    if at is None:
+        page = await call.read(users.page, query.page, query.per_page, role=query.role)
+        data: list[Any] = page.items
+    else:
+        page, data = await call.read(past.user_page, query.page, query.per_page, at, role=query.role)
+    return {
+        "data": data,
+        "page": page.page,
+        "per_page": page.per_page,
+        "total": page.total,
+        "total_pages": page.total_pages,
+    }
+
+
+@user_routes.add("POST", "/users", needs="write:projects", status=201, in_contract=True)
+async def create_user(call: Call, body: CreateUser) -> User:
+    """Create a user."""
+    return await call.write(
+        users.create, users.NewUser(body.name, body.email, body.role or "member"), call.idempotency_key
+    )
+
+
+@user_routes.add("GET", "/users/<id>", needs="read:users", in_contract=True)
+async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, Any]:
+    """Get one user."""
+    at = query.moment(call.engine.clock)
+    if at is not None:
+        return await call.read(past.user, id, at)
+    return await call.read_short(users.get, id)
+
+
+@user_routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", in_contract=True)
+async def deactivate_user(call: Call, id: str) -> User:
+    """Deactivate a user."""
+    return await call.write(users.deactivate, id)
+
+
+@user_routes.add("POST", "/users/<id>/restore", needs="write:projects", role="admin")
+async def restore_user(call: Call, id: str) -> User:
+    """Restore a user within 30 days of the deactivation."""
+    return await call.write(users.restore, id, call.idempotency_key)
+
+
+# Orders
+
+
+order_routes = Routes("orders", "/api")
+
+
+class PlaceOrder(Body):
+    user_id: str
+    items: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=orders.ITEMS_MAX)]
+
+
+class ListOrders(GenericList, LookingBack):
+    status: Literal["open", "paid", "shipped"] | None = None
+
+
+@order_routes.add("GET", "/orders", needs="read:projects", in_contract=True, tagged=True)
+async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]]:
+    """List the orders, newest first."""
+    at = query.moment(call.engine.clock)
+    if at is not None:
+        return await call.read(past.order_page, query.page(), at, status=query.status)
+    return await call.read_page(orders.page, query.page(), status=query.status)
+
+
+@order_routes.add("GET", "/users/<id>/orders", needs="read:projects", tagged=True)
+async def list_orders_of_user(call: Call, id: str, query: GenericList) -> Page[Order]:
+    """List the orders of one user, newest first."""
+    return await call.read(orders.of_user, query.page(), id)
+
+
+@order_routes.add("POST", "/orders", needs="write:projects", status=201, in_contract=True)
+async def place_order(call: Call, body: PlaceOrder) -> Order:
+    """Place an order for a user."""
+    return await call.write(orders.create, orders.NewOrder(body.user_id, body.items), call.idempotency_key)
+
+
+@order_routes.add("GET", "/orders/<id>", needs="read:projects", tagged=True)
+async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
+    """Get one order."""
+    at = query.moment(call.engine.clock)
+    if at is not None:
+        return await call.read(past.order, id, at)
+    return await call.read_short(orders.get, id)
+
+
+@order_routes.add("POST", "/orders/<id>/pay", needs="write:projects")
+async def pay_order(call: Call, id: str) -> Order:
+    """Mark an open order as paid."""
+    return await call.write(orders.pay, id, call.idempotency_key)
+
+
+@order_routes.add("POST", "/orders/<id>/ship", needs="write:projects")
+async def ship_order(call: Call, id: str) -> Order:
+    """Mark a paid order as shipped."""
+    return await call.write(orders.ship, id, call.idempotency_key)

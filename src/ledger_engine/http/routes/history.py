@@ -1,0 +1,130 @@
+"""Routes of what was: differences between two moments, the request log, the transparency log.
+
+All of them go beyond the contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.events import request_log
+from ledger_engine.events.outbox import Event
+from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
+from ledger_engine.http.errors import Rendered
+from ledger_engine.http.lists import DIGITS, GenericList, LookingBack, moment_until_now
+from ledger_engine.http.operations import Call, Routes
+from ledger_engine.ledger import past
+from ledger_engine.ledger.past import Change, Summary
+from ledger_engine.log import stored, tiles
+from ledger_engine.store.pages import Page
+
+# What changed between two moments
+
+
+diff_routes = Routes("diff", "/v1")
+
+
+class Between(GenericList):
+    from_: str = Field(alias="from")
+    to: str
+
+
+@dataclass(slots=True)
+class Difference:
+    """What changed between two moments; `summary` counts all of it, whatever the page."""
+
+    data: list[Change]
+    has_more: bool
+    next_cursor: str | None
+    summary: Summary
+
+
+@diff_routes.add("GET", "/diff", needs="read:projects")
+async def get_diff(call: Call, query: Between) -> Difference:
+    """List what changed between two moments, each object as it was at both."""
+    now = call.engine.clock.now()
+    start = moment_until_now(query.from_, "from", now)
+    end = moment_until_now(query.to, "to", now)
+    if start > end:
+        raise InvalidRequest("invalid_value", "from must not be later than to.", "from")
+    page, summary = await call.read(past.changes, start, end, query.page())
+    return Difference(page.items, page.has_more, page.next_cursor, summary)
+
+
+# The request log
+
+
+request_routes = Routes("requests", "/v1")
+
+
+class ListRequests(GenericList, LookingBack):
+    status: Annotated[int, Field(ge=100, le=599), DIGITS] | None = None
+    method: str | None = None
+    path: str | None = None
+
+
+@request_routes.add("GET", "/requests", needs="read:projects")
+async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
+    """List the requests of the last 7 days, newest first."""
+    at = query.moment(call.engine.clock)
+    return await call.read(
+        request_log.page, query.page(), status=query.status, method=query.method, path=query.path, at=at
+    )
+
+
+@request_routes.add("GET", "/requests/<id>", needs="read:projects")
+async def get_request(call: Call, id: str) -> RequestWithEvents:
+    """Get one request with the events it caused."""
+    return await call.read(request_log.get, id)
+
+
+@request_routes.add("GET", "/requests/<id>/events", needs="read:projects")
+async def list_request_events(call: Call, id: str, query: GenericList) -> Page[Event]:
+    """List the events that one request caused, newest first."""
+    return await call.read(request_log.events_of, query.page(), id)
+
+
+# The transparency log: its checkpoint, its tiles, and proofs; the forms are C2SP's
+
+
+log_routes = Routes("log", "/v1")
+
+_TEXT = (b"content-type", b"text/plain; charset=utf-8")
+_BYTES = (b"content-type", b"application/octet-stream")
+_CHANGING = (b"cache-control", b"no-store")
+_UNCHANGING = (b"cache-control", b"private, max-age=31536000, immutable")
+
+
+@log_routes.add("GET", "/log/checkpoint", needs="read:projects", also_as=("text/plain",), of_log=True)
+async def get_checkpoint(call: Call) -> Rendered:
+    """Get the last checkpoint of the log, with the signatures of witnesses that are there."""
+    note = await call.read(stored.checkpoint_note)
+    return 200, [_TEXT, _CHANGING], note.encode()
+
+
+@log_routes.add("GET", "/log/tile/<path:tile>", needs="read:projects", also_as=("application/octet-stream",))
+async def get_tile(call: Call, tile: str) -> Rendered:
+    """Get a tile of hashes, or a bundle of entries."""
+    wanted = tiles.parse(tile)
+    if wanted is None:
+        raise NotFound("tile", tile)
+    return 200, [_BYTES, _UNCHANGING], await call.read(stored.tile_content, wanted)
+
+
+@log_routes.add("GET", "/events/<id>/proof", needs="read:projects", also_as=("text/plain",), of_log=True)
+async def get_event_proof(call: Call, id: str) -> Rendered:
+    """Get the proof that an event is in the log."""
+    proof = await call.read(stored.proof_of_event, id)
+    return 200, [_TEXT, _CHANGING], proof.encode()
+
+
+@log_routes.add(
+    "GET", "/transactions/<id>/proof", needs="read:projects", also_as=("text/plain",), of_log=True
+)
+async def get_transaction_proof(call: Call, id: str) -> Rendered:
+    """Get the proof that the event of a transaction is in the log."""
+    proof = await call.read(stored.proof_of_transaction, id)
+    return 200, [_TEXT, _CHANGING], proof.encode()
