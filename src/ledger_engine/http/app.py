@@ -18,7 +18,7 @@ from ledger_engine.http.gate.proxies import BehindProxies
 from ledger_engine.http.openapi import pages as reference
 from ledger_engine.http.operations import Routes, call_of, refused
 from ledger_engine.http.pages import views
-from ledger_engine.http.pages.issuer import Issuer
+from ledger_engine.http.pages.views import Issuer
 from ledger_engine.http.routes import (
     accounts,
     credentials,

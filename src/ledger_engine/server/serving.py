@@ -20,7 +20,7 @@ from ledger_engine.core.settings import ServeSettings
 from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.http.app import Around, new_app, put_gate
 from ledger_engine.http.gate.gate import AuthRateLimit
-from ledger_engine.http.pages.issuer import Issuer
+from ledger_engine.http.pages.views import Issuer
 from ledger_engine.http.wire.passed import PassedConnections
 from ledger_engine.http.wire.serving import cut_connections, serve
 from ledger_engine.server import systemd

@@ -19,7 +19,7 @@ from ledger_engine.http.openapi import schemas
 from ledger_engine.http.openapi.schemas import MOMENT, Records, Schema, closed, json_content, text_content
 from ledger_engine.http.openapi.texts import EXAMPLES, TERMS, TEXTS, explain
 from ledger_engine.http.operations import Operation, Routes
-from ledger_engine.http.pages.issuer import metadata
+from ledger_engine.http.pages.views import metadata
 from ledger_engine.ledger.accounts import Account
 from ledger_engine.ledger.invoices import Invoice
 from ledger_engine.ledger.orders import Order

@@ -11,7 +11,7 @@ from quart import Blueprint, Response, request
 from ledger_engine.core.records import dumps
 from ledger_engine.http.openapi import asset
 from ledger_engine.http.operations import Routes
-from ledger_engine.http.pages.html_pages import redirect
+from ledger_engine.http.pages.views import redirect
 
 SCRIPT = "rapidoc-9.3.8.min.js"
 # The page may load and call only this server. RapiDoc writes its styles within its elements.

@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import logging
 import re
-from functools import partial
+from functools import cache, partial
+from http import HTTPStatus
+from pathlib import Path
 from secrets import token_urlsafe
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from quart import Blueprint, Response, request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from quart import Blueprint, Request, Response, request
 
 from ledger_engine.access import projects
 from ledger_engine.access.api_keys import SECRET_LENGTH, new_secret
@@ -24,14 +29,130 @@ from ledger_engine.access.oauth import passwords, sign_ins
 from ledger_engine.access.oauth.authorization import AuthorizationRequest, RefusedToApp, consider, decide
 from ledger_engine.access.oauth.grants import AnsweredBefore
 from ledger_engine.access.oauth.passwords import Login
+from ledger_engine.access.oauth.server import GRANT_TYPES
 from ledger_engine.access.oauth.sign_ins import SignedIn
-from ledger_engine.core.errors import LedgerError, NotFound
+from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound
 from ledger_engine.core.records import dumps
+from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http.bodies import pairs_of
 from ledger_engine.http.errors import status_of
 from ledger_engine.http.operations import Call, call_of, refused
-from ledger_engine.http.pages import html_pages
-from ledger_engine.http.pages.issuer import Issuer, metadata
+
+# Pages: rendered from the templates in this package; all have the same security headers
+
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_environment = Environment(
+    loader=FileSystemLoader(_TEMPLATES),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+# No scripts, nothing from other servers, no framing, no caching, and no referrer to other sites.
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
+
+
+def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **values: object) -> Response:
+    """Return the page of a template.
+
+    Its forms, and redirects that answer them, may only go to `forms_lead_to`.
+    """
+    return Response(
+        _environment.get_template(template).render(values),
+        status=status,
+        content_type="text/html; charset=utf-8",
+        headers=_guarded(forms_lead_to),
+    )
+
+
+def message(status: int, title: str, text: str, *, back: str | None = None) -> Response:
+    """Return a page that says why it goes no further; `back` is the address to try again."""
+    return page("message.html", status, title=title, text=text, back=back)
+
+
+def redirect(location: str, status: int = 303) -> Response:
+    """Redirect the browser, with 303 so that it does not send the form again (RFC 9700, 4.12)."""
+    headers = {**_guarded("'none'"), "Location": location}
+    return Response(HTTPStatus(status).phrase, status=status, content_type="text/plain", headers=headers)
+
+
+@cache
+def style() -> str:
+    """Return the style sheet of all pages."""
+    return (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+def _guarded(forms_lead_to: str) -> dict[str, str]:
+    return {**_HEADERS, "Content-Security-Policy": f"{_POLICY}; form-action {forms_lead_to}"}
+
+
+# This server's own address, and the metadata that apps find there (RFC 8414)
+
+
+_HOST = re.compile(r"([A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+
+class Issuer:
+    """This server's own address, by which apps know it (RFC 8414, 9207).
+
+    It is `pinned` when the operator has set it. Otherwise it is the address of the request, but only if that
+    is an IP address, `localhost` or the name `host` that the server listens on. A stranger could point any
+    other name at this machine, and an app that trusts that name could be talking to the stranger.
+    """
+
+    def __init__(self, pinned: str | None = None, host: str | None = None) -> None:
+        self._pinned = None if pinned is None else pinned.rstrip("/")
+        self._names = {"localhost", host}
+
+    def of(self, request: Request) -> str:
+        """Return the issuer for this request; raises InvalidRequest for a name that could be a stranger's."""
+        if self._pinned is not None:
+            return self._pinned
+        host = _HOST.fullmatch(request.host)
+        if host is None or not (host[1].lower() in self._names or _is_ip_address(host[1].strip("[]"))):
+            raise InvalidRequest(
+                "invalid_value",
+                f"{request.host!r} is not a name of this server. The operator can set it with --issuer.",
+            )
+        return f"{request.scheme}://{request.host}"
+
+
+def metadata(issuer: str) -> dict[str, Any]:
+    """Return the metadata of this server (RFC 8414)."""
+    return {
+        "issuer": issuer,
+        "authorization_endpoint": f"{issuer}/oauth/authorize",
+        "token_endpoint": f"{issuer}/oauth/token",
+        "revocation_endpoint": f"{issuer}/oauth/revoke",
+        "scopes_supported": list(SCOPES),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": list(GRANT_TYPES),
+        "token_endpoint_auth_methods_supported": ["none"],
+        "revocation_endpoint_auth_methods_supported": ["none"],
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": True,
+        "service_documentation": f"{issuer}/docs",
+    }
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+# Signing in and deciding
+
 
 CHECKED_AT_ONCE = 2  # passwords; each check takes 64 MB and keeps a few processors busy for a while
 WAITING_MAX = 50
@@ -145,7 +266,7 @@ class SignInPages:
         except AnsweredBefore:
             return _answered_before(authorization)
         assert code is not None, "a no is raised"
-        return html_pages.redirect(_code_address(authorization, self._issuer.of(request), code=code))
+        return redirect(_code_address(authorization, self._issuer.of(request), code=code))
 
     async def sign_out(self) -> Response:
         """Sign the user out, so that another user can sign in and decide."""
@@ -172,7 +293,7 @@ class SignInPages:
     async def redirect_to_app(self, refusal: RefusedToApp) -> Response:
         """Redirect the browser to the app with an error."""
         status = 302 if request.method == "GET" else 303
-        return html_pages.redirect(_error_address(refusal, self._issuer.of(request)), status)
+        return redirect(_error_address(refusal, self._issuer.of(request)), status)
 
     async def _read_authorization(
         self, call: Call, raw: bytes, sign_in: str | None = None
@@ -195,7 +316,7 @@ async def _sign_in_page(
 ) -> Response:
     cookie = _cookie()
     value = cookie or new_secret("si")
-    response = html_pages.page(
+    response = page(
         "sign_in.html",
         401 if refused else 200,
         forms_lead_to=_leading_to(authorization),
@@ -212,7 +333,7 @@ async def _sign_in_page(
 async def _consent_page(call: Call, authorization: AuthorizationRequest, user: SignedIn) -> Response:
     cookie = _cookie()
     assert cookie is not None, "somebody is signed in"
-    return html_pages.page(
+    return page(
         "consent.html",
         forms_lead_to=_leading_to(authorization),
         app=authorization.app,
@@ -226,7 +347,7 @@ async def _consent_page(call: Call, authorization: AuthorizationRequest, user: S
 
 
 def _out_of_date(authorization: AuthorizationRequest) -> Response:
-    return html_pages.message(
+    return message(
         403,
         "This page is out of date",
         "It was not sent from this site, or your browser no longer has its cookie. Signing in needs cookies.",
@@ -235,7 +356,7 @@ def _out_of_date(authorization: AuthorizationRequest) -> Response:
 
 
 def _answered_before(authorization: AuthorizationRequest) -> Response:
-    return html_pages.message(
+    return message(
         409,
         "You have already answered",
         "Go back to the app. If it still waits for you, try again here.",
@@ -244,7 +365,7 @@ def _answered_before(authorization: AuthorizationRequest) -> Response:
 
 
 def _restart(authorization: AuthorizationRequest) -> Response:
-    return html_pages.redirect(_authorize_path(authorization))
+    return redirect(_authorize_path(authorization))
 
 
 def _authorize_path(authorization: AuthorizationRequest) -> str:
@@ -259,7 +380,7 @@ def _leading_to(authorization: AuthorizationRequest) -> str:
 
 async def _style() -> Response:
     headers = {"Cache-Control": "public, max-age=3600", "X-Content-Type-Options": "nosniff"}
-    return Response(html_pages.style(), content_type="text/css; charset=utf-8", headers=headers)
+    return Response(style(), content_type="text/css; charset=utf-8", headers=headers)
 
 
 # Errors
@@ -268,17 +389,17 @@ async def _style() -> Response:
 async def _show_error(error: LedgerError) -> Response:
     status = 400 if isinstance(error, NotFound) else status_of(error)
     text = f"{error.message} Nothing was sent to the app. You can close this page."
-    return html_pages.message(status, "This sign-in cannot continue", text)
+    return message(status, "This sign-in cannot continue", text)
 
 
 async def _show_too_many_checks(_: TooManyChecks) -> Response:
-    return html_pages.message(503, "Many people are signing in", "Go back in a moment and try again.")
+    return message(503, "Many people are signing in", "Go back in a moment and try again.")
 
 
 async def _show_failure(error: Exception) -> Response:
     request_id = call_of(request).request_id
     log.error("request %s failed", request_id, exc_info=error)
-    return html_pages.message(500, "The server failed", f"The id of this request is {request_id}.")
+    return message(500, "The server failed", f"The id of this request is {request_id}.")
 
 
 # Who is signed in

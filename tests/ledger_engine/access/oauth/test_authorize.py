@@ -17,7 +17,7 @@ from ledger_engine.access.oauth import apps
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.app import create_app
-from ledger_engine.http.pages.issuer import Issuer
+from ledger_engine.http.pages.views import Issuer
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.conftest import (
     BASE,

@@ -23,7 +23,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import authentication
 from ledger_engine.http.gate.gate import AuthRateLimit
-from ledger_engine.http.pages.issuer import Issuer
+from ledger_engine.http.pages.views import Issuer
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 from ledger_engine.store.engine import Engine, open_engine
