@@ -15,8 +15,8 @@ from quart import Quart
 from ledger_engine.access import api_keys, projects
 from ledger_engine.access.projects import Project
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.app import create_app
 from ledger_engine.sandbox import wiring
 from ledger_engine.sandbox.clock import MovableClock, clock_of

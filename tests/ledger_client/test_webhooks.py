@@ -8,7 +8,7 @@ import pytest
 
 from ledger_client import webhooks
 from ledger_client.webhooks import is_signed, sign
-from ledger_engine.events.webhooks import signatures
+from ledger_engine.events.webhooks import signing
 
 SECRET = "whsec_0123456789abcdefghijABCDEFGHIJ01"
 BODY = '{"id":"evt_1","object":"event","data":{"object":{"name":"Kaffeerösterei"}}}'.encode()
@@ -50,13 +50,13 @@ def test_anything_else_is_no_signature_of_it(secret: str, body: bytes, header: s
 
 def test_a_signed_webhook_is_verified_and_any_other_refused() -> None:
     secret, body = "whsec_dGVzdHRlc3R0ZXN0", b'{"id":"evt_1"}'
-    headers = dict(signatures.signed_headers(secret, None, "evt_1", int(time.time()), body))
+    headers = dict(signing.signed_headers(secret, None, "evt_1", int(time.time()), body))
     webhooks.verify(body, headers, secret)
     plain = {"ledger-signature": hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}
     webhooks.verify(body, plain, secret)
-    old = dict(signatures.signed_headers(secret, None, "evt_1", int(time.time()) - 301, body))
+    old = dict(signing.signed_headers(secret, None, "evt_1", int(time.time()) - 301, body))
     for wrong_body, given in ((b"{}", headers), (b"{}", plain), (body, {}), (body, old)):
         with pytest.raises(webhooks.NotSigned):
             webhooks.verify(wrong_body, given, secret)
-    rolled = dict(signatures.signed_headers("whsec_bmV3", secret, "evt_1", int(time.time()), body))
+    rolled = dict(signing.signed_headers("whsec_bmV3", secret, "evt_1", int(time.time()), body))
     webhooks.verify(body, rolled, secret)

@@ -20,7 +20,7 @@ from ledger_engine.access import projects
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.migrate import Progress, move

@@ -20,7 +20,7 @@ from ledger_client.event_stream import Received
 from ledger_client.ledger import AsyncLedger
 from ledger_client.parsing import parsed
 from ledger_engine.cli.asking import refusal
-from ledger_engine.events.webhooks.signatures import signed_headers
+from ledger_engine.events.webhooks.signing import signed_headers
 
 RETRIES_S = (1, 5, 30, 120, 600)
 RETRIES_MAX = 100  # deliveries that wait for another attempt; with more, the listener waits

@@ -160,7 +160,7 @@ def rotate(project: str | None, mode: str, database: Location, as_json: bool) ->
     The key before is destroyed. Proofs that were made with it are checked with it as before, and witnesses
     must be told the new one.
     """
-    from ledger_engine.events.webhooks.sealing import Seal
+    from ledger_engine.events.webhooks.signing import Seal
     from ledger_engine.log import keys, notes
 
     private, seal = notes.new_private(), Seal.from_environment()

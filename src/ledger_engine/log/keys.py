@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import mode_name
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.log import notes
 from ledger_engine.log.entries import Book
 from ledger_engine.log.notes import SigningKey, VerifierKey

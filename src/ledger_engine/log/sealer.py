@@ -12,7 +12,7 @@ from functools import partial
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks.sealing import Seal, WrongKey
+from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.log import checkpoints, entries, keys, notes, publishing, stored
 from ledger_engine.log.entries import SALT
 from ledger_engine.log.keys import LogKey

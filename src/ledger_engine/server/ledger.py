@@ -19,7 +19,7 @@ from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant, mode_name
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.limits import RateLimits
 from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.log.notes import WITNESS, BadNote, VerifierKey

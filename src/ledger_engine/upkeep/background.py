@@ -11,8 +11,8 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.events.following import Followers
 from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.events.webhooks.deliver import Deliverer
-from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sender_process import MakeSender
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.log.publishing import Outside
 from ledger_engine.log.sealer import NOWHERE, Sealer
 from ledger_engine.store.engine import Engine

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.settings import Location
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.store.engine import open_engine
 from ledger_engine.tools.seed import reading

@@ -19,7 +19,7 @@ from ledger_client import ledger
 from ledger_client.webhooks import is_signed
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener, Refused
-from ledger_engine.events.webhooks.signatures import sign
+from ledger_engine.events.webhooks.signing import sign
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
 from tests.forking import Process, run

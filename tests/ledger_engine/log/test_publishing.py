@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction

@@ -12,7 +12,7 @@ import pytest
 from ledger_engine.core.errors import Conflict, NotFound, PermissionDenied
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks.sealing import Seal, WrongKey
+from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.ledger import accounts, transactions, users
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction

@@ -21,7 +21,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import request_log
 from ledger_engine.events.request_log import Entry
 from ledger_engine.events.webhooks import deliveries, endpoints
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import authentication
 from ledger_engine.http.gate.gate import AuthRateLimit

@@ -9,7 +9,7 @@ import pytest
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox, request_log
 from ledger_engine.events.following import Followers
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.store.engine import Engine

@@ -14,7 +14,7 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import deliveries
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.ledger import users
 from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine, open_engine

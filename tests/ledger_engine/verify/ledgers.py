@@ -10,7 +10,7 @@ from ledger_engine.access import api_keys, projects
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.invoices import NewInvoice

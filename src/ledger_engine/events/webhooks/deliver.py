@@ -37,14 +37,14 @@ from ledger_engine.events.webhooks.recording import (
     OutcomeBatch,
     Pace,
     Recorder,
+    RetryClock,
     store,
     try_step,
     try_until_done,
     wait_to_retry,
 )
-from ledger_engine.events.webhooks.retry_clock import RetryClock
-from ledger_engine.events.webhooks.sealing import Seal, WrongKey
 from ledger_engine.events.webhooks.sender_process import AnySender, MakeSender, new_sender
+from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.store.engine import Engine
 
 STOP_TIMEOUT_S = 1.0

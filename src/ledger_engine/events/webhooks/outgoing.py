@@ -13,7 +13,7 @@ from ledger_engine.events.webhooks.addresses import Target
 from ledger_engine.events.webhooks.attempts import Feed, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.events.webhooks.sending import Job
-from ledger_engine.events.webhooks.signatures import signed_headers
+from ledger_engine.events.webhooks.signing import signed_headers
 from ledger_engine.store import Unit
 
 FIRSTS_AHEAD = 512  # first attempts submitted and without a result

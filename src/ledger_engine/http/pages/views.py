@@ -111,17 +111,17 @@ class Issuer:
         self._pinned = None if pinned is None else pinned.rstrip("/")
         self._names = {"localhost", host}
 
-    def of(self, request: Request) -> str:
+    def of(self, asked: Request) -> str:
         """Return the issuer for this request; raises InvalidRequest for a name that could be a stranger's."""
         if self._pinned is not None:
             return self._pinned
-        host = _HOST.fullmatch(request.host)
+        host = _HOST.fullmatch(asked.host)
         if host is None or not (host[1].lower() in self._names or _is_ip_address(host[1].strip("[]"))):
             raise InvalidRequest(
                 "invalid_value",
-                f"{request.host!r} is not a name of this server. The operator can set it with --issuer.",
+                f"{asked.host!r} is not a name of this server. The operator can set it with --issuer.",
             )
-        return f"{request.scheme}://{request.host}"
+        return f"{asked.scheme}://{asked.host}"
 
 
 def metadata(issuer: str) -> dict[str, Any]:

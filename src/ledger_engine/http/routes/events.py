@@ -18,12 +18,12 @@ from ledger_engine.core.errors import LedgerError
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.outbox import Event
-from ledger_engine.events.webhooks import deliveries, endpoints, signatures
+from ledger_engine.events.webhooks import deliveries, endpoints, signing
 from ledger_engine.events.webhooks.addresses import URL_MAX
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
-from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import check_url
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList, LookingBack, page_request
 from ledger_engine.http.operations import Call, Routes, Streamed
@@ -237,7 +237,7 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
                     await call.engine.read(partial(credentials.find, value=value))
                 messages, looked_at = await call.read(outbox.after, cursor, AT_ONCE)
                 for event in messages:
-                    signed = {"body": event.body, "signature": signatures.sign(secret, event.body.encode())}
+                    signed = {"body": event.body, "signature": signing.sign(secret, event.body.encode())}
                     yield _message("event", event.id, signed)
                     spoke_at = now
                 if now - spoke_at >= KEEP_ALIVE_S:

@@ -16,7 +16,7 @@ from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.program import without_settings
 from ledger_engine.core.settings import ServeSettings
-from ledger_engine.events.webhooks.sealing import VARIABLE
+from ledger_engine.events.webhooks.signing import VARIABLE
 from ledger_engine.limits import Full, Semaphore
 from ledger_engine.server.workers.parent import ANSWER, REFUSAL, Channel, Message
 from ledger_engine.store.engine import Engine

@@ -17,7 +17,7 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.endpoints import NewEndpoint
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.seed import acts, loading, reading

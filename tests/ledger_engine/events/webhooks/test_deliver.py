@@ -24,15 +24,15 @@ from ledger_engine.events.webhooks import (
     endpoints,
     recording,
     sender_process,
-    signatures,
+    signing,
 )
 from ledger_engine.events.webhooks.attempts import Outcome
 from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.deliveries import Delivery, resend_failed
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
-from ledger_engine.events.webhooks.retry_clock import RetryClock
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.recording import RetryClock
 from ledger_engine.events.webhooks.sending import Sender, SendResult
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.ledger import accounts
 from ledger_engine.store import BookWork, Unit, Work
 from ledger_engine.store.engine import Engine, open_engine
@@ -150,7 +150,7 @@ async def test_every_event_comes_once_signed_and_in_order(
     messages, _ = await engine.read(lambda unit: outbox.after(unit, tenant, "", 400))
     for request, message in zip(receiver.received, messages, strict=True):
         assert request.body == message.body.encode()
-        assert request.headers["ledger-signature"] == signatures.sign(endpoint.secret, request.body)
+        assert request.headers["ledger-signature"] == signing.sign(endpoint.secret, request.body)
         assert request.headers["ledger-event-id"] == message.id
         assert request.headers["ledger-event-type"] == "account.created"
         assert request.headers["ledger-attempt"] == "1"
@@ -444,7 +444,7 @@ async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine,
         await ledger.until_settled(endpoint.id, 31)
         assert receiver.events[:30] == happened
         signed = [request.headers["ledger-signature"] for request in receiver.received[begun:]]
-        assert signed == [signatures.sign("whsec_new", request.body) for request in receiver.received[begun:]]
+        assert signed == [signing.sign("whsec_new", request.body) for request in receiver.received[begun:]]
         assert begun < 30
 
 
@@ -481,7 +481,7 @@ async def test_secrets_are_opened_with_the_key_and_sealed_where_they_were_not(
             await plain.until_received(1)
         for receiver, endpoint in ((sealed, one), (plain, two)):
             (request,) = receiver.received
-            assert request.headers["ledger-signature"] == signatures.sign(endpoint.secret, request.body)
+            assert request.headers["ledger-signature"] == signing.sign(endpoint.secret, request.body)
         stored = dict(await engine.read(endpoints.sealed_secrets))
         assert two.secret not in stored[two.id]
         assert seal.open(stored[two.id]) == two.secret

@@ -13,7 +13,7 @@ from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, LedgerError, NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import endpoints, signatures
+from ledger_engine.events.webhooks import endpoints, signing
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from ledger_engine.ledger import accounts
 from ledger_engine.store.engine import Engine
@@ -59,11 +59,11 @@ async def test_a_new_endpoint_shows_its_secret(register: Run, read: Run) -> None
 def test_the_signature_is_over_the_raw_body_with_all_of_the_secret() -> None:
     """The same vectors as the receivers' helper has."""
     assert (
-        signatures.sign("whsec_test", b"{}")
+        signing.sign("whsec_test", b"{}")
         == "46bdc2a2e83964bd2695acc6a1f97162d8bafc135a071aa5cd5c99aae5481440"
     )
     body = '{"id":"evt_1","object":"event","data":{"object":{"name":"Kaffeerösterei"}}}'.encode()
-    signature = signatures.sign("whsec_0123456789abcdefghijABCDEFGHIJ01", body)
+    signature = signing.sign("whsec_0123456789abcdefghijABCDEFGHIJ01", body)
     assert signature == "6a02d9b7a867e2964265de2fcc0e34dbd1fe3a32ff00dfb66818031fe1a08c75"
 
 

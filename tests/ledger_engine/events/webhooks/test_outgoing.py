@@ -19,7 +19,7 @@ from ledger_engine.events.webhooks.outgoing import (
     Outgoing,
     Sent,
 )
-from ledger_engine.events.webhooks.signatures import sign, sign_standard
+from ledger_engine.events.webhooks.signing import sign, sign_standard
 
 URL = "http://127.0.0.1:4242/hook?a=b"
 

@@ -22,7 +22,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import deliveries, endpoints
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.routes import events as routes
 from ledger_engine.http.wire.serving import serve
 from ledger_engine.ledger import accounts, users

@@ -11,7 +11,7 @@ import pytest
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.request_log import MASK, RequestRecorder
-from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.app import create_app
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.sealer import Sealer

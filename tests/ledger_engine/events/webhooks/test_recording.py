@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks import retry_clock
-from ledger_engine.events.webhooks.retry_clock import RetryClock
+from ledger_engine.events.webhooks import recording
+from ledger_engine.events.webhooks.recording import RetryClock
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.events.webhooks.test_attempts import Sending, begin
 from tests.ledger_engine.leases_of_others import leave_to_others
@@ -63,7 +63,7 @@ async def test_a_retry_that_was_not_overdue_keeps_its_time(sending: Sending) -> 
 async def test_more_than_are_written_at_once_are_spread(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry_clock, "SPREAD_AT_ONCE", 3)
+    monkeypatch.setattr(recording, "SPREAD_AT_ONCE", 3)
     await sending.record(*map(sending.failure, await sending.happen(8)))
     sending.clock.advance(60 * SECOND)
     await start(sending)
