@@ -14,12 +14,23 @@ if TYPE_CHECKING:
     from ledger_client import records as records
     from ledger_client import webhooks as webhooks
     from ledger_client.errors import LedgerError as LedgerError
+    from ledger_client.event_types import EVENT_TYPES as EVENT_TYPES
     from ledger_client.ledger import AsyncLedger as AsyncLedger
     from ledger_client.ledger import Ledger as Ledger
     from ledger_client.records import TokenPair as TokenPair
+    from ledger_client.tokens import NotStored as NotStored
+    from ledger_client.tokens import TokenStore as TokenStore
 
 __version__ = "1.0.0"
-_PLACES = {"AsyncLedger": "ledger", "Ledger": "ledger", "LedgerError": "errors", "TokenPair": "records"}
+_PLACES = {
+    "AsyncLedger": "ledger",
+    "EVENT_TYPES": "event_types",
+    "Ledger": "ledger",
+    "LedgerError": "errors",
+    "NotStored": "tokens",
+    "TokenPair": "records",
+    "TokenStore": "tokens",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from ledger_client.event_stream import Received
 from ledger_client.methods import in_thread
 from ledger_client.records import TokenPair
 from ledger_client.service import Everything
-from ledger_client.tokens import Tokens
+from ledger_client.tokens import Tokens, TokenStore
 
 T = TypeVar("T")
 
@@ -35,14 +35,15 @@ class AsyncLedger(Everything["AsyncLedger"]):
     an idempotency key of its own, or yours, and so happens once. Everything raises LedgerError.
 
     `key` is an API key, an access token, or a TokenPair. That is refreshed five minutes before it expires,
-    where `expires_in` counts from now; `on_refresh` gets each new pair, to store it. Tokens of an app need
-    its `client_id`. `settings` are those of httpx.AsyncClient, such as `verify`, `proxy` and `trust_env`.
+    where `expires_in` counts from now; `on_refresh` gets each new pair, to store it. Or it is a TokenStore,
+    in which several processes share a pair. Tokens of an app need its `client_id`. `settings` are those of
+    httpx.AsyncClient, such as `verify`, `proxy` and `trust_env`.
     """
 
     def __init__(
         self,
         url: str,
-        key: str | TokenPair | None = None,
+        key: str | TokenPair | TokenStore | None = None,
         *,
         client_id: str | None = None,
         on_refresh: Callable[[TokenPair], object] = lambda pair: None,
@@ -56,11 +57,13 @@ class AsyncLedger(Everything["AsyncLedger"]):
         self._attempts = attempts
         self._key = key if isinstance(key, str) else None
         self._tokens = None
-        if isinstance(key, TokenPair):
+        if key is not None and not isinstance(key, str):
             exchange = self.tokens.refresh
             if client_id is not None:
                 exchange = partial(self.tokens.refresh_oauth, client_id=client_id)
-            self._tokens = Tokens(key, exchange, on_refresh)
+            self._tokens = Tokens(exchange, None if isinstance(key, TokenPair) else key, on_refresh)
+            if isinstance(key, TokenPair):
+                self._tokens.take(key)
         limits = {"bytes_max": answers.LIST_BYTES_MAX, "seconds_max": SECONDS_MAX, "timeout": 30.0}
         self._settings = {**limits, **settings}
         self._open()
@@ -192,7 +195,7 @@ class Ledger(Everything["Ledger"]):
     def __init__(
         self,
         url: str,
-        key: str | TokenPair | None = None,
+        key: str | TokenPair | TokenStore | None = None,
         *,
         client_id: str | None = None,
         on_refresh: Callable[[TokenPair], object] = lambda pair: None,

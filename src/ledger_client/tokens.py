@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
-from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from ledger_client.errors import AuthenticationError, InvalidRequest, LedgerError
+from ledger_client.addresses import is_key
+from ledger_client.errors import LedgerError
 
 if TYPE_CHECKING:
     from ledger_client.records import TokenPair
@@ -18,54 +20,204 @@ EARLY_S = 300.0
 AGAIN_S = 15.0  # after a refresh that failed for a reason that may pass
 
 
-def due_in(left: float, lasts: float) -> float:
-    """Return in how many seconds a token is to be refreshed that lasts so long and has so long left.
+class NoTokens(LedgerError):
+    """There is nothing to exchange for tokens; the message says why."""
 
-    One that lasts no longer than the margin is refreshed at half its lifetime, not at once.
+
+class NotStored(LedgerError):
+    """Tokens cannot be stored or read; the message says why."""
+
+
+class StoredTokens(Protocol):
+    """Tokens as they are stored; `expires_at` is Unix time in seconds."""
+
+    @property
+    def access_token(self) -> str | None: ...
+    @property
+    def refresh_token(self) -> str | None: ...
+    @property
+    def expires_at(self) -> float | None: ...
+
+
+class TokenStore(Protocol):
+    """A place for tokens that several processes share.
+
+    The methods are called in a thread, as they may block. `read` and `keep` raise NotStored.
     """
-    return max(0.0, left - min(EARLY_S, lasts / 2))
+
+    def read(self) -> StoredTokens | None:
+        """Return what is stored."""
+        ...
+
+    def keep(self, pair: TokenPair, expires_at: float) -> None:
+        """Store a pair in place of the one before."""
+        ...
+
+    def acquire_lock(self) -> AbstractContextManager[object]:
+        """Wait for the lock that all processes take to refresh; the context releases it."""
+        ...
+
+
+def is_final(error: LedgerError) -> bool:
+    """Return whether a refresh token that was refused so would be refused again."""
+    return error.status in (400, 401)
 
 
 class Tokens:
-    """A pair of tokens; `refresh` exchanges a refresh token, and `changed` gets each new pair before its use.
+    """The tokens in use, if any. A refresh token counts once, so there is one refresh at a time.
 
-    Requests wait while a refresh is under way, so that the refresh token, which counts once, is sent once.
+    `exchange` gets the next pair for a refresh token, and `changed` is told each pair before its use. The
+    processes that share a `store` take turns, and each takes what another has stored. `problem` says in a
+    sentence what the last refresh could not do.
     """
 
     def __init__(
         self,
-        pair: TokenPair,
-        refresh: Callable[[str], Awaitable[TokenPair]],
+        exchange: Callable[[str], Awaitable[TokenPair]],
+        store: TokenStore | None = None,
         changed: Callable[[TokenPair], object] = lambda pair: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._refresh = refresh
+        self._exchange = exchange
+        self._store = store
         self._changed = changed
+        self.clock = clock
+        self.pair: TokenPair | None = None
+        self.rotations = 0
+        self.problem = ""
         self._lock = asyncio.Lock()
-        self._take(pair)
+        self._until = self._try_at = 0.0
+        self._refused: str | None = None  # a refresh token that may still be stored and is no longer valid
 
-    def _take(self, pair: TokenPair) -> None:
-        self.pair = pair
-        self._until = monotonic() + pair.expires_in
-        self._try_at = monotonic() + due_in(pair.expires_in, pair.expires_in)
+    def take(self, pair: TokenPair) -> None:
+        """Use a pair from now on."""
+        self.pair, self.problem = pair, ""
+        self._until = self.clock() + pair.expires_in
+        self._try_at = 0.0
+
+    def drop(self) -> None:
+        """Forget the pair."""
+        self.pair, self.rotations, self.problem = None, 0, ""
+
+    @property
+    def left(self) -> float:
+        """Return the seconds until the access token expires; 0 without one."""
+        return max(0.0, self._until - self.clock()) if self.pair is not None else 0.0
+
+    @property
+    def due_in(self) -> float | None:
+        """Return the seconds until it is to be refreshed; None when there is no refresh token.
+
+        One that lasts no longer than the margin is refreshed at half its lifetime, not at once.
+        """
+        if self.pair is None or self.pair.refresh_token is None:
+            return None
+        return max(0.0, self.left - min(EARLY_S, self.pair.expires_in / 2))
 
     async def access(self) -> str:
         """Return the access token. Raises LedgerError when it has expired and none could be had."""
-        async with self._lock:
-            if self.pair.refresh_token is not None and monotonic() >= self._try_at:
-                await self._renew(self.pair.refresh_token)
+        if self.pair is None and not await self.resume():
+            raise NoTokens("There are no tokens: sign in.")
+        try:
+            await self.refresh(when_due=True)
+        except LedgerError:
+            if not self.left:
+                raise
+        assert self.pair is not None
         return self.pair.access_token
 
-    async def _renew(self, refresh_token: str) -> None:
+    async def begin(self, pair: TokenPair) -> None:
+        """Use and store the first pair of a grant."""
+        async with self._lock, self._turn():
+            await self._take_and_keep(pair)
+            self.rotations = 0
+
+    async def resume(self) -> bool:
+        """Take what is stored, refreshed if it is about to expire; return whether there is anything.
+
+        Raises NotStored, and LedgerError when it could not be refreshed for a reason that may pass.
+        """
+        async with self._lock, self._turn():
+            stored = await self._stored()
+            if stored is None:
+                return False
+            self._take_stored(stored)
+            if self.left < EARLY_S:
+                try:
+                    await self._rotate()
+                except LedgerError as error:
+                    if not is_final(error):
+                        raise
+                    self.drop()
+        return self.pair is not None
+
+    async def refresh(self, *, when_due: bool = False) -> bool:
+        """Use the next pair, or what another process has stored; return whether it was to be done.
+
+        Raises LedgerError. After a final refusal the access token lasts to its end, and none follows it.
+        """
+        async with self._lock:
+            if when_due and not self._is_due():
+                return False
+            self._try_at = self.clock() + AGAIN_S
+            async with self._turn():
+                await self._refresh()
+        return True
+
+    def _is_due(self) -> bool:
+        if self.pair is None or self.clock() < self._try_at:
+            return False
+        # One that has expired may have been replaced by a process that shares the store.
+        return self.due_in == 0 or (self._store is not None and self.left == 0)
+
+    async def _refresh(self) -> None:
         try:
-            pair = await self._refresh(refresh_token)
-        except LedgerError as error:
-            self._try_at = monotonic() + AGAIN_S
-            if isinstance(error, AuthenticationError | InvalidRequest):  # it would be refused again
-                self._try_at = float("inf")
-            if monotonic() >= self._until:
-                raise
+            stored = await self._stored()
+        except NotStored:  # what is in memory is valid, and storing reports the problem
+            stored = None
+        own = self.pair.refresh_token if self.pair is not None else None
+        if stored is not None and stored.refresh_token not in (None, own, self._refused):
+            self._take_stored(stored)  # using the own one, which counted once, would end the grant
             return
-        if pair.refresh_token is None:
-            pair = replace(pair, refresh_token=refresh_token)
+        await self._rotate()
+        self.rotations += 1
+
+    async def _rotate(self) -> None:
+        if self.pair is None or self.pair.refresh_token is None:
+            raise NoTokens("There is no refresh token.")
+        own = self.pair.refresh_token
+        try:
+            fresh = await self._exchange(own)
+        except LedgerError as error:
+            if is_final(error):  # it is not sent again
+                self._refused, self.pair = own, replace(self.pair, refresh_token=None)
+            raise
+        await self._take_and_keep(fresh if fresh.refresh_token else replace(fresh, refresh_token=own))
+
+    async def _take_and_keep(self, pair: TokenPair) -> None:
+        self.take(pair)
         self._changed(pair)
-        self._take(pair)
+        if self._store is not None:
+            try:  # stored before it is used, as the former one is no longer valid
+                await asyncio.to_thread(self._store.keep, pair, time.time() + pair.expires_in)
+            except NotStored as error:
+                self.problem = f"The tokens could not be stored: {error}"
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        if self._store is None:
+            yield
+            return
+        with await asyncio.to_thread(self._store.acquire_lock):
+            yield
+
+    async def _stored(self) -> StoredTokens | None:
+        stored = None if self._store is None else await asyncio.to_thread(self._store.read)
+        return stored if stored is not None and is_key(stored.access_token or "") else None
+
+    def _take_stored(self, stored: StoredTokens) -> None:
+        from ledger_client.records import TokenPair
+
+        left = max(1, int((stored.expires_at or 0) - time.time()))
+        access, refresh = stored.access_token or "", stored.refresh_token
+        self.take(TokenPair(access_token=access, refresh_token=refresh, expires_in=left))

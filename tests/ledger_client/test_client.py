@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ledger_client import AsyncLedger, Ledger, TokenPair, errors, records, tokens
+from ledger_client import AsyncLedger, Ledger, TokenPair, errors, records
 from ledger_client.calls import ATTEMPTS, Call, as_it_is
 from tests.contract.conftest import Server, start_server, stop_server
 from tests.contract.conftest import ledger_engine as command
@@ -217,48 +217,22 @@ def test_tokens_are_made_and_refreshed(server: Server, key: str) -> None:
         assert ledger.accounts.create("By token", "EUR").balance == 0
 
 
-def test_a_pair_of_tokens_is_refreshed_before_it_expires_by_one_request(
-    server: Server, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pair_of_tokens_is_refreshed_before_it_expires_by_one_request(server: Server, key: str) -> None:
     pairs: list[TokenPair] = []
     with Ledger(server.url) as anyone:
         pair = anyone.tokens.create(key)
     with Ledger(server.url, pair, on_refresh=pairs.append) as ledger:
         assert ledger.whoami().kind == "access_token"
         assert pairs == []
+        assert ledger._ledger._tokens is not None
         later = time.monotonic() + 3301
-        monkeypatch.setattr(tokens, "monotonic", lambda: later)
+        ledger._ledger._tokens.clock = lambda: later
         with ThreadPoolExecutor(8) as threads:
             assert {each.id for each in threads.map(lambda _: ledger.whoami(), range(8))} != set()
         (fresh,) = pairs
         assert fresh.refresh_token != pair.refresh_token
         ledger.whoami()
         assert len(pairs) == 1
-
-
-async def test_a_token_that_cannot_be_refreshed_is_used_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, sent = [0.0], 0
-    failure: errors.LedgerError = errors.NotConnected("lost")
-
-    async def refuse(refresh_token: str) -> TokenPair:
-        nonlocal sent
-        sent += 1
-        raise failure
-
-    monkeypatch.setattr(tokens, "monotonic", lambda: clock[0])
-    pair = TokenPair(access_token="at_1", expires_in=3600, refresh_token="rt_1")
-    used = tokens.Tokens(pair, refuse)
-    for clock[0], asked in ((3299, 0), (3300, 1), (3310, 1), (3315, 2)):  # 15 s later once more
-        assert (await used.access(), sent) == ("at_1", asked)
-    clock[0] = 3601
-    with pytest.raises(errors.NotConnected):
-        await used.access()
-    used, clock[0], failure = (
-        tokens.Tokens(pair, refuse),
-        7000,
-        errors.AuthenticationError("used", status=401),
-    )
-    assert (await used.access(), await used.access(), sent) == ("at_1", "at_1", 4)  # refused once and for all
 
 
 def test_a_refusal_is_an_exception_of_its_type(ledger: Ledger, server: Server) -> None:

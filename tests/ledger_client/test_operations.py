@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from ledger_client import AsyncLedger, LedgerError, errors, records
+from ledger_client import EVENT_TYPES, AsyncLedger, LedgerError, errors, records
 from ledger_client.calls import Call
 from ledger_client.methods import Iteration, Operation, Resource
 from ledger_engine.http.app import RESOURCES
@@ -180,3 +180,7 @@ print(*loaded & {"ledger_engine", "ledger_tui", "textual", "quart", "pydantic", 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_says_what_it_does(name: str) -> None:
     assert METHODS[name][1].__doc__
+
+
+def test_the_types_of_events_are_those_of_the_document() -> None:
+    assert {*EVENT_TYPES} == DOCUMENT["webhooks"].keys()

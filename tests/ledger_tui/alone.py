@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Session
-from ledger_tui.client.tokens import TokenManager, Tokens
+from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.ui.styles import THEMES
 from ledger_tui.ui.view import Context, View
@@ -20,7 +20,7 @@ def unconnected(*, read_only: bool = False) -> Context:
     """Return what a screen needs, before there is a connection."""
     session, traffic = Session(read_only=read_only), Traffic()
     api = Api(session, traffic)
-    return Context(api, session, AccountNames(), traffic, TokenManager(api, Tokens()))
+    return Context(api, session, AccountNames(), traffic, TokenManager(api))
 
 
 class Alone(App[None]):

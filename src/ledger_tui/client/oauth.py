@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import hmac
 import secrets
-import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from ledger_client.tokens import NotStored as NotStored
+from ledger_client.tokens import TokenStore
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import LedgerError
-from ledger_tui.client.tokens import EARLY_SECONDS, NoTokens, TokenManager, Tokens
-from ledger_tui.client.transport import client_of, is_confidential, is_key
+from ledger_tui.client.tokens import NoTokens, TokenManager, Tokens
+from ledger_tui.client.transport import client_of, is_confidential
 
 if TYPE_CHECKING:
     from ledger_client.records import TokenPair
@@ -158,20 +156,14 @@ class SignIn:
 
 
 async def issued(app: OAuthApp, **grant: str) -> TokenPair:
-    """Exchange a code or a refresh token as the app. Raises SignInFailed, and Refused for a final refusal."""
+    """Exchange a code or a refresh token as the app. Raises SignInFailed."""
     await asyncio.to_thread(import_module, "ledger_client.ledger")
     try:
         async with client_of(app.auth_url) as server:
             exchange = server.tokens.exchange_code if "code" in grant else server.tokens.refresh_oauth
             return await exchange(**grant, client_id=app.client_id)
     except LedgerError as error:
-        # A 400 or 401 is about what was sent, so it is final; every other error may pass.
-        kind = Refused if error.status in (400, 401) else SignInFailed
-        raise kind(f"The server gave no tokens: {error}") from None
-
-
-class Refused(SignInFailed):
-    """The code or the refresh token is not valid, now or later: the user has to sign in again."""
+        raise SignInFailed(f"The server gave no tokens: {error}", status=error.status) from None
 
 
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Ledger</title>
@@ -183,62 +175,20 @@ body {{ font: 18px system-ui; margin: 20vh auto; max-width: 32em; text-align: ce
 """
 
 
-class StoredPair(Protocol):
-    """Tokens as they are stored between two runs; `expires_at` is Unix time in seconds."""
-
-    @property
-    def access_token(self) -> str | None: ...
-    @property
-    def refresh_token(self) -> str | None: ...
-    @property
-    def expires_at(self) -> float | None: ...
-
-
-class TokenStoreFailed(LedgerError):
-    """Tokens cannot be stored or read; the message says why."""
-
-
-class TokenStore(Protocol):
-    """Storage for a pair of tokens. The calls may block; `read` and `keep` raise TokenStoreFailed."""
-
-    def read(self) -> StoredPair | None: ...
-    def keep(self, access: str, refresh: str | None, expires_at: float) -> None: ...
-
-    def acquire_lock(self) -> AbstractContextManager[object]:
-        """Wait for the lock of this profile, which other dashboards may hold; the context releases it."""
-        ...
-
-
 class OAuthTokenManager(TokenManager):
     """Like TokenManager, with the user's grant in place of the exchange of a key."""
 
-    def __init__(self, api: Api, tokens: Tokens, app: OAuthApp, store: TokenStore) -> None:
-        super().__init__(api, tokens)
+    def __init__(self, api: Api, app: OAuthApp, store: TokenStore) -> None:
         self.app = app
-        self._store = store
-        self._refused: str | None = None  # a refresh token that is still stored and no longer valid
+        super().__init__(api, Tokens(self._next, store))
 
     async def resume(self) -> str | None:
         """Return the stored access token, refreshed if it is about to expire; None: the user has to sign in.
 
-        Raises TokenStoreFailed, and SignInFailed when tokens are stored but the server does not answer.
+        Raises NotStored, and SignInFailed when tokens are stored but the server does not answer.
         """
-        async with self._lock, self._turn():
-            kept = await asyncio.to_thread(self._store.read)
-            if kept is None or not is_key(kept.access_token or ""):
-                return None
-            if self._take_kept(kept) < EARLY_SECONDS:
-                try:
-                    await self._rotate()
-                except Refused:
-                    self.tokens.drop()
-            return self.tokens.pair.access_token if self.tokens.pair is not None else None
-
-    async def signed_in(self, answer: TokenPair) -> None:
-        """Store the tokens of a sign-in. They are used once the server is opened with them."""
-        async with self._lock, self._turn():
-            await self._take_and_keep(answer)
-            self.tokens.rotations = 0
+        await self.tokens.resume()
+        return self.tokens.pair.access_token if self.tokens.pair is not None else None
 
     def use_key(self) -> None:
         """Do nothing: an OAuth session has no key to return to."""
@@ -246,67 +196,8 @@ class OAuthTokenManager(TokenManager):
     async def exchange(self) -> None:
         raise NoTokens("This profile signs in through the browser; it has no key to exchange.")
 
-    async def refresh(self) -> None:
-        """Rotate the tokens, one call at a time. Raises SignInFailed; after `Refused`, sign in again."""
-        async with self._lock, self._turn():
-            # Another dashboard of this profile may have rotated: using a token a second time would end the
-            # grant.
-            kept = None
-            with contextlib.suppress(
-                TokenStoreFailed
-            ):  # the tokens in memory are valid; storing reports the problem
-                kept = await asyncio.to_thread(self._store.read)
-            pair = self.tokens.pair
-            worthless = (None, self._refused, pair.refresh_token if pair is not None else None)
-            usable = kept is not None and is_key(kept.access_token or "")
-            if kept is not None and usable and pair is not None and kept.refresh_token not in worthless:
-                self._take_kept(kept)
-                self._use()
-                return
-            try:
-                await self._rotate()
-            except Refused as error:
-                # It would be refused again, so it is not sent until somebody signs in.
-                self._refused = pair.refresh_token if pair is not None else None
-                self.tokens.lose_refresh()
-                self.tokens.problem = f"Sign in again. {error}"
-                raise
-            self._use()
-            self.tokens.rotations += 1
+    async def _next(self, refresh_token: str) -> TokenPair:
+        return await issued(self.app, refresh_token=refresh_token)
 
-    # ------------------------------------------------------------------ inside
-
-    async def _rotate(self) -> None:
-        pair = self.tokens.pair
-        if pair is None or pair.refresh_token is None:
-            raise NoTokens("There is no refresh token; sign in.")
-        fresh = await issued(self.app, refresh_token=pair.refresh_token)
-        if fresh.refresh_token is None:
-            fresh = replace(fresh, refresh_token=pair.refresh_token)
-        await self._take_and_keep(fresh)
-
-    async def _take_and_keep(self, pair: TokenPair) -> None:
-        self.tokens.take(pair)
-        expires_at = time.time() + pair.expires_in
-        try:  # first stored, then used, because the former token is no longer valid
-            await asyncio.to_thread(self._store.keep, pair.access_token, pair.refresh_token, expires_at)
-        except TokenStoreFailed as error:
-            self.tokens.problem = f"The tokens could not be stored: {error}"
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        with await asyncio.to_thread(self._store.acquire_lock):
-            yield
-
-    def _take_kept(self, kept: StoredPair) -> int:
-        """Use the tokens that an earlier run or another dashboard stored; returns their seconds left."""
-        from ledger_client.records import TokenPair
-
-        left = max(1, int((kept.expires_at or 0) - time.time()))
-        access, refresh = kept.access_token or "", kept.refresh_token
-        self.tokens.take(TokenPair(access_token=access, refresh_token=refresh, expires_in=left))
-        return left
-
-    def _use(self) -> None:
-        if self.tokens.pair is not None:
-            self._api.use(self.tokens.pair.access_token)
+    def _refused(self, error: LedgerError) -> None:
+        self.tokens.problem = f"Sign in again. {error}"

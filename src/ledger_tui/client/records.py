@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from ledger_client.event_types import EVENT_TYPES as EVENT_TYPES
+
 Record = dict[str, Any]
 
 

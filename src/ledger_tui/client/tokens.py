@@ -1,118 +1,58 @@
-"""The short-lived tokens of a session: how long they last, exchanging the key, rotating the refresh token."""
+"""The credential of a session: the API key, or the tokens that it was exchanged for."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ledger_client.tokens import AGAIN_S, due_in
-from ledger_client.tokens import EARLY_S as EARLY_SECONDS
+from ledger_client.tokens import EARLY_S as EARLY_S
+from ledger_client.tokens import NoTokens as NoTokens
+from ledger_client.tokens import Tokens as Tokens
+from ledger_client.tokens import is_final
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import AuthenticationError, LedgerError, NotFound
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 
 if TYPE_CHECKING:
     from ledger_client.records import TokenPair as TokenPair
 
-__all__ = ["EARLY_SECONDS", "NoTokens", "TokenManager", "Tokens", "refusal_of"]
-
-
-class Tokens:
-    """The pair in use, if any; without one the key itself is sent to the server."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
-        self.pair: TokenPair | None = None
-        self._until = 0.0
-        self.rotations = 0
-        self.problem = ""
-
-    def take(self, pair: TokenPair) -> None:
-        """Use a pair from now on."""
-        self.pair = pair
-        self._until = self.clock() + pair.expires_in
-        self.problem = ""
-
-    def lose_refresh(self) -> None:
-        """Forget the refresh token: the access token lasts to its end, and none follows it."""
-        if self.pair is not None:
-            self.pair = replace(self.pair, refresh_token=None)
-
-    def drop(self) -> None:
-        """Forget the pair and use the key again."""
-        self.pair = None
-        self.rotations = 0
-        self.problem = ""
-
-    @property
-    def left(self) -> float:
-        """Return the seconds until the access token expires; 0 without one."""
-        return max(0.0, self._until - self.clock()) if self.pair else 0.0
-
-    @property
-    def due_in(self) -> float | None:
-        """Return the seconds until it should be refreshed; None when there is no refresh token."""
-        if self.pair is None or self.pair.refresh_token is None:
-            return None
-        return due_in(self.left, self.pair.expires_in)
-
-
-class NoTokens(LedgerError):
-    """No key or refresh token can be exchanged; the message says why."""
-
 
 class TokenManager:
-    """Exchanges and refreshes under one lock: a refresh token works once, so two refreshes would lose one."""
+    """Has the API use the key or the tokens; without tokens the key itself is sent to the server."""
 
-    def __init__(self, api: Api, tokens: Tokens) -> None:
+    def __init__(self, api: Api, tokens: Tokens | None = None) -> None:
         self._api = api
-        self.tokens = tokens
+        self.tokens = tokens or Tokens(self._next)
         self.key: str | None = None
-        self._lock = asyncio.Lock()
-        self._try_at = 0.0
 
     async def exchange(self) -> None:
         """Exchange the API key for a pair of tokens and use them. Raises LedgerError."""
-        async with self._lock:
-            if not self.key:
-                raise NoTokens("There is no API key to exchange.")
-            self._take(await self._issue({"grant_type": "api_key", "api_key": self.key}))
-            self.tokens.rotations = 0
+        if not self.key:
+            raise NoTokens("There is no API key to exchange.")
+        await self.tokens.begin(await self._issue(grant_type="api_key", api_key=self.key))
+        self._use()
 
-    async def refresh(self) -> None:
-        """Exchange the refresh token for the next pair. Raises LedgerError.
+    async def refresh(self, *, when_due: bool = False) -> bool:
+        """Exchange the refresh token for the next pair; return whether it was to be done. Raises LedgerError.
 
         When the server refuses it, it is used up or revoked, and the API key, if there is one, is used again.
         """
-        async with self._lock:
-            pair = self.tokens.pair
-            if pair is None or pair.refresh_token is None:
-                raise NoTokens("There is no refresh token; exchange the key first.")
-            grant = {"grant_type": "refresh_token", "refresh_token": pair.refresh_token}
-            try:
-                fresh = await self._issue(grant)
-            except (AuthenticationError, NotFound) as error:
-                self.use_key()
-                self.tokens.problem = f"The refresh token is not accepted: {error}"
-                raise
-            self._take(fresh)
-            self.tokens.rotations += 1
+        try:
+            done = await self.tokens.refresh(when_due=when_due)
+        except LedgerError as error:
+            if is_final(error):
+                self._refused(error)
+            raise
+        if done:
+            self._use()
+        return done
 
     async def refresh_when_due(self) -> bool:
-        """Refresh if it is time; returns whether it did. A failure is noted in `tokens.problem`."""
-        due = self.tokens.due_in
-        if due is None or due > 0 or self._lock.locked() or self.tokens.clock() < self._try_at:
-            return False
-        self._try_at = self.tokens.clock() + AGAIN_S
+        """Refresh if it is time; return whether it was done. A failure is noted in `tokens.problem`."""
         try:
-            await self.refresh()
+            return await self.refresh(when_due=True)
         except LedgerError as error:
             self.tokens.problem = self.tokens.problem or f"The token was not refreshed: {error}"
             return False
-        return True
 
     def use_key(self) -> None:
         """Use the API key itself again; the tokens are forgotten."""
@@ -130,7 +70,10 @@ class TokenManager:
         self.key = key
         self.use_key()
 
-    async def _issue(self, grant: Mapping[str, str]) -> TokenPair:
+    async def _next(self, refresh_token: str) -> TokenPair:
+        return await self._issue(grant_type="refresh_token", refresh_token=refresh_token)
+
+    async def _issue(self, **grant: str) -> TokenPair:
         from ledger_client.records import token_pair
 
         answer = await self._api.write("POST", "/v1/auth/token", grant, None)
@@ -139,9 +82,13 @@ class TokenManager:
         except ValueError as error:
             raise NoTokens(str(error)) from None
 
-    def _take(self, pair: TokenPair) -> None:
-        self.tokens.take(pair)
-        self._api.use(pair.access_token)
+    def _refused(self, error: LedgerError) -> None:
+        self.use_key()
+        self.tokens.problem = f"The refresh token is not accepted: {error}"
+
+    def _use(self) -> None:
+        if self.tokens.pair is not None:
+            self._api.use(self.tokens.pair.access_token)
 
 
 def refusal_of(error: LedgerError) -> str:

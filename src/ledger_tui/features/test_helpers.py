@@ -19,11 +19,10 @@ from textual.widgets import Static
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import LedgerError, NotOffered
-from ledger_tui.client.records import Record
+from ledger_tui.client.records import EVENT_TYPES, Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.formats.times import written
 from ledger_tui.resources.base import Cell, Link, Place, text_of, time_of
-from ledger_tui.resources.events import EVENT_TYPES
 from ledger_tui.resources.filtering import check_date
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import HELPER_KEYS

@@ -21,7 +21,7 @@ from ledger_tui.client.errors import LedgerError, NotOffered, PermissionDenied
 from ledger_tui.client.oauth import OAuthApp, SignIn
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState, Mode
-from ledger_tui.client.tokens import EARLY_SECONDS, refusal_of
+from ledger_tui.client.tokens import EARLY_S, refusal_of
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.api_keys import scopes_of
@@ -315,7 +315,7 @@ class TokenView(View, can_focus=True):
             return [shown] if self.context.session.read_only else [shown, [Cell(may, "dim")]]
         share = tokens.left / tokens.pair.expires_in
         filled, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
-        tone: Tone = "accent" if tokens.left > EARLY_SECONDS else "warn"
+        tone: Tone = "accent" if tokens.left > EARLY_S else "warn"
         due = tokens.due_in
         renewed = "cannot be renewed" if due is None else f"renews itself in {_clock(due)}"
         times = {0: "not yet", 1: "once"}.get(tokens.rotations, f"{tokens.rotations} times")

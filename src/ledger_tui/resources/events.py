@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.records import Record
+from ledger_tui.client.records import EVENT_TYPES, Record
 from ledger_tui.formats.money import MINUS, format_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
@@ -176,23 +176,6 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
         state = Fact("delivery", Cell(f"{glyph} {literal(delivery.get('status', ''))}", tone))
         sections.append(Section("", (to, state, *attempt_facts(delivery))))
     return sections
-
-
-EVENT_TYPES = (
-    "account.created",
-    "transaction.created",
-    "invoice.created",
-    "invoice.updated",
-    "invoice.opened",
-    "invoice.paid",
-    "invoice.voided",
-    "user.created",
-    "user.deactivated",
-    "user.restored",
-    "order.created",
-    "order.paid",
-    "order.shipped",
-)
 
 
 def _filters(log: WebhookLog) -> tuple[Filter, ...]:

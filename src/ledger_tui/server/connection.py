@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import LedgerError, NotSent
 from ledger_tui.client.session import Session
-from ledger_tui.client.tokens import TokenManager, Tokens
+from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.transport import is_key
 from ledger_tui.settings.config import BadConfig, Profile
 
@@ -44,10 +44,11 @@ class ProfileTokenStore:
         with _store_failures():
             return _secret_store().get(self._profile)
 
-    def keep(self, access: str, refresh: str | None, expires_at: float) -> None:
+    def keep(self, pair: TokenPair, expires_at: float) -> None:
         from ledger_tui.settings.secret_store import Secrets
 
-        secrets = Secrets(access_token=access, refresh_token=refresh, expires_at=expires_at)
+        tokens = {"access_token": pair.access_token, "refresh_token": pair.refresh_token}
+        secrets = Secrets(**tokens, expires_at=expires_at)
         with _store_failures():
             _secret_store().put(self._profile, secrets)
 
@@ -64,12 +65,12 @@ def _secret_store() -> SecretStore:
 
 @contextlib.contextmanager
 def _store_failures() -> Iterator[None]:
-    from ledger_tui.client.oauth import TokenStoreFailed
+    from ledger_tui.client.oauth import NotStored
 
     try:
         yield
     except (BadConfig, OSError) as error:
-        raise TokenStoreFailed(str(error)) from error
+        raise NotStored(str(error)) from error
 
 
 class ServerConnection:
@@ -96,7 +97,7 @@ class ServerConnection:
         self.server: EmbeddedServer | None = None
         self._started_at = 0.0
         self.signs_in: OAuthTokenManager | None = self._make_oauth_token_manager()
-        self.token_manager = self.signs_in or TokenManager(api, Tokens())
+        self.token_manager = self.signs_in or TokenManager(api)
         if profile is not None:
             session.profile = profile.name
 
@@ -107,7 +108,7 @@ class ServerConnection:
         from ledger_tui.client.oauth import OAuthApp, OAuthTokenManager
 
         app = OAuthApp(profile.auth_url or profile.url, profile.client_id, profile.scope)
-        return OAuthTokenManager(self._api, Tokens(), app, ProfileTokenStore(profile.name))
+        return OAuthTokenManager(self._api, app, ProfileTokenStore(profile.name))
 
     @property
     def own_server(self) -> bool:
@@ -179,11 +180,11 @@ class ServerConnection:
             raise CannotConnect(str(error)) from None
 
     async def _resume(self, token_manager: OAuthTokenManager, url: str) -> None:
-        from ledger_tui.client.oauth import TokenStoreFailed
+        from ledger_tui.client.oauth import NotStored
 
         try:
             access = await token_manager.resume()
-        except TokenStoreFailed as error:
+        except NotStored as error:
             raise CannotConnect(str(error)) from None
         # the server does not answer now; requests with the stored token show what is wrong
         except LedgerError:
@@ -196,7 +197,7 @@ class ServerConnection:
         """Use the tokens that the sign-in returned. Raises LedgerError."""
         assert self.signs_in is not None
         assert self._url is not None
-        await self.signs_in.signed_in(answer)
+        await self.signs_in.tokens.begin(answer)
         pair = self.token_manager.tokens.pair
         assert pair is not None
         await self._api.open(self._url, pair.access_token)

@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from ledger_tui.client.oauth import OAuthApp, Refused, SignIn, SignInFailed, code_challenge, issued
+from ledger_client.tokens import is_final
+from ledger_tui.client.oauth import OAuthApp, SignIn, SignInFailed, code_challenge, issued
 from tests.ledger_tui.signing_in import Ledger, decide
 
 pytestmark = pytest.mark.process
@@ -42,8 +43,9 @@ async def test_a_user_signs_in_and_the_tokens_work_and_rotate(
     assert answer.refresh_token is not None
     second = await issued(ledger.app, refresh_token=answer.refresh_token)
     assert second.refresh_token not in (None, answer.refresh_token)
-    with pytest.raises(Refused):
+    with pytest.raises(SignInFailed) as refused:
         await issued(ledger.app, refresh_token=answer.refresh_token)
+    assert is_final(refused.value)
 
 
 async def test_a_user_who_refuses_is_reported(ledger: Ledger, browser: httpx.AsyncClient) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
-from ledger_client.records import TokenPair, token_pair
+from ledger_client.records import TokenPair
 from ledger_tui.client.errors import AuthenticationError, LedgerError
-from ledger_tui.client.tokens import EARLY_SECONDS, NoTokens, TokenManager, Tokens, refusal_of
+from ledger_tui.client.tokens import NoTokens, TokenManager, refusal_of
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 
 async def test_however_many_ask_for_a_refresh_each_token_is_used_once(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        token_manager = TokenManager(api, Tokens())
+        token_manager = TokenManager(api)
         token_manager.key = KEY
         await token_manager.exchange()
         await asyncio.gather(*(token_manager.refresh() for _ in range(10)))
@@ -28,7 +27,7 @@ async def test_however_many_ask_for_a_refresh_each_token_is_used_once(server: Co
 async def test_only_one_refreshes_when_it_is_due(server: ContractServer) -> None:
     server.token_seconds = 600
     async with client(server.url) as (api, _session, _traffic):
-        token_manager = TokenManager(api, Tokens())
+        token_manager = TokenManager(api)
         token_manager.key = KEY
         await token_manager.exchange()
         now = token_manager.tokens.clock() + 299
@@ -41,7 +40,7 @@ async def test_only_one_refreshes_when_it_is_due(server: ContractServer) -> None
 
 async def test_a_refused_refresh_token_is_forgotten_and_the_key_used(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        token_manager = TokenManager(api, Tokens())
+        token_manager = TokenManager(api)
         token_manager.key = KEY
         await token_manager.exchange()
         server.refresh_tokens.clear()
@@ -55,7 +54,7 @@ async def test_a_refused_refresh_token_is_forgotten_and_the_key_used(server: Con
 
 async def test_a_server_that_is_away_costs_no_token(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        token_manager = TokenManager(api, Tokens())
+        token_manager = TokenManager(api)
         token_manager.key = KEY
         await token_manager.exchange()
         pair = token_manager.tokens.pair
@@ -68,7 +67,7 @@ async def test_a_server_that_is_away_costs_no_token(server: ContractServer) -> N
 
 async def test_an_answer_that_is_no_token_response_is_refused(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        token_manager = TokenManager(api, Tokens())
+        token_manager = TokenManager(api)
         token_manager.key = KEY
         server.refuse(200, {"hello": "world"})
         with pytest.raises(NoTokens):
@@ -80,12 +79,12 @@ async def test_an_answer_that_is_no_token_response_is_refused(server: ContractSe
 async def test_without_a_key_there_is_nothing_to_exchange(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
         with pytest.raises(NoTokens):
-            await TokenManager(api, Tokens()).exchange()
+            await TokenManager(api).exchange()
 
 
 async def test_tokens_without_a_key_are_forgotten_when_they_are_refused(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        token_manager = TokenManager(api, Tokens())
+        token_manager = TokenManager(api)
         token_manager.tokens.take(TokenPair(access_token="at_1", refresh_token="rt_1"))
         with pytest.raises(AuthenticationError):
             await token_manager.refresh()
@@ -105,66 +104,9 @@ async def test_a_server_that_issues_no_tokens_is_said_to_be_one(
     server: ContractServer, status: int, sentence: str
 ) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        token_manager = TokenManager(api, Tokens())
+        token_manager = TokenManager(api)
         token_manager.key = KEY
         server.refuse(status, {"error": {"code": "x", "message": "Not so."}})
         with pytest.raises(LedgerError) as refused:
             await token_manager.exchange()
     assert refusal_of(refused.value) == sentence
-
-
-PAIR = TokenPair(access_token="at_1", refresh_token="rt_1")
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_a_pair_is_due_five_minutes_before_it_ends() -> None:
-    clock = Clock()
-    tokens = Tokens(clock)
-    tokens.take(PAIR)
-    assert (tokens.left, tokens.due_in) == (3600, 3600 - EARLY_SECONDS)
-    clock.now += 3600 - EARLY_SECONDS
-    assert (tokens.left, tokens.due_in) == (EARLY_SECONDS, 0)
-    clock.now += 10_000
-    assert (tokens.left, tokens.due_in) == (0, 0)
-
-
-def test_a_token_that_lasts_shorter_than_the_margin_is_due_at_half_its_time() -> None:
-    tokens = Tokens(Clock())
-    tokens.take(replace(PAIR, expires_in=60))
-    assert tokens.due_in == 30
-
-
-def test_without_a_refresh_token_nothing_is_due() -> None:
-    tokens = Tokens(Clock())
-    assert tokens.due_in is None
-    tokens.take(replace(PAIR, refresh_token=None))
-    assert (tokens.due_in, tokens.left) == (None, 3600)
-
-
-def test_a_pair_that_loses_its_refresh_token_lasts_to_its_end() -> None:
-    tokens = Tokens(Clock())
-    tokens.lose_refresh()  # before there are any
-    assert tokens.pair is None
-    tokens.take(PAIR)
-    tokens.lose_refresh()
-    assert (tokens.due_in, tokens.left) == (None, 3600)
-
-
-@pytest.mark.parametrize(
-    "answer", [None, {}, {"access_token": 5}, {"access_token": "a\nb"}, {"access_token": "ä"}]
-)
-def test_an_answer_without_an_access_token_is_no_pair(answer: object) -> None:
-    with pytest.raises(ValueError, match="no access token"):
-        token_pair(answer)
-
-
-def test_what_else_is_wrong_with_an_answer_is_left_out() -> None:
-    assert token_pair({"access_token": "at_1", "refresh_token": 5, "expires_in": {}}) == TokenPair(
-        access_token="at_1", token_type=None, scope=None
-    )

@@ -1,6 +1,6 @@
 """Token status: what is in use, the exchange, the rotation, the way back to the key."""
 
-from ledger_tui.client.tokens import EARLY_SECONDS
+from ledger_tui.client.tokens import EARLY_S
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -52,7 +52,7 @@ async def test_a_token_is_renewed_by_itself_before_it_ends(
         pair = driver.app.tokens.tokens.pair
         assert pair is not None
         now = driver.app.tokens.tokens.clock()
-        driver.app.tokens.tokens.clock = lambda: now + 3600 - EARLY_SECONDS
+        driver.app.tokens.tokens.clock = lambda: now + 3600 - EARLY_S
         await driver.sees("rotated       once")
         assert driver.app.tokens.tokens.pair != pair
 
