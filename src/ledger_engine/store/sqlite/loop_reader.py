@@ -22,7 +22,7 @@ if sys.platform != "win32":
     import resource
 
 STEPS = 1000  # of SQLite's virtual machine, after which it is asked whether to go on
-STEPS_MAX = 20  # times so many for one work: a third of a millisecond. A page of 20 transactions takes 600.
+STEPS_MAX = 20  # times so many for one work: about a millisecond at most. 100 transactions take 1,700 steps.
 SLOW_S = 0.001
 # After a slow work so many go to the threads, after another one twice as many, up to the most; each that was
 # not slow makes them one less. So where the file is not in memory hardly one in a hundred requests waits for
@@ -30,15 +30,16 @@ SLOW_S = 0.001
 SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 
 
-def _count_waits() -> int:
-    """Return how often this thread has waited for the disk, a lock or the like.
+def _count_disk_reads() -> int:
+    """Return how much this thread has read from the disk.
 
-    One that is kept from running by others does not wait, and to read in another thread would help nobody.
-    Where the system does not tell, each call returns another number.
+    A read can also take long as others have the processor or the interpreter's lock, and to read in another
+    thread would only add to that. Where the system does not tell, each call returns another number.
     """
     if sys.platform != "linux":
         return next(_CALLS)
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return used.ru_inblock + used.ru_majflt
 
 
 _CALLS = itertools.count()
@@ -63,7 +64,7 @@ class LoopReader:
         self._version = 0  # … and is true until this is another number
         self._in_use = threading.Lock()  # held for a turn, or while the connection is closed
         self._loop: asyncio.AbstractEventLoop | None = None  # of the last turn
-        self._waits = 0  # of this thread, when the turn began
+        self._disk_reads = 0  # of this thread, when the turn began
         self._asked = 0  # how often SQLite has asked whether to go on
         self._sent_away = 0  # works that are still to go to the threads …
         self._to_send_away = 0  # … and those at the last slow one, less those that were not slow since
@@ -85,7 +86,8 @@ class LoopReader:
                 self._close()
             return None
         finally:
-            if self._asked > STEPS_MAX or (perf_counter() - began > SLOW_S and _count_waits() != self._waits):
+            took_long = perf_counter() - began > SLOW_S and _count_disk_reads() != self._disk_reads
+            if self._asked > STEPS_MAX or took_long:
                 self._sent_away = min(max(SENT_AWAY, 2 * self._to_send_away), SENT_AWAY_MAX)
                 self._to_send_away = self._sent_away
             elif self._to_send_away:
@@ -114,7 +116,7 @@ class LoopReader:
         if not self._in_use.acquire(blocking=False):
             return None
         self._loop = loop
-        self._waits = _count_waits()
+        self._disk_reads = _count_disk_reads()
         loop.call_soon(self._end_turn)
         self._file.require_same()
         connection = self._connection or self._connect()

@@ -26,10 +26,10 @@ LONG = (
 
 
 class Watch:
-    """A clock that only its owner moves, in place of `perf_counter`, and how often the thread has waited."""
+    """A clock that only its owner moves, in place of `perf_counter`, and the thread's reads from the disk."""
 
     now = 0.0
-    waits = 0
+    disk_reads = 0
 
     def __call__(self) -> float:
         return self.now
@@ -37,7 +37,7 @@ class Watch:
     def wait(self) -> None:
         """Let 5 ms pass, for the disk."""
         self.now += 0.005
-        self.waits += 1
+        self.disk_reads += 1
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     """Works take no time unless a test says so: a busy machine makes none of them slow."""
     watch = Watch()
     monkeypatch.setattr(loop_reader, "perf_counter", watch)
-    monkeypatch.setattr(loop_reader, "_count_waits", lambda: watch.waits)
+    monkeypatch.setattr(loop_reader, "_count_disk_reads", lambda: watch.disk_reads)
     return watch
 
 
@@ -169,7 +169,7 @@ async def test_on_a_machine_that_is_busy_elsewhere_all_works_stay_in_the_loop(
     notes: Engine, watch: Watch
 ) -> None:
     def work(unit: Unit) -> str:
-        watch.now += 0.005  # without a wait of this thread: others had the processor
+        watch.now += 0.005  # without a read from the disk: others had the processor or the interpreter
         return thread_of(unit)
 
     for _ in range(50):
