@@ -49,9 +49,7 @@ class ObjectActions:
 
     async def _send(self, wanted: ActionRequested) -> None:
         action = wanted.action
-        path = wanted.resource.object_path(wanted.record.get("id")) + action.suffix
-        if action.target is not None:
-            path = action.target(wanted.record)
+        path = wanted.resource.action_path(action, wanted.record)
         key = new_idempotency_key() if action.creates else None
         try:
             answer = await self._context.api.write(action.method, path, None, key, part=action.part)

@@ -18,7 +18,7 @@ from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Link, Place, Resource, Via
+from ledger_tui.resources.base import Link, Place, Resource, Via, records_of
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import (
     BY_KIND,
@@ -348,11 +348,12 @@ class Navigation(Switcher):
     async def _find_via(self, link: Link, via: Via) -> None:
         """Find the object of a link and go to it; where there is none, stay and say so."""
         try:
-            found = (await self._view_context.api.read(via.path, dict(via.query))).record.get("data")
+            rows = records_of(
+                (await self._view_context.api.read(via.path, dict(via.query))).record.get("data")
+            )
         except LedgerError as error:
             self._warn(f"{link.label}: {literal(error)}")
             return
-        rows = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
         row = next((each for each in rows if not via.where or each.get(via.where) == via.equals), None)
         if row is None:
             self._warn(f"{link.label}: not found.")

@@ -182,9 +182,7 @@ class BulkScreen(Dialog[list[Record]]):
     async def _act_on(self, record: Record) -> tuple[Record | None, str]:
         """Return the object as it is now, if the answer has it, and why the action failed, or ""."""
         action = self._action
-        path = self._resource.object_path(record.get("id")) + action.suffix
-        if action.target is not None:
-            path = action.target(record)
+        path = self._resource.action_path(action, record)
         key = self._keys[id(record)] if action.creates else None
         try:
             answer = await self._api.write(action.method, path, None, key, part=action.part)

@@ -22,7 +22,7 @@ from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.client.records import EVENT_TYPES, Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.formats.times import written
-from ledger_tui.resources.base import Cell, Link, Place, text_of, time_of
+from ledger_tui.resources.base import Cell, Link, Place, records_of, text_of, time_of
 from ledger_tui.resources.filtering import check_date
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import HELPER_KEYS
@@ -45,11 +45,7 @@ async def read_helpers(api: Api, root: str, part: str) -> HelperState:
     clock = (await api.read(f"{root}/clock", part=part)).record
     snapshots = (await api.read(f"{root}/snapshots", _PAGE)).record.get("data")
     faults = (await api.read(f"{root}/faults", _PAGE)).record.get("data")
-    return HelperState(clock, _records(snapshots), _records(faults))
-
-
-def _records(found: Any) -> list[Record]:
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return HelperState(clock, records_of(snapshots), records_of(faults))
 
 
 PART = "test_helpers"
@@ -247,8 +243,7 @@ def outcome_of(request: HelperRequest, answer: Record) -> str:
     if request.path.endswith("/events"):
         event = answer.get("event")
         type_ = literal(event.get("type", "")) if isinstance(event, dict) else ""
-        made = answer.get("objects")
-        kinds = ", ".join(literal(each.get("object")) for each in made or () if isinstance(each, dict))
+        kinds = ", ".join(literal(each.get("object")) for each in records_of(answer.get("objects")))
         return f"{type_} happened, with {kinds}." if kinds else f"{type_} happened."
     if request.path.endswith("/restore"):
         return f"The ledger is as it was in {name}."

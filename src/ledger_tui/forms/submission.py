@@ -237,7 +237,8 @@ class Submission:
             self.in_flight = True
             post(FormInFlight(True))
             try:
-                return await self._api.call(self.form.method, self.form.path, body=body, idempotency_key=key)
+                path = self.form.path or self._resource.path
+                return await self._api.call(self.form.method, path, body=body, idempotency_key=key)
             except RateLimited:
                 self.in_flight = False
 

@@ -245,10 +245,10 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         known = self._more.get(str(record.get("id")))
         if more is None or known is None:
             return detail
-        sections = more.sections(record, known[1], self._view_context.names)
-        links = [*detail.links, *(link for link in more.links(record, known[1]) if link not in detail.links)]
+        sections, links = more.shown(record, known[1], self._view_context.names)
+        further = (link for link in links if link not in detail.links)
         sections = (detail.sections[0], *sections, *detail.sections[1:])
-        return replace(detail, sections=sections, links=tuple(links))
+        return replace(detail, sections=sections, links=(*detail.links, *further))
 
     def shown_texts(self, record: Record) -> Iterator[tuple[str, str]]:
         """Yield the label and the text of each line shown for a record."""

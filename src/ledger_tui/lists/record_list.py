@@ -23,7 +23,7 @@ from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranging import columns_of, order_of, selected_by
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
 from ledger_tui.lists.window import Keep, Window
-from ledger_tui.resources.base import Resource
+from ledger_tui.resources.base import Resource, records_of
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
 from ledger_tui.ui.view import Context, NamesLoaded, Stack
@@ -405,8 +405,7 @@ class RecordList(Stack):
         """Return the newest rows at a moment, and whether there are older ones. Raises LedgerError."""
         path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
         found = (await self.context.api.read(path, {**params, "at": at, "limit": str(limit)})).record
-        rows = [each for each in found.get("data") or () if isinstance(each, dict)]
-        return rows, found.get("has_more") is True
+        return records_of(found.get("data")), found.get("has_more") is True
 
     @asks("jump")
     async def _find_date(self, date: str) -> None:

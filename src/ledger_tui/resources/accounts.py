@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import moment
@@ -28,8 +27,10 @@ from ledger_tui.resources.base import (
     RelatedView,
     Resource,
     Section,
-    Tone,
+    currency_of,
     facts_of,
+    money_of,
+    records_of,
     text_of,
     time_of,
     to_events,
@@ -41,12 +42,9 @@ _DAYS = 30
 _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balance"}
 
 
-def _money(record: Record, name: str, *, sign: bool = False, tone: Tone | None = None) -> Cell:
-    value, currency = record.get(name), record.get("currency")
-    if not isinstance(value, int):
-        return Cell("", "dim") if value is None else text_of(record, name)
-    text = format_amount(value, currency if isinstance(currency, str) else None, sign=sign)
-    return Cell(text, tone or ("minus" if value < 0 else "plus" if sign else "plain"))
+def _money(record: Record, name: str, *, sign: bool = False) -> Cell:
+    """Return an amount of a statement, "" where its line has none."""
+    return money_of(record, name, sign=sign) if name in record else Cell("", "dim")
 
 
 def _statement_description(record: Record) -> Cell:
@@ -82,12 +80,9 @@ TO_STATEMENT = RelatedView("statement", "s", "statement", _to_statement)
 
 STATEMENT = Resource(
     kind="statement",
-    key="",
     title="Statement",
-    short="",
     singular="statement",
     path="/v1/accounts/{account}/statement",
-    id_prefix="",
     paging="statement",
     columns=(
         Column("date (UTC)", 19, lambda r, _n: time_of(r, "date"), by="date"),
@@ -134,8 +129,7 @@ async def read_balance_points(api: Api, account: Record) -> BalancePoints:
     """
     params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
     data = (await api.read("/v1/transactions", params)).record.get("data")
-    rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
-    return balance_points(account, rows)
+    return balance_points(account, records_of(data))
 
 
 def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePoints:
@@ -186,26 +180,16 @@ class _BalancePlot:
         return [*lines, (Cell(" " * (margin + 2) + points.first + " " * width_left + last, "dim"),)]
 
 
-def balance_sections(account: Record, points: object, _names: AccountNames) -> tuple[Section, ...]:
-    """Return the plot, or why there is none."""
-    if isinstance(points, LedgerError):
-        return (Section("balance", (Fact("", Cell(literal(points), "minus")),)),)
-    if not isinstance(points, BalancePoints):
-        return ()
+def balance_sections(account: Record, points: BalancePoints, _names: AccountNames) -> tuple[Section, ...]:
+    """Return the plot; without a posting there is none."""
     if not points.balances:
         return (Section("", (Fact("postings", Cell("none yet", "dim")),)),)
-    currency = account.get("currency")
-    return (
-        Section("balance", drawing=_BalancePlot(points, currency if isinstance(currency, str) else None)),
-    )
+    return (Section("balance", drawing=_BalancePlot(points, currency_of(account))),)
 
 
 def _balance(record: Record, _names: AccountNames) -> Cell:
-    balance, currency = record.get("balance"), record.get("currency")
-    if not isinstance(balance, int):
-        return text_of(record, "balance")
-    tone: Tone = "minus" if balance < 0 else "dim" if balance == 0 else "plain"
-    return Cell(format_amount(balance, currency if isinstance(currency, str) else None), tone)
+    balance = money_of(record, "balance")
+    return balance._replace(tone="dim") if record.get("balance") == 0 else balance
 
 
 def _detail(record: Record, names: AccountNames) -> Detail:
@@ -259,7 +243,6 @@ ACCOUNTS = Resource(
     form=Form(
         title="New account",
         done="Created",
-        path="/v1/accounts",
         fields=(
             Field("name", "Name", hint="Coffee beans, Berlin"),
             Field("currency", "Currency", "currency", hint="EUR"),
@@ -267,7 +250,7 @@ ACCOUNTS = Resource(
         ),
     ),
     transfer=replace(TRANSFER, prefill=_from_selected),
-    more=More(read_balance_points, balance_sections),
+    more=More(read_balance_points, balance_sections, "balance"),
     related=(TO_STATEMENT,),
     changes=True,
     empty="No accounts yet.",

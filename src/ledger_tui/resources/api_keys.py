@@ -67,7 +67,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
 _REVOKED = "The key is revoked."
 
 
-def _is_active(record: Record) -> bool:
+def _active(record: Record) -> bool:
     return record.get("revoked_at") is None
 
 
@@ -93,7 +93,6 @@ API_KEYS = Resource(
     form=Form(
         title="New API key",
         done="Created",
-        path="/v1/api_keys",
         fields=(
             Field("name", "Name", required=False, hint="what it is for"),
             Field("role", "Role", "choice", choices=tuple((role, role) for role in _ROLES)),
@@ -107,14 +106,13 @@ API_KEYS = Resource(
             "L",
             "roll",
             "Rolled",
-            _is_active,
-            suffix="/roll",
+            _active,
             final=True,
             creates=True,
             shows_once="key",
             why_not=_REVOKED,
         ),
-        Action("revoke", "v", "revoke", "Revoked", _is_active, "DELETE", final=True, why_not=_REVOKED),
+        Action("revoke", "v", "revoke", "Revoked", _active, "DELETE", final=True, why_not=_REVOKED),
     ),
     changes=True,
     has_object_path=False,

@@ -9,10 +9,12 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import Paging
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
+from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
 
 Tone = Literal["plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent"]
@@ -149,8 +151,8 @@ class Form:
 
     title: str
     done: str  # shown after it, e.g. "Posted"
-    path: str
     fields: tuple[Field, ...]
+    path: str = ""  # where it is sent, if not to the path of the list
     prefill: Callable[[Record | None, Filters], Mapping[str, str]] = lambda _record, _filters: {}
     method: Literal["POST", "PATCH"] = "POST"
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
@@ -161,18 +163,15 @@ class Form:
 
 @dataclass(frozen=True)
 class Action:
-    """An action on an object in the right state.
-
-    It is a request to `path/{id}` + `suffix`, or to what `target` returns.
-    """
+    """An action on an object in the right state, with the path that `Resource.action_path` returns."""
 
     name: str
     key: str
     label: str
     done: str  # shown after it, e.g. "Paid"
-    allowed: Callable[[Record], bool]
+    allowed: Callable[[Record], bool] = lambda _record: True
     method: Literal["POST", "DELETE"] = "POST"
-    suffix: str = ""
+    verb: str = ""  # the end of its path, where that is not its name
     final: bool = False  # it cannot be undone, so it asks first, and in live mode for the id
     asks: str = ""  # the beginning of the question, where the label does not fit
     creates: bool = False  # it creates an object, so it sends an idempotency key
@@ -180,6 +179,11 @@ class Action:
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     part: str | None = None  # set when it goes beyond the contract
     why_not: str = ""  # shown where it is not allowed and the object's status does not say why
+
+
+def in_state(*states: str | None) -> Callable[[Record], bool]:
+    """Return the condition that an object has one of these states; None: it says none."""
+    return lambda record: record.get("status") in states
 
 
 class RelatedView(NamedTuple):
@@ -194,12 +198,23 @@ class RelatedView(NamedTuple):
 class More(NamedTuple):
     """What a detail shows beyond the record: read when the cursor stays on the object, then drawn.
 
-    `load` returns anything that `sections` and `links` understand; they get the LedgerError that it raises.
+    `load` returns what `sections` and `links` take. A LedgerError of it is shown under the `title`, if
+    there is one.
     """
 
     load: Callable[[Api, Record], Awaitable[Any]]
     sections: Callable[[Record, Any, AccountNames], tuple[Section, ...]]
+    title: str = ""
     links: Callable[[Record, Any], tuple[Link, ...]] = lambda _record, _more: ()
+
+    def shown(
+        self, record: Record, found: Any, names: AccountNames
+    ) -> tuple[tuple[Section, ...], tuple[Link, ...]]:
+        """Return the sections and the links of what was found, or of the LedgerError in its place."""
+        if not isinstance(found, LedgerError):
+            return self.sections(record, found, names), self.links(record, found)
+        facts = (Fact("", Cell(literal(found), "minus")),)
+        return (Section(self.title, facts),) if self.title else (), ()
 
 
 @dataclass(frozen=True)
@@ -207,12 +222,12 @@ class Place:
     """A screen of the dashboard: its name in links, its number key ("" where other screens lead to it)."""
 
     kind: str
-    key: str
     title: str
-    short: str
+    key: str = ""
+    short: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Resource(Place):
     """A kind of object: where its list is, how it is shown, what can be done with it.
 
@@ -221,7 +236,7 @@ class Resource(Place):
 
     singular: str
     path: str
-    id_prefix: str
+    id_prefix: str = ""
     columns: tuple[Column, ...]
     detail: Callable[[Record, AccountNames], Detail]
     paging: Paging = "starting_after"
@@ -264,6 +279,13 @@ class Resource(Place):
         """Return the path where one object is read and changed."""
         return f"{self.path}/{quote(str(record_id), safe='')}"
 
+    def action_path(self, action: Action, record: Record) -> str:
+        """Return the path to which the request of an action goes."""
+        if action.target is not None:
+            return action.target(record)
+        verb = "" if action.method == "DELETE" else f"/{action.verb or action.name}"
+        return self.object_path(record.get("id")) + verb
+
     def list_path(self, filters: Filters) -> tuple[str, dict[str, str]] | None:
         """Return the list's path and query; None while a filter that the path needs is missing."""
         here = {each.param for each in self.filters if each.matches is not None}
@@ -283,16 +305,32 @@ _PATH_NAME = re.compile(r"{(\w+)}")
 _WHOLE_TIME = 19  # characters of a time in UTC or of this machine
 
 
-def currency_of(record: Record, names: AccountNames) -> str | None:
+def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
     """Return a record's own currency, else its account's; None when neither is known."""
     own = record.get("currency")
-    return own if isinstance(own, str) else names.currency(record.get("account"))
+    if isinstance(own, str):
+        return own
+    return names.currency(record.get("account")) if names is not None else None
+
+
+def records_of(value: object) -> list[Record]:
+    """Return the records of a list in an answer; none where it is no list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def text_of(record: Record, name: str, tone: Tone = "plain") -> Cell:
     """Return a field as text; an absent or null one is a dim dash."""
     value: Any = record.get(name)
     return Cell("–", "dim") if value is None else Cell(literal(value), tone)
+
+
+def money_of(record: Record, name: str, names: AccountNames | None = None, *, sign: bool = False) -> Cell:
+    """Return an amount in the record's currency; with `sign` a positive one has a plus."""
+    amount = record.get(name)
+    if not isinstance(amount, int):
+        return text_of(record, name)
+    text = format_amount(amount, currency_of(record, names), sign=sign)
+    return Cell(text, "minus" if amount < 0 else "plus" if sign and amount else "plain")
 
 
 def time_of(record: Record, name: str) -> Cell:
@@ -342,12 +380,15 @@ def mode_of(record: Record) -> Cell:
 
 
 _IN_PATH = re.compile(r"/((acc|txn|inv|usr|ord|evt|whe)_[0-9a-z]+)(?=/|$)")
-_KINDS = {
-    "acc": ("account", "accounts"),
-    "txn": ("transaction", "transactions"),
-    "inv": ("invoice", "invoices"),
-    "usr": ("user", "users"),
-    "ord": ("order", "orders"),
+KIND_OF_OBJECT = {
+    "account": "accounts",
+    "transaction": "transactions",
+    "invoice": "invoices",
+    "user": "users",
+    "order": "orders",
+}
+_OF_PREFIX = {
+    **dict(zip(("acc", "txn", "inv", "usr", "ord"), KIND_OF_OBJECT.items(), strict=True)),
     "evt": ("event", "events"),
     "whe": ("webhook endpoint", "webhook_endpoints"),
 }
@@ -386,7 +427,7 @@ def to_objects_in(path: str) -> tuple[Link, ...]:
     """Return the links to the objects whose ids are in the path of a request."""
     found = dict.fromkeys(_IN_PATH.findall(path))
     return tuple(
-        Link(f"The {_KINDS[prefix][0]} in its path", _KINDS[prefix][1], record_id=record_id)
+        Link(f"The {_OF_PREFIX[prefix][0]} in its path", _OF_PREFIX[prefix][1], record_id=record_id)
         for record_id, prefix in found
     )
 

@@ -22,6 +22,7 @@ from ledger_tui.resources.base import (
     Tone,
     facts_of,
     part_of_time,
+    records_of,
     status_of,
     text_of,
     time_of,
@@ -38,8 +39,7 @@ _BODIES_SHOWN = 3  # attempts whose answers are shown in full
 
 def attempts_of(delivery: Record) -> list[Record]:
     """Return the attempts that were made, in their order."""
-    attempts = delivery.get("attempts")
-    return [each for each in attempts if isinstance(each, dict)] if isinstance(attempts, list) else []
+    return records_of(delivery.get("attempts"))
 
 
 def _attempt_fact(attempt: Record) -> Fact:
@@ -96,11 +96,9 @@ def _last_status(record: Record) -> Cell:
     attempts = attempts_of(record)
     if not attempts:
         return Cell("–", "dim")
-    last = attempts[-1]
-    error = last.get("error")
-    return Cell(
-        literal(last.get("status")) if error is None else literal(error), "dim" if error is None else "bad"
-    )
+    if (error := attempts[-1].get("error")) is not None:
+        return Cell(literal(error), "bad")
+    return Cell(literal(attempts[-1].get("status")), "dim")
 
 
 def _detail(record: Record, _names: AccountNames) -> Detail:
@@ -110,7 +108,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
         *([Fact("reason", last)] if last.tone == "bad" else []),
         *attempt_facts(record),
     )
-    facts = (*facts_of(record, "created", "event", "endpoint", "id"),)
+    facts = tuple(facts_of(record, "created", "event", "endpoint", "id"))
     return Detail(
         Cell(literal(record.get("event_type", "")), "strong"),
         (Section("", state), *answer_sections(record), Section("", facts), *sent_sections(record)),
@@ -128,9 +126,7 @@ def _resend_path(record: Record) -> str:
 
 DELIVERIES = Resource(
     kind="deliveries",
-    key="",
     title="Deliveries",
-    short="",
     singular="delivery",
     path="/v1/webhook_endpoints/{endpoint}/deliveries",
     id_prefix="dlv_",
@@ -146,17 +142,7 @@ DELIVERIES = Resource(
     ),
     detail=_detail,
     filters=(Filter("endpoint", "endpoint", "whe_…"),),
-    actions=(
-        Action(
-            "resend_delivery",
-            "s",
-            "resend",
-            "Sending again",
-            lambda _r: True,
-            target=_resend_path,
-            creates=True,
-        ),
-    ),
+    actions=(Action("resend_delivery", "s", "resend", "Sending again", target=_resend_path, creates=True),),
     changes=True,
     has_object_path=False,
     part="deliveries",

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import postings_between
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.past import signed
@@ -17,6 +15,7 @@ from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
+    KIND_OF_OBJECT,
     Cell,
     Column,
     Detail,
@@ -26,21 +25,16 @@ from ledger_tui.resources.base import (
     More,
     Resource,
     Section,
-    Tone,
+    currency_of,
+    money_of,
     text_of,
     time_of,
 )
 from ledger_tui.resources.filtering import check_date
 
 _BAR = 8
+_EXPLANATION = "where it comes from"
 _PAYMENT = re.compile(r"Invoice \S+: ")
-_PLACES = {
-    "account": "accounts",
-    "invoice": "invoices",
-    "user": "users",
-    "order": "orders",
-    "key": "api_keys",
-}
 _SHOWN_BY = frozenset({"id", "object", "livemode", "created", "status", "balance"})
 
 
@@ -86,23 +80,14 @@ async def _explain(api: Api, row: Record) -> Explained | None:
     )
 
 
-def _amount(row: Record, amount: object, *, sign: bool = False) -> Cell:
-    if not isinstance(amount, int):
-        return Cell("–", "dim")
-    currency = row.get("currency")
-    text = format_amount(amount, currency if isinstance(currency, str) else None, sign=sign)
-    tone: Tone = "minus" if amount < 0 else "plus" if sign and amount else "plain"
-    return Cell(text, tone)
-
-
 def _then(row: Record, name: str) -> Cell:
     """Return the balance of an account, or the state of any other object."""
-    return _amount(row, row.get(name)) if row.get("kind") == "account" else text_of(row, name)
+    return money_of(row, name) if row.get("kind") == "account" else text_of(row, name)
 
 
 def _difference(row: Record) -> Cell:
     if row.get("kind") == "account":
-        amount = _amount(row, row.get("difference"), sign=True)
+        amount = money_of(row, "difference", sign=True)
         return Cell(f"{amount.text} {literal(row.get('currency') or '')}", amount.tone)
     was, is_ = row.get("before"), row.get("after")
     return Cell("new" if row.get("was") is None else "changed" if was == is_ else "", "dim")
@@ -121,24 +106,23 @@ def _bar(row: Record) -> Cell:
     return Cell(filled or "▏", "minus" if share < 0 else "plus")
 
 
-def _explanation(row: Record, found: Any, _names: AccountNames) -> tuple[Section, ...]:
-    if isinstance(found, LedgerError):
-        return (Section("where it comes from", (Fact("", Cell(literal(found), "minus")),)),)
-    if not isinstance(found, Explained):
+def _explanation(row: Record, found: Explained | None, _names: AccountNames) -> tuple[Section, ...]:
+    if found is None:
         return ()
+    currency = currency_of(row)
     facts = [
         Fact(
             kind,
-            Cell(f"{_amount(row, amount, sign=True).text}  {count:,}×", "minus" if amount < 0 else "plus"),
+            Cell(f"{format_amount(sum_, currency, sign=True)}  {count:,}×", "minus" if sum_ < 0 else "plus"),
         )
-        for kind, count, amount in found.sums
+        for kind, count, sum_ in found.sums
     ]
-    total, difference = _amount(row, found.total, sign=True).text, row.get("difference")
-    if found.total == difference:
+    total = format_amount(found.total, currency, sign=True)
+    if found.total == row.get("difference"):
         facts.append(Fact("sum", Cell(f"{total}  ✓ the difference", "strong")))
     else:
         facts.append(Fact("sum", Cell(f"{total}  ✕ not the difference", "bad")))
-    return (Section("where it comes from", tuple(facts)),)
+    return (Section(_EXPLANATION, tuple(facts)),)
 
 
 def _detail(row: Record, _names: AccountNames) -> Detail:
@@ -161,7 +145,7 @@ def _detail(row: Record, _names: AccountNames) -> Detail:
         }
         links.append(Link("Its postings between the two", "transactions", filters=filters))
     if kind != "key":
-        links.append(Link(f"The {literal(kind)}", _PLACES.get(kind, ""), record_id=str(row.get("id"))))
+        links.append(Link(f"The {literal(kind)}", KIND_OF_OBJECT.get(kind, ""), record_id=str(row.get("id"))))
     name = literal(row.get("name") or row.get("id", ""))
     return Detail(
         Cell(f"{literal(kind)} {name}", "strong"), (Section("", facts), *_changed_fields(row)), tuple(links)
@@ -182,12 +166,9 @@ def _changed_fields(row: Record) -> tuple[Section, ...]:
 
 DIFFERENCE = Resource(
     kind="difference",
-    key="",
     title="What changed",
-    short="",
     singular="change",
     path="/v1/diff",
-    id_prefix="",
     paging="difference",
     columns=(
         Column("kind", 7, lambda r, _n: text_of(r, "kind", "dim")),
@@ -203,7 +184,7 @@ DIFFERENCE = Resource(
         Filter("from", "from", "2026-11-20T07:18", check_date),
         Filter("to", "to", "2026-11-20T07:18", check_date),
     ),
-    more=More(_explain, _explanation),
+    more=More(_explain, _explanation, _EXPLANATION),
     has_object_path=False,
     part="diff",
     under="accounts",

@@ -14,7 +14,6 @@ from ledger_tui.resources.base import (
     Detail,
     Fact,
     Field,
-    Filters,
     Form,
     Link,
     RelatedView,
@@ -22,6 +21,7 @@ from ledger_tui.resources.base import (
     Section,
     Tone,
     facts_of,
+    in_state,
     status_of,
     text_of,
     time_of,
@@ -54,21 +54,17 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
     return Detail(
         Cell(literal(record.get("url", "")), "strong"),
         (Section("", tuple(facts)),),
-        (Link("Its deliveries", "deliveries", filters={"endpoint": str(record.get("id"))}),),
+        (_to_deliveries(record),),
     )
 
 
-def _to_deliveries(record: Record | None, _filters: Filters) -> Link | None:
-    if record is None:
-        return None
+def _to_deliveries(record: Record) -> Link:
     return Link("Its deliveries", "deliveries", filters={"endpoint": str(record.get("id"))})
 
 
 ENDPOINTS = Resource(
     kind="webhook_endpoints",
-    key="",
     title="Webhook endpoints",
-    short="",
     singular="webhook endpoint",
     path="/v1/webhook_endpoints",
     id_prefix="whe_",
@@ -84,7 +80,6 @@ ENDPOINTS = Resource(
     form=Form(
         title="New webhook endpoint",
         done="Registered",
-        path="/v1/webhook_endpoints",
         fields=(
             Field("url", "URL", hint="https://example.com/hooks"),
             Field("events", "Events", "words", hint="* or invoice.paid order.paid …"),
@@ -98,26 +93,16 @@ ENDPOINTS = Resource(
             "L",
             "roll secret",
             "Rolled the secret of",
-            lambda _r: True,
-            suffix="/roll_secret",
             final=True,
             asks="Roll the secret of",
             creates=True,
             shows_once="secret",
         ),
-        Action(
-            "disable",
-            "d",
-            "disable",
-            "Disabled",
-            lambda r: r.get("status") == "enabled",
-            suffix="/disable",
-            final=True,
-        ),
-        Action("enable", "u", "enable", "Enabled", lambda r: r.get("status") == "disabled", suffix="/enable"),
-        Action("delete_endpoint", "v", "delete", "Deleted", lambda _r: True, "DELETE", final=True),
+        Action("disable", "d", "disable", "Disabled", in_state("enabled"), final=True),
+        Action("enable", "u", "enable", "Enabled", in_state("disabled")),
+        Action("delete_endpoint", "v", "delete", "Deleted", method="DELETE", final=True),
     ),
-    related=(RelatedView("deliveries", "s", "deliveries", _to_deliveries),),
+    related=(RelatedView("deliveries", "s", "deliveries", lambda r, _f: _to_deliveries(r) if r else None),),
     changes=True,
     part="webhook_endpoints",
     missing_text="This server does not show its webhook endpoints.",

@@ -11,6 +11,7 @@ from ledger_tui.client.records import EVENT_TYPES, Record
 from ledger_tui.formats.money import MINUS, format_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
+    KIND_OF_OBJECT,
     Action,
     Cell,
     Column,
@@ -29,7 +30,7 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.deliveries import LOOKS, answer_sections, attempt_facts, attempts_of, sent_sections
 from ledger_tui.resources.drawings import body_section
-from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.filtering import choice
 
 KEPT = 5_000
 
@@ -101,14 +102,6 @@ def subject(event: Mapping[str, Any]) -> Record:
     return inner if isinstance(inner, dict) else {}
 
 
-# The part of an event's type before the dot is the kind of object; the ids of each link to its screen.
-_SCREENS = {
-    "account": "accounts",
-    "transaction": "transactions",
-    "invoice": "invoices",
-    "user": "users",
-    "order": "orders",
-}
 _KINDS: Mapping[str, Tone] = {"paid": "plus", "voided": "minus", "deactivated": "minus", "shipped": "accent"}
 
 
@@ -198,14 +191,7 @@ def _filters(log: WebhookLog) -> tuple[Filter, ...]:
     return (
         Filter("type", "type", "invoice.paid", matches=of_type, suggests=lambda: EVENT_TYPES),
         Filter("endpoint", "endpoint", "example.com", matches=sent_to, suggests=urls),
-        Filter(
-            "failed",
-            "failed",
-            "yes",
-            lambda value: one_of(value, "yes", "no"),
-            matches=failed,
-            suggests=lambda: ("yes", "no"),
-        ),
+        choice("failed", ("yes", "no"), "yes", matches=failed),
     )
 
 
@@ -233,7 +219,7 @@ def events_resource(log: WebhookLog) -> Resource:
         ]
         for delivery in log.deliveries(record.get("id"))[:1]:
             sections += [*answer_sections(delivery), *sent_sections(delivery)]
-        screen = _SCREENS.get(str(about.get("object")))
+        screen = KIND_OF_OBJECT.get(str(about.get("object")))
         links = []
         if screen is not None and isinstance(about.get("id"), str):
             links.append(Link(f"The {literal(about['object'])}", screen, record_id=about["id"]))
@@ -262,9 +248,7 @@ def events_resource(log: WebhookLog) -> Resource:
             Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
         ),
         detail=detail,
-        actions=(
-            Action("resend", "s", "resend", "Sending again", lambda _r: True, suffix="/resend", creates=True),
-        ),
+        actions=(Action("resend", "s", "resend", "Sending again", creates=True),),
         filters=_filters(log),
         related=(RelatedView("endpoints", "e", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
         part="events",

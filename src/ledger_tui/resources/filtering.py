@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ledger_tui.client.names import AccountName, AccountNames, UserName
+from ledger_tui.client.records import Record
 from ledger_tui.resources.base import Filter
 
 _NAMES_SAID = 3
@@ -97,9 +98,25 @@ def usage(filters: Sequence[Filter]) -> str:
     return "  ".join(f"{filter_.name}:{filter_.example}" for filter_ in filters)
 
 
-def one_of(value: str, *values: str) -> str | None:
-    """Return a check that allows only these values."""
-    return None if value in values else f"Only {' or '.join(values)}."
+def choice(
+    name: str,
+    values: Sequence[str],
+    example: str,
+    *,
+    matches: Callable[[Record, str, AccountNames], bool] | None = None,
+    default: str = "",
+) -> Filter:
+    """Return a filter that takes only these values, and suggests them."""
+    problem = f"Only {' or '.join(values)}."
+    return Filter(
+        name,
+        name,
+        example,
+        lambda value: None if value in values else problem,
+        suggests=lambda: values,
+        matches=matches,
+        default=default,
+    )
 
 
 def check_date(value: str) -> str | None:

@@ -30,13 +30,15 @@ from ledger_tui.resources.base import (
     Tone,
     currency_of,
     facts_of,
+    in_state,
+    money_of,
     status_of,
     text_of,
     time_of,
     to_events,
 )
 from ledger_tui.resources.drawings import lifecycle
-from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.filtering import choice
 
 LINES_MAX = 100
 
@@ -146,19 +148,12 @@ def _sum(lines: Iterable[dict[str, Any]]) -> int:
     return sum(line["quantity"] * line["unit_amount"] for line in lines)
 
 
-_LOOKS: Mapping[str, tuple[str, Tone]] = {
+INVOICE_LOOKS: Mapping[str, tuple[str, Tone]] = {
     "draft": ("○", "dim"),
     "open": ("◐", "accent"),
     "paid": ("●", "plus"),
     "void": ("✕", "minus"),
 }
-
-
-def _amount(record: Record, names: AccountNames) -> Cell:
-    amount = record.get("amount")
-    if not isinstance(amount, int):
-        return text_of(record, "amount")
-    return Cell(format_amount(amount, currency_of(record, names)))
 
 
 _STATE_TIMES = {"draft": "created", "open": "opened_at", "paid": "paid_at", "void": "voided_at"}
@@ -191,9 +186,9 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     if isinstance(paid_with := record.get("transaction"), str):
         links.append(Link("Its payment", "transactions", record_id=paid_with))
     return Detail(
-        headline=Cell(f"{_amount(record, names).text} {currency}", "strong"),
+        headline=Cell(f"{money_of(record, 'amount', names).text} {currency}", "strong"),
         sections=(
-            lifecycle(record, _LOOKS, _STATE_TIMES, aside="void"),
+            lifecycle(record, INVOICE_LOOKS, _STATE_TIMES, aside="void"),
             Section("", tuple(facts)),
             Section("lines", _lines(record, names)),
         ),
@@ -258,8 +253,8 @@ INVOICES = Resource(
     id_prefix="inv_",
     columns=(
         Column("number", 10, lambda r, _n: text_of(r, "number")),
-        Column("status", 7, lambda r, _n: status_of(r, _LOOKS)),
-        Column("amount", 10, _amount, align="right"),
+        Column("status", 7, lambda r, _n: status_of(r, INVOICE_LOOKS)),
+        Column("amount", 10, lambda r, n: money_of(r, "amount", n), align="right"),
         Column("cur", 3, lambda r, n: Cell(literal(currency_of(r, n) or "?"), "dim")),
         Column("customer", 12, lambda r, _n: text_of(r, "customer"), grow=1),
         Column("due", 10, lambda r, _n: text_of(r, "due_date", "dim"), rank=2),
@@ -268,41 +263,18 @@ INVOICES = Resource(
     ),
     detail=_detail,
     filters=(
-        Filter("status", "status", "open", lambda value: one_of(value, *_LOOKS), suggests=lambda: [*_LOOKS]),
+        choice("status", [*INVOICE_LOOKS], "open"),
         Filter("account", "account", "acc_…", account=True),
     ),
-    form=Form(
-        title="New invoice",
-        done="Drafted",
-        path="/v1/invoices",
-        fields=_FIELDS,
-        either=_SUMS,
-    ),
+    form=Form(title="New invoice", done="Drafted", fields=_FIELDS, either=_SUMS),
     edit=_edit,
     edits=True,
     actions=(
         Action(
-            "finalize",
-            "F",
-            "finalize",
-            "Finalized",
-            lambda r: r.get("status") == "draft",
-            suffix="/finalize",
-            final=True,
-            part="invoices.finalize",
+            "finalize", "F", "finalize", "Finalized", in_state("draft"), final=True, part="invoices.finalize"
         ),
-        Action(
-            "pay",
-            "p",
-            "pay",
-            "Paid",
-            lambda r: r.get("status") == "open",
-            suffix="/pay",
-            final=True,
-            creates=True,
-            part="invoices.pay",
-        ),
-        Action("void", "v", "void", "Voided", lambda r: r.get("status") == "open", "DELETE", final=True),
+        Action("pay", "p", "pay", "Paid", in_state("open"), final=True, creates=True, part="invoices.pay"),
+        Action("void", "v", "void", "Voided", in_state("open"), "DELETE", final=True),
     ),
     changes=True,
     part="invoices.list",

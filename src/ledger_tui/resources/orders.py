@@ -22,15 +22,16 @@ from ledger_tui.resources.base import (
     Section,
     Tone,
     facts_of,
+    in_state,
     status_of,
     text_of,
     time_of,
     to_events,
 )
 from ledger_tui.resources.drawings import lifecycle
-from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.filtering import choice
 
-_LOOKS: Mapping[str, tuple[str, Tone]] = {
+ORDER_LOOKS: Mapping[str, tuple[str, Tone]] = {
     "open": ("○", "accent"),
     "paid": ("◐", "plus"),
     "shipped": ("●", "dim"),
@@ -76,7 +77,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     lines = tuple(fact for number, item in enumerate(items, 1) for fact in _item_facts(number, item))
     return Detail(
         headline=Cell(f"Order of {len(items)} item{'s' if len(items) != 1 else ''}", "strong"),
-        sections=(lifecycle(record, _LOOKS, _STATE_TIMES), Section("", facts), Section("items", lines)),
+        sections=(lifecycle(record, ORDER_LOOKS, _STATE_TIMES), Section("", facts), Section("items", lines)),
         links=(Link("Its user", "users", record_id=str(record.get("user_id"))), *to_events(record)),
     )
 
@@ -92,7 +93,7 @@ ORDERS = Resource(
     paging="cursor",
     columns=(
         Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
-        Column("status", 9, lambda r, _n: status_of(r, _LOOKS)),
+        Column("status", 9, lambda r, _n: status_of(r, ORDER_LOOKS)),
         Column("total", 9, _total, align="right"),
         Column("items", 5, lambda r, _n: Cell(str(len(_items(r))), "dim"), align="right"),
         Column("user", 12, _user, grow=1),
@@ -100,25 +101,20 @@ ORDERS = Resource(
     ),
     detail=_detail,
     filters=(
-        Filter("status", "status", "open", lambda value: one_of(value, *_LOOKS), suggests=lambda: [*_LOOKS]),
+        choice("status", [*ORDER_LOOKS], "open"),
         Filter("user", "user", "Ada", user=True, matches=lambda r, value, _n: r.get("user_id") == value),
     ),
     form=Form(
         title="Place an order",
         done="Placed",
-        path="/api/orders",
         fields=(
             Field("user_id", "User", "user", hint="part of a name or email, or an id"),
             Field("items", "Items", "items", hint="2 x Beans @ 1250; Filter"),
         ),
     ),
     actions=(
-        Action(
-            "pay_order", "p", "pay", "Paid", lambda r: r.get("status") == "open", suffix="/pay", final=True
-        ),
-        Action(
-            "ship", "s", "ship", "Shipped", lambda r: r.get("status") == "paid", suffix="/ship", final=True
-        ),
+        Action("pay_order", "p", "pay", "Paid", in_state("open"), verb="pay", final=True),
+        Action("ship", "s", "ship", "Shipped", in_state("paid"), final=True),
     ),
     changes=True,
     object_part="orders.one",

@@ -6,7 +6,7 @@ import re
 
 from ledger_tui.resources.accounts import ACCOUNTS, STATEMENT
 from ledger_tui.resources.api_keys import API_KEYS
-from ledger_tui.resources.base import Place, Resource
+from ledger_tui.resources.base import KIND_OF_OBJECT, Place, Resource
 from ledger_tui.resources.deliveries import DELIVERIES
 from ledger_tui.resources.difference import DIFFERENCE
 from ledger_tui.resources.endpoints import ENDPOINTS
@@ -17,24 +17,12 @@ from ledger_tui.resources.requests import REQUESTS
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.users import USERS
 
-TEST_HELPERS = Place("test_helpers", "H", "Test helpers", "Helpers")
-
-
-TRACE = Place("trace", "", "Trace", "Trace")
-COMPARISON = Place("comparison", "", "Compare accounts", "Compare")
-FLOWS = Place("flows", "", "Flows", "Flows")
-
-
-KIND_OF_OBJECT = {
-    "account": "accounts",
-    "transaction": "transactions",
-    "invoice": "invoices",
-    "user": "users",
-    "order": "orders",
-}
-
-TOKEN = Place("token", "6", "Token", "Token")
-OVERVIEW = Place("overview", "0", "Overview", "Home")
+OVERVIEW = Place("overview", "Overview", "0", "Home")
+TOKEN = Place("token", "Token", "6", "Token")
+TEST_HELPERS = Place("test_helpers", "Test helpers", "H")
+TRACE = Place("trace", "Trace")
+COMPARISON = Place("comparison", "Compare accounts")
+FLOWS = Place("flows", "Flows")
 
 # Those with a number key, in the order of the tabs …
 PLACES: tuple[Place, ...] = (

@@ -34,7 +34,7 @@ from ledger_tui.resources.base import (
     to_objects_in,
 )
 from ledger_tui.resources.drawings import body_section
-from ledger_tui.resources.filtering import check_date, one_of
+from ledger_tui.resources.filtering import check_date, choice
 
 _EVENTS_SHOWN = 10
 _MASKED = re.compile(r"_(test|live)_•+")
@@ -155,15 +155,7 @@ def requests_resource(is_own: Callable[[object], bool]) -> Resource:
     def shown(record: Record, value: str, _names: AccountNames) -> bool:
         return value == "yes" or not is_own(record.get("id"))
 
-    own = Filter(
-        "own",
-        "own",
-        "yes",
-        lambda value: one_of(value, "yes", "no"),
-        suggests=lambda: ("yes", "no"),
-        matches=shown,
-        default="no",
-    )
+    own = choice("own", ("yes", "no"), "yes", matches=shown, default="no")
     return replace(_LOG, filters=(*_LOG.filters, own))
 
 
@@ -204,7 +196,7 @@ _LOG = Resource(
         Filter("path", "path", "/v1/accounts"),
         Filter("before", "at", "2026-11-20T07:18", check_date),
     ),
-    more=More(_read_events, _events_section, _to_events),
+    more=More(_read_events, _events_section, links=_to_events),
     part="requests",
     missing_text="This server keeps no request log; these are this dashboard's own requests.",
     empty="Only this dashboard's own; own:yes shows them.",

@@ -12,7 +12,7 @@ from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
-from ledger_tui.formats.money import MINUS, format_amount
+from ledger_tui.formats.money import MINUS
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
@@ -31,12 +31,13 @@ from ledger_tui.resources.base import (
     Tone,
     currency_of,
     facts_of,
+    money_of,
     text_of,
     time_of,
     to_events,
     to_other_side,
 )
-from ledger_tui.resources.filtering import check_date, one_of
+from ledger_tui.resources.filtering import check_date, choice
 from ledger_tui.resources.proofs import proof_section, read_proof
 
 _PAYMENT = re.compile(r"Invoice (\S+): ")
@@ -55,20 +56,14 @@ def _type(record: Record, _names: AccountNames) -> Cell:
 
 
 def _amount(record: Record, names: AccountNames) -> Cell:
-    amount = record.get("amount")
-    if not isinstance(amount, int):
+    text = money_of(record, "amount", names).text
+    if not isinstance(record.get("amount"), int):
         return text_of(record, "amount")
-    text = format_amount(amount, currency_of(record, names))
-    if record.get("type") == "debit":
-        return Cell(MINUS + text, "minus")
-    return Cell("+" + text, "plus")
+    return Cell(MINUS + text, "minus") if record.get("type") == "debit" else Cell("+" + text, "plus")
 
 
 def _balance_after(record: Record, names: AccountNames) -> Cell:
-    balance = record.get("balance_after")
-    if not isinstance(balance, int):
-        return text_of(record, "balance_after")
-    return Cell(format_amount(balance, currency_of(record, names)), "dim")
+    return money_of(record, "balance_after", names)._replace(tone="dim")
 
 
 def _account(record: Record, names: AccountNames) -> Cell:
@@ -165,8 +160,8 @@ async def _read_more(api: Api, record: Record) -> Beyond:
     return Beyond(invoice, proof)
 
 
-def _more_sections(_record: Record, more: Any, _names: AccountNames) -> tuple[Section, ...]:
-    return (*_invoice_section(more.invoice), proof_section(more.proof)) if isinstance(more, Beyond) else ()
+def _more_sections(_record: Record, more: Beyond, _names: AccountNames) -> tuple[Section, ...]:
+    return (*_invoice_section(more.invoice), proof_section(more.proof))
 
 
 def _invoice_section(invoice: Any) -> tuple[Section, ...]:
@@ -179,11 +174,10 @@ def _invoice_section(invoice: Any) -> tuple[Section, ...]:
     return (Section("", (Fact("pays invoice", said),)),)
 
 
-def _to_invoice(_record: Record, more: Any) -> tuple[Link, ...]:
-    invoice = more.invoice if isinstance(more, Beyond) else None
-    if not isinstance(invoice, dict):
+def _to_invoice(_record: Record, more: Beyond) -> tuple[Link, ...]:
+    if not isinstance(more.invoice, dict):
         return ()
-    return (Link("The invoice it pays", "invoices", record_id=str(invoice.get("id"))),)
+    return (Link("The invoice it pays", "invoices", record_id=str(more.invoice.get("id"))),)
 
 
 _DESCRIPTION = Field("description", "Description", required=False, hint="shown on statements")
@@ -223,9 +217,7 @@ TRANSACTIONS = Resource(
     detail=_detail,
     filters=(
         Filter("account", "account", "acc_…", account=True),
-        Filter(
-            "type", "type", "credit|debit", lambda value: one_of(value, *_TYPES), suggests=lambda: [*_TYPES]
-        ),
+        choice("type", [*_TYPES], "credit|debit"),
         Filter("after", "created_after", "2026-11-20T07:18", check_date),
         Filter("before", "at", "2026-11-20T07:18", check_date),
         Filter("other", "other", "outside", matches=_is_other_side),
@@ -251,7 +243,6 @@ TRANSACTIONS = Resource(
             "reverse",
             "Reversed",
             lambda r: r.get("reverses") is None,
-            suffix="/reverse",
             final=True,
             creates=True,
             part="transactions.reverse",
@@ -259,7 +250,7 @@ TRANSACTIONS = Resource(
         ),
     ),
     batch="/v1/transactions/batch",
-    more=More(_read_more, _more_sections, _to_invoice),
+    more=More(_read_more, _more_sections, links=_to_invoice),
     empty="No transactions here.",
     invites="Press n to post one.",
     account_ids=lambda record: (record.get("account"), record.get("destination")),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError, NotOffered
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
@@ -19,7 +19,6 @@ from ledger_tui.resources.base import (
     Detail,
     Fact,
     Field,
-    Filter,
     Form,
     Link,
     More,
@@ -27,13 +26,14 @@ from ledger_tui.resources.base import (
     Section,
     Tone,
     facts_of,
+    in_state,
     part_of_time,
     status_of,
     text_of,
     time_of,
     to_events,
 )
-from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.filtering import choice
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
 _ORDERS_READ, _ORDERS_SHOWN = 100, 10
@@ -74,18 +74,14 @@ async def _read_orders(api: Api, user: Record) -> Orders:
     return Orders(rows, of_all=True)
 
 
-def _orders_section(_user: Record, orders: Any, _names: AccountNames) -> tuple[Section, ...]:
-    if isinstance(orders, LedgerError):
-        return (Section("", (Fact("orders", Cell(literal(orders), "minus")),)),)
+def _orders_section(_user: Record, orders: Orders, _names: AccountNames) -> tuple[Section, ...]:
     found = f"{len(orders.rows) or 'none'}{'+' if orders.more else ''}"
     if orders.of_all:
         found += f" among the newest {_ORDERS_READ}"
     return (Section("", (Fact("orders", Cell(found, "plain" if orders.rows else "dim")),)),)
 
 
-def _to_orders(_user: Record, orders: Any) -> tuple[Link, ...]:
-    if isinstance(orders, LedgerError):
-        return ()
+def _to_orders(_user: Record, orders: Orders) -> tuple[Link, ...]:
     return tuple(
         Link(
             f"Order of {part_of_time(order, 'created', 0, 16)}, {literal(order.get('status', '?'))}",
@@ -114,11 +110,10 @@ USERS = Resource(
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,
-    filters=(Filter("role", "role", "admin", lambda value: one_of(value, *_ROLES), suggests=lambda: _ROLES),),
+    filters=(choice("role", _ROLES, "admin"),),
     form=Form(
         title="New user",
         done="Created",
-        path="/api/users",
         fields=(
             Field("name", "Name", hint="Ada Lovelace"),
             Field("email", "Email", hint="ada@example.com"),
@@ -127,24 +122,11 @@ USERS = Resource(
     ),
     actions=(
         Action(
-            "deactivate",
-            "d",
-            "deactivate",
-            "Deactivated",
-            lambda r: r.get("status", "active") == "active",
-            "DELETE",
-            final=True,
+            "deactivate", "d", "deactivate", "Deactivated", in_state("active", None), "DELETE", final=True
         ),
-        Action(
-            "restore",
-            "u",
-            "restore",
-            "Restored",
-            lambda r: r.get("status") == "deactivated",
-            suffix="/restore",
-        ),
+        Action("restore", "u", "restore", "Restored", in_state("deactivated")),
     ),
-    more=More(_read_orders, _orders_section, _to_orders),
+    more=More(_read_orders, _orders_section, "orders", _to_orders),
     changes=True,
     empty="No users here.",
     invites="Press n to create one.",

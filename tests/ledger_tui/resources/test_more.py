@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.client.errors import LedgerError, NotConnected
+from ledger_tui.client.errors import NotConnected
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.base import Resource
@@ -28,9 +28,10 @@ def links(resource: Resource, found: Any) -> list[str | None]:
 def test_what_could_not_be_read_leads_nowhere_and_is_said_where_it_is_missed(
     resource: Resource, said: list[str]
 ) -> None:
-    error: LedgerError = NotConnected("away")
-    assert facts(resource, error) == said
-    assert links(resource, error) == []
+    assert resource.more is not None
+    sections, links = resource.more.shown({"currency": "EUR"}, NotConnected("away"), AccountNames())
+    assert [fact.value.text for section in sections for fact in section.facts] == said
+    assert links == ()
 
 
 def test_the_events_of_a_request_are_named_up_to_ten() -> None:

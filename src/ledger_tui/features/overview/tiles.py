@@ -29,8 +29,8 @@ from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Cell, Column, Link, Resource, Tone
 from ledger_tui.resources.events import EVENTS
-from ledger_tui.resources.invoices import INVOICES
-from ledger_tui.resources.orders import ORDERS
+from ledger_tui.resources.invoices import INVOICE_LOOKS, INVOICES
+from ledger_tui.resources.orders import ORDER_LOOKS, ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.ui.tiles import TileContent, TileRow, sentence
 
@@ -171,10 +171,7 @@ class RequestFigures:
 AXIS = 7  # cells left of the bars
 _LEAST_COURSE = 8  # cells for the course of a balance on the line of its amount
 _PLOT_ROWS = 3  # at most, for one currency
-_LOOKS: Mapping[str, Mapping[str, tuple[str, Tone]]] = {
-    INVOICES.kind: {"draft": ("○", "dim"), "open": ("◐", "accent"), "paid": ("●", "plus")},
-    ORDERS.kind: {"open": ("○", "accent"), "paid": ("◐", "plus"), "shipped": ("●", "dim")},
-}
+_LOOKS = {INVOICES.kind: INVOICE_LOOKS, ORDERS.kind: ORDER_LOOKS}
 _MARKS: Mapping[Mark, Cell] = {
     "sent": Cell("▪", "plus"),
     "late": Cell("▫", "plus"),

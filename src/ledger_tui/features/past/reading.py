@@ -12,6 +12,7 @@ from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import fetch_page, postings_after
 from ledger_tui.client.past import Happening, happenings, moment_ms, moment_text
 from ledger_tui.client.records import Record, Want
+from ledger_tui.resources.deliveries import attempts_of
 
 _LONG_AGO = "2020-01-01T00:00:00.000Z"
 _HOUR_MS = 3_600_000
@@ -112,16 +113,11 @@ async def read_failures(api: Api) -> list[int]:
     with suppress(LedgerError):
         _endpoints, deliveries = await read_deliveries(api)
         for delivery in deliveries:
-            failed += [each.get("attempted_at") for each in _attempts(delivery) if each.get("error")]
+            failed += [each.get("attempted_at") for each in attempts_of(delivery) if each.get("error")]
     with suppress(LedgerError):
         page = await fetch_page(api, "/v1/requests", "cursor", {}, Want(0, "page", 0, None), "requests")
         failed += [each.get("created") for each in page.rows if _is_error(each)]
     return sorted(ms for each in failed if (ms := moment_ms(each)) is not None)
-
-
-def _attempts(delivery: Record) -> list[Record]:
-    attempts = delivery.get("attempts")
-    return [each for each in attempts if isinstance(each, dict)] if isinstance(attempts, list) else []
 
 
 def _is_error(request: Record) -> bool:

@@ -17,6 +17,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.totals import moment
 from ledger_tui.client.traffic import OWN_PREFIX
 from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import records_of
 from ledger_tui.resources.events import subject
 from ledger_tui.resources.proofs import PART, read_proof
 
@@ -185,8 +186,7 @@ class _Reader:
         return proof.index if proof is not None else None
 
     async def listed(self, path: str, part: str, **params: str) -> list[Record]:
-        data = (await self.get(path, part, **params)).get("data")
-        return [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
+        return records_of((await self.get(path, part, **params)).get("data"))
 
     async def events_of_object(self, object_id: str) -> list[Record]:
         """Return the newest events about an object, newest first."""
