@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ledger_tui.app.profile_commands import read_checked
+from ledger_tui.cli import read_checked
 from tests.house.pages import ROOT, Block, blocks, pages
 
 RUN = ("sh", "cron", "python", "javascript")

@@ -283,7 +283,7 @@ class Dashboard(Screen[None]):
                 self.notify(problem, severity="warning", markup=False)
 
     def action_export(self) -> None:
-        from ledger_tui.features.compare.view import ComparisonView
+        from ledger_tui.features.compare import ComparisonView
         from ledger_tui.features.export import export_list
 
         if isinstance(self.view, ComparisonView):

@@ -28,8 +28,8 @@ from ledger_tui.resources.base import (
     text_of,
     to_delivery,
 )
-from ledger_tui.resources.deliveries import LOOKS, answer_sections, attempt_facts, attempts_of, sent_sections
 from ledger_tui.resources.drawings import body_section
+from ledger_tui.resources.endpoints import LOOKS, answer_sections, attempt_facts, attempts_of, sent_sections
 from ledger_tui.resources.filtering import choice
 
 KEPT = 5_000

@@ -7,9 +7,8 @@ import re
 from ledger_tui.resources.accounts import ACCOUNTS, STATEMENT
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import KIND_OF_OBJECT, Place, Resource
-from ledger_tui.resources.deliveries import DELIVERIES
 from ledger_tui.resources.difference import DIFFERENCE
-from ledger_tui.resources.endpoints import ENDPOINTS
+from ledger_tui.resources.endpoints import DELIVERIES, ENDPOINTS
 from ledger_tui.resources.events import EVENTS
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.orders import ORDERS

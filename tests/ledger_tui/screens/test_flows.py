@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ledger_tui.features.flows.view import FlowsView
+from ledger_tui.features.flows import FlowsView
 from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import dashboard_on
 from tests.ledger_tui.driving import Driver, until

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ledger_tui.features.flows.figures import (
+from ledger_tui.features.flows import (
     OTHERS,
     OUTSIDE,
     Flow,

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from ledger_tui.client.past import moment_text
-from ledger_tui.features.compare.figures import Course, course_of, draw, periods, table
+from ledger_tui.features.compare import Course, course_of, draw, periods, table
 
 
 def ms(day: int, hour: int = 0, month: int = 11) -> int:
