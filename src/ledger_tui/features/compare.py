@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.widgets import Static
 
 from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import postings_after
@@ -23,8 +22,7 @@ from ledger_tui.resources.base import Cell, Link, Place, Tone
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.history import Location
 from ledger_tui.ui.keys import COMPARE_KEYS
-from ledger_tui.ui.status_bar import awaited
-from ledger_tui.ui.tiles import Tile, TileContent, TiledView, TileRow, sentence
+from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed
 
 TONES: Sequence[Tone] = (
@@ -155,32 +153,32 @@ def table(courses: Sequence[Course], unit: str) -> list[Record]:
     return rows[::-1]
 
 
-_DAYS = ((1, "day"), (7, "week"), (30, "30 days"), (90, "90 days"), (365, "year"))
-_DAY_MS = 86_400_000
+_SPANS = ((1_440, "day"), (10_080, "week"), (43_200, "30 days"), (129_600, "90 days"), (525_600, "year"))
 _PAGES = 20  # of transactions, of each account
 _PERIOD = 10  # cells of its name
 _LEAST_COLUMN = 12
 
 
-class ComparisonView(TiledView):
+class ComparisonView(TimedTiles):
     """Two to five accounts. Enter on one of the legend's lines lists its transactions in the period."""
 
     BINDINGS = COMPARE_KEYS
 
+    spans = _SPANS
+    span = 2
+
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._ids: tuple[str, ...] = ()
-        self._period, self._unit = 2, 0
+        self._unit = 0
         self._courses: list[Course] = []
-        self._problem = ""
-        self._reading = False
         self._legend = Tile("accounts", self._draw_legend, Link("", "accounts"), id="compare-legend")
         self._plot = Tile("balances", self._draw_plot, Link("", "accounts"), id="compare-plot")
         self._table = Tile("at the end of each", self._draw_table, Link("", "accounts"), id="compare-table")
         self.tiles = (self._legend, self._plot, self._table)
 
     def compose(self) -> ComposeResult:
-        yield Static(id="compare-caption")
+        yield self.caption
         yield self._plot
         yield self._legend
         yield self._table
@@ -197,22 +195,24 @@ class ComparisonView(TiledView):
         if ids != self._ids:
             self._ids, self._courses = ids, []
             self.moment_changed()
-            self._draw()
+            self.draw()
 
     # ------------------------------------------------------------------ reading
 
     @property
+    def has_figures(self) -> bool:
+        return bool(self._courses)
+
+    @property
     def unread(self) -> bool:
-        return bool(self._ids) and not self._courses and not self._problem
+        return bool(self._ids) and super().unread
 
     def may_poll(self) -> bool:
-        past_and_read = self.context.session.moment_ms is not None and bool(self._courses)
-        return bool(self._ids) and not self._reading and not past_and_read
+        return bool(self._ids) and super().may_poll()
 
     def poll(self) -> float:
-        self._reading = True
-        end = round(self.context.session.server_time * 1000)
-        self._load(self._ids, end - _DAYS[self._period][0] * _DAY_MS, end)
+        self.reading = True
+        self._load(self._ids, self.start_ms, self.end_ms)
         return self.context.session.poll_seconds
 
     def moment_changed(self) -> None:
@@ -236,33 +236,15 @@ class ComparisonView(TiledView):
 
     @while_running
     def _take(self, courses: list[Course], requests: int) -> None:
-        session = self.context.session
-        self._courses, self._problem, self._reading = courses, "", False
-        self.next_poll_at = session.clock() + session.pause_after(max(1, requests))
-        self._draw()
-
-    def failed(self, problem: str) -> None:
-        self._problem, self._reading = problem, False
-        self._draw()
-
-    def session_changed(self) -> None:
-        self._draw_caption()
+        self.read_in(requests)
+        self._courses = courses
+        self.draw()
 
     # ------------------------------------------------------------------ drawing
 
-    def _draw(self) -> None:
-        self._draw_caption()
-        for tile in self.tiles:
-            tile.show_changes()
-
-    def _draw_caption(self) -> None:
-        said = f"  {len(self._ids)} accounts, the last {_DAYS[self._period][1]}, by {UNITS[self._unit]}"
-        text = Content.assemble(" ", ("Compare", "bold"), said)
-        if self._problem:
-            text = Content.assemble(text, (f"  ✕ {self._problem}", "bold $error"))
-        elif not self._courses:
-            text = Content.assemble(text, "  ", awaited(self.context.session))
-        self.query_one("#compare-caption", Static).update(text, layout=False)
+    def caption_text(self) -> Content:
+        said = f"  {len(self._ids)} accounts, the last {_SPANS[self.span][1]}, by {UNITS[self._unit]}"
+        return Content.assemble(" ", ("Compare", "bold"), said, self.status(Content("")))
 
     def _draw_plot(self, width: int, height: int) -> TileContent:
         if not self._courses:
@@ -321,18 +303,10 @@ class ComparisonView(TiledView):
         if self._courses:
             self.post_message(LinkFollowed(self._legend.link))
 
-    def action_window(self, step: int) -> None:
-        """Look at a longer or a shorter time."""
-        wanted = max(0, min(len(_DAYS) - 1, self._period + step))
-        if wanted != self._period:
-            self._period = wanted
-            self.moment_changed()
-            self._draw_caption()
-
     def action_unit(self) -> None:
         """Go on from days to weeks to months."""
         self._unit = (self._unit + 1) % len(UNITS)
-        self._draw()
+        self.draw()
 
     def export(self) -> None:
         """Write the table to a file, with the change in each period."""

@@ -11,7 +11,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
-from textual.widgets import Static
 
 from ledger_tui.client import past
 from ledger_tui.client.api import Api
@@ -24,8 +23,7 @@ from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Cell, Link, Place, Tone
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import FLOW_KEYS
-from ledger_tui.ui.status_bar import awaited
-from ledger_tui.ui.tiles import Tile, TileContent, TiledView, TileRow, sentence
+from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
@@ -245,7 +243,7 @@ def _box_cell(
     return Cell(f"▌ {fit(text, width - 2)}", tone)
 
 
-WINDOWS = (
+SPANS = (
     (15, "15 minutes"),
     (60, "hour"),
     (360, "6 hours"),
@@ -292,17 +290,17 @@ async def read_since(
     return Read(rows, False)
 
 
-class FlowsView(TiledView):
+class FlowsView(TimedTiles):
     """The flows as bands, and as a list in which enter leads to the postings of one."""
 
     BINDINGS = FLOW_KEYS
 
+    spans = SPANS
+    span = 3
+
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
-        self._window = 3
         self._only_unusual = False
-        self._problem = ""
-        self._reading = False
         self._accounts_read = False
         self._read: Read | None = None
         self._known: Sequence[Record] = ()  # what need not be read again
@@ -313,45 +311,32 @@ class FlowsView(TiledView):
         self.tiles = (self._list, self._bands)
 
     def compose(self) -> ComposeResult:
-        yield Static(id="flows-caption")
+        yield self.caption
         yield Container(self._bands, self._list, id="flow-tiles")
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= _WIDE_COLUMNS, "-wide")
-        self._draw()
+        self.draw()
 
     # ------------------------------------------------------------------ reading
 
     @property
-    def unread(self) -> bool:
-        return self._read is None and not self._problem
-
-    @property
-    def _end_ms(self) -> int:
-        return round(self.context.session.server_time * 1000)
-
-    @property
-    def _start_ms(self) -> int:
-        return self._end_ms - WINDOWS[self._window][0] * 60_000
-
-    def may_poll(self) -> bool:
-        past_and_read = self.context.session.moment_ms is not None and self._read is not None
-        return not self._reading and not past_and_read
+    def has_figures(self) -> bool:
+        return self._read is not None
 
     def poll(self) -> float:
-        self._reading = True
-        self._load(self._start_ms)
+        self.reading = True
+        self._load(self.start_ms)
         return self.context.session.poll_seconds
 
     def forget(self) -> None:
         super().forget()
         self._read = self._before = None
-        self._reading, self._known = False, ()
+        self.reading, self._known = False, ()
 
     def moment_changed(self) -> None:
-        # What was read is drawn until this is, but is not a part of it.
-        self._reading, self._known = True, []
-        self._load(self._start_ms)
+        self._known = []  # what was read is drawn until this is, but is not a part of it
+        self.poll()
 
     @asks("flows")
     async def _load(self, start_ms: int) -> None:
@@ -375,14 +360,12 @@ class FlowsView(TiledView):
         except LedgerError as error:
             self.call_later(self.failed, literal(error))
         else:
-            self.call_later(self._take, read, max(1, traffic.count - count))
+            self.call_later(self._take, read, traffic.count - count)
 
     @while_running
     def _take(self, read: Read, requests: int) -> None:
-        session = self.context.session
-        self._reading, self._read, self._problem = False, read, ""
-        self._known = read.rows if read.whole else ()
-        self.next_poll_at = session.clock() + session.pause_after(requests)
+        self.read_in(requests)
+        self._read, self._known = read, read.rows if read.whole else ()
         if read.accounts and self.context.names.learn(read.accounts):
             self.post_message(NamesLoaded())
         self._accounts_read = self._accounts_read or bool(read.accounts)
@@ -395,37 +378,21 @@ class FlowsView(TiledView):
         if self._only_unusual:
             rows = unusual(rows, self._before or (), currency)
         self._flows = flows_of(rows, currency)
-        self._draw()
-
-    def failed(self, problem: str) -> None:
-        self._reading, self._problem = False, problem
-        self._draw()
+        self.draw()
 
     def names_loaded(self) -> None:
         self._compute()
 
-    def session_changed(self) -> None:
-        self._draw_caption()
-
     # ------------------------------------------------------------------ drawing
 
-    def _draw(self) -> None:
-        self._draw_caption()
-        for tile in self.tiles:
-            tile.show_changes()
-
-    def _draw_caption(self) -> None:
-        left = Content.assemble(" ", ("Flows", "bold"), f"  the last {WINDOWS[self._window][1]}")
+    def caption_text(self) -> Content:
+        left = Content.assemble(" ", ("Flows", "bold"), f"  the last {SPANS[self.span][1]}")
         if self._only_unusual:
             left = Content.assemble(left, "  ", (" unusual for its hour ", "$tab-text on $tab"))
-        if self._problem:
-            left = Content.assemble(left, (f"  ✕ {self._problem}", "bold $error"))
-        elif self._read is None:
-            left = Content.assemble(left, "  ", awaited(self.context.session))
-        else:
-            count, more = len(self._read.rows), "" if self._read.whole else ", the newest of more"
-            left = Content.assemble(left, (f"  {count:,} postings{more}", "$muted"))
-        self.query_one("#flows-caption", Static).update(left, layout=False)
+        count = ""
+        if self._read is not None:
+            count = f"  {len(self._read.rows):,} postings{'' if self._read.whole else ', the newest of more'}"
+        return left + self.status(Content.styled(count, "$muted"))
 
     def _named(self, account: str) -> str:
         names = {OUTSIDE: "outside", OTHERS: "others"}
@@ -481,7 +448,7 @@ class FlowsView(TiledView):
 
     def _link(self, flow: Flow) -> Link:
         """Return the link to the postings of a flow."""
-        filters = {"created_after": moment_text(self._start_ms)}
+        filters = {"created_after": moment_text(self.start_ms)}
         if flow.source != OTHERS:
             inward = flow.source == OUTSIDE
             own, other = (flow.target, OUTSIDE) if inward else (flow.source, flow.target)
@@ -499,24 +466,19 @@ class FlowsView(TiledView):
         super().action_choose(step)
         self._bands.show_changes()
 
-    def action_window(self, step: int) -> None:
-        """Look at a longer or a shorter time."""
-        wanted = max(0, min(len(WINDOWS) - 1, self._window + step))
-        if wanted != self._window:
-            self._window, self._before = wanted, None
-            self.moment_changed()
-            self._draw_caption()
+    def span_changed(self) -> None:
+        self._before = None
+        super().span_changed()
 
     def action_unusual(self) -> None:
         """Show only what is unusual for its hour, or all again."""
         self._only_unusual = not self._only_unusual
         if self._only_unusual and self._before is None:
-            self._reading = True
-            self._load(self._start_ms)
+            self.poll()
         self._compute()
 
     def shown_path(self) -> str:
-        return f"/v1/transactions?created_after={moment_text(self._start_ms)}"
+        return f"/v1/transactions?created_after={moment_text(self.start_ms)}"
 
 
 def _row_link(flow: Flow) -> Link:

@@ -15,7 +15,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Static
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import LedgerError, NotOffered
@@ -355,8 +354,6 @@ class HelpersView(TiledView):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self.state: HelperState | None = None
-        self.problem = ""
-        self._reading = False
 
         def tile(name: str, title: str, draw: Callable[[HelperState, int, int], TileContent]) -> Tile:
             def draw_state(width: int, height: int) -> TileContent:
@@ -373,12 +370,12 @@ class HelpersView(TiledView):
         )
 
     def compose(self) -> ComposeResult:
-        yield Static(id="helpers-caption")
+        yield self.caption
         yield from self.tiles
 
     @property
-    def unread(self) -> bool:
-        return self.state is None and not self.problem
+    def has_figures(self) -> bool:
+        return self.state is not None
 
     @property
     def snapshots(self) -> list[str]:
@@ -431,11 +428,12 @@ class HelpersView(TiledView):
 
     # ------------------------------------------------------------------ reading
 
-    def may_poll(self) -> bool:
-        return not self._reading
+    @property
+    def settled(self) -> bool:
+        return False  # the helpers are those of now, whatever moment is shown
 
     def poll(self) -> float:
-        self._reading = True
+        self.reading = True
         self._read()
         pause = self.context.session.pause_after(_REQUESTS)
         return 4 * pause if self.problem == MISSING else pause
@@ -454,34 +452,25 @@ class HelpersView(TiledView):
     @while_running
     def take_state(self, state: HelperState | None, problem: str = "") -> None:
         """Show what was read, or why it was not."""
-        self._reading = False
+        self.reading = False
         self.problem = problem
         if state is not None or problem == MISSING:
             self.state = state
         if state is not None:
             self.context.session.saw_clock(state.clock.get("offset_ms"))
-        self._draw()
+        self.draw()
         self.refresh_bindings()
-
-    def failed(self, problem: str) -> None:
-        self.problem = problem
-        self._reading = False
-        self._draw()
 
     # ------------------------------------------------------------------ drawing
 
     def on_resize(self) -> None:
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
+    def caption_text(self) -> Content:
         right = f"✕ {self.problem} " if self.problem and self.state is not None else ""
         left = Content.styled(" Test helpers", "bold")
         space = " " * max(1, self.size.width - left.cell_length - len(right))
-        self.query_one("#helpers-caption", Static).update(
-            Content.assemble(left, space, (right, "bold $error")), layout=False
-        )
-        for tile in self.tiles:
-            tile.show_changes()
+        return Content.assemble(left, space, (right, "bold $error"))
 
     def session_changed(self) -> None:
         self.refresh_bindings()

@@ -76,8 +76,6 @@ class TokenView(View, can_focus=True):
         super().__init__(place, context)
         self.whoami: Record | None = None
         self.billing: Record | None = None
-        self.asking = False
-        self.problem = ""
 
     def compose(self) -> ComposeResult:
         yield Static(id="token-caption")
@@ -131,10 +129,10 @@ class TokenView(View, can_focus=True):
         if action == "back":
             return False
         if action == "exchange":
-            allowed = tokens.key and not self.asking and not self.context.session.read_only
+            allowed = tokens.key and not self.reading and not self.context.session.read_only
             return True if allowed else None
         if action == "rotate":
-            return True if pair is not None and pair.refresh_token and not self.asking else None
+            return True if pair is not None and pair.refresh_token and not self.reading else None
         if action == "use_key":
             return True if pair is not None and tokens.key else None
         return True
@@ -144,7 +142,7 @@ class TokenView(View, can_focus=True):
         tokens = self.context.tokens
         if binding.action == "exchange" and self.context.session.read_only:
             return self.context.session.forbids_changes
-        if self.asking:
+        if self.reading:
             return "The answer to the last request is still awaited."
         if not tokens.key:
             return "This dashboard was given no API key."
@@ -164,7 +162,7 @@ class TokenView(View, can_focus=True):
         self.credential_changed()
 
     def _ask(self, what: str) -> None:
-        self.asking = True
+        self.reading = True
         self.refresh_bindings()
         self._ask_server(what)
 
@@ -180,7 +178,7 @@ class TokenView(View, can_focus=True):
 
     @while_running
     def _tokens_requested(self, problem: str) -> None:
-        self.asking = False
+        self.reading = False
         if problem:
             self.notify(problem, severity="error", markup=False)
         else:
@@ -195,9 +193,7 @@ class TokenView(View, can_focus=True):
         self.changed()
         self.refresh_bindings()
 
-    def failed(self, problem: str) -> None:
-        self.problem = problem
-        self.asking = False
+    def draw(self) -> None:
         self.changed()
 
     # ------------------------------------------------------------------ drawing
@@ -307,7 +303,7 @@ class TokenView(View, can_focus=True):
         if tokens.problem:
             anew = [] if self.context.session.read_only else [[Cell("x exchanges the key again.", "dim")]]
             return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *anew]
-        if self.asking:
+        if self.reading:
             return [[Cell("asking…", "dim")]]
         if tokens.pair is None:
             shown = [Cell("The API key itself is shown with every request.", "dim")]

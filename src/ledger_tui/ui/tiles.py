@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -11,18 +12,21 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual import events
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
+from textual.widgets import Static
 
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit
-from ledger_tui.resources.base import Cell, Link
+from ledger_tui.resources.base import Cell, Link, Place
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import TILE_KEYS, VIEW_KEYS
-from ledger_tui.ui.view import TONE_STYLES, View
+from ledger_tui.ui.status_bar import awaited
+from ledger_tui.ui.view import TONE_STYLES, Context, View
 
 MARGIN = 2  # cells left of each row, for the mark of the one that enter opens
 
@@ -224,15 +228,72 @@ def sentence(text: str, width: int) -> TileContent:
 
 
 class TiledView(View, can_focus=True):
-    """What it is made of, `tiles`, is set before it is mounted; enter opens the chosen row."""
+    """A screen of tiles under a caption, whose figures are read together; enter opens the chosen row.
+
+    What it is made of, `tiles`, is set before it is mounted. Reading ends with `read_in` or `failed`.
+    """
 
     BINDINGS = [*TILE_KEYS, *VIEW_KEYS]
 
     tiles: tuple[Tile, ...]
     _at = 0
 
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(place, context)
+        self.caption = Static(classes="caption")
+
     def on_mount(self) -> None:
         self.tiles[0].current = True
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    @abstractmethod
+    def has_figures(self) -> bool:
+        """Whether there is something to draw."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing can change while a moment of the past is shown."""
+        return self.has_figures
+
+    @property
+    def unread(self) -> bool:
+        return not self.has_figures and not self.problem
+
+    def may_poll(self) -> bool:
+        return super().may_poll() and not (self.context.session.moment_ms is not None and self.settled)
+
+    def read_in(self, requests: int) -> None:
+        """Note that the figures were read in so many requests: when they are read again depends on it."""
+        session = self.context.session
+        self.problem, self.reading = "", False
+        self.next_poll_at = session.clock() + session.pause_after(max(1, requests))
+
+    # ------------------------------------------------------------------ drawing
+
+    def draw(self) -> None:
+        self.draw_caption()
+        for tile in self.tiles:
+            tile.show_changes()
+
+    def draw_caption(self) -> None:
+        self.caption.update(self.caption_text(), layout=False)  # a layout would draw the whole screen
+
+    @abstractmethod
+    def caption_text(self) -> Content:
+        """Return the title, and what holds for all tiles."""
+
+    def status(self, known: Content) -> Content:
+        """Return why there are no figures, else what is known of them."""
+        if self.problem:
+            return Content.styled(f"  ✕ {self.problem}", "bold $error")
+        return known if self.has_figures else Content("  ") + awaited(self.context.session)
+
+    def session_changed(self) -> None:
+        self.draw_caption()
+
+    # ------------------------------------------------------------------ the current tile
 
     @property
     def tile(self) -> Tile:
@@ -276,3 +337,30 @@ class TiledView(View, can_focus=True):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "back"
+
+
+class TimedTiles(TiledView):
+    """Tiles with the figures of a time that ends now, or at the moment that is shown."""
+
+    spans: Sequence[tuple[int, str]]  # in minutes, the shortest first, each with its name
+    span: int  # the number of the chosen one
+
+    @property
+    def end_ms(self) -> int:
+        return round(self.context.session.server_time * 1000)
+
+    @property
+    def start_ms(self) -> int:
+        return self.end_ms - self.spans[self.span][0] * 60_000
+
+    def action_window(self, step: int) -> None:
+        """Look at a longer or a shorter time."""
+        wanted = max(0, min(len(self.spans) - 1, self.span + step))
+        if wanted != self.span:
+            self.span = wanted
+            self.span_changed()
+
+    def span_changed(self) -> None:
+        """Read the figures of another time."""
+        self.moment_changed()
+        self.draw_caption()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -111,6 +110,8 @@ class View(Widget):
         self.place = place
         self.context = context
         self.next_poll_at = 0.0
+        self.problem = ""  # why it could not be read
+        self.reading = False
         self._moment = context.session.moment_ms  # the one that is drawn; None for now
         self._rest: Timer | None = None
 
@@ -195,7 +196,7 @@ class View(Widget):
 
     def may_poll(self) -> bool:
         """Return whether no request is on its way already."""
-        return True
+        return not self.reading
 
     def poll(self) -> float:
         """Ask the server for the current state; return after how many seconds to ask again."""
@@ -221,9 +222,13 @@ class View(Widget):
         message.stop()
         self.failed(f"unexpected {literal(masked(repr(message.error)))}")
 
-    @abstractmethod
     def failed(self, problem: str) -> None:
         """Show a worker's failure; no result will follow."""
+        self.problem, self.reading = problem, False
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw again what was read, or why it was not."""
 
     def changed(self) -> None:
         """Redraw after a change; what costs more than a line is drawn in `at_rest`."""

@@ -76,7 +76,7 @@ async def test_what_was_read_stays_when_reading_it_again_fails() -> None:
         view.take_state(state(2))
         view.take_state(None, "The server is busy.")
         assert view.snapshots == ["snapshot 0", "snapshot 1"]
-        caption = view.query_one("#helpers-caption").render()
+        caption = view.caption.render()
         assert "✕ The server is busy." in str(caption)
         view.take_state(None, MISSING)
         assert view.snapshots == []

@@ -12,7 +12,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
-from textual.widgets import Static
 
 from ledger_tui.client import figures
 from ledger_tui.client.errors import LedgerError, NotOffered
@@ -62,11 +61,9 @@ class Overview(TiledView):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._begin()
-        self.problem = ""
         self._requests = 1
-        self._reading = False
         self._read_at = 0.0
-        self._settled = False  # whether all figures are those of the moment that is shown
+        self._settled = False
 
         def tile(name: str, title: str, draw: Callable[[Any, int, int], TileContent], kind: str) -> Tile:
             def draw_figure(width: int, height: int) -> TileContent:
@@ -102,7 +99,7 @@ class Overview(TiledView):
         """Read the figures again; those that are drawn stay until then."""
         figures = self.figures
         self._begin()
-        self.figures, self._reading, self._settled = figures, False, False
+        self.figures, self.reading, self._settled = figures, False, False
         self.next_poll_at = self._read_at + self.context.session.pause_after(self._requests, least=0.0)
         self.tick()
 
@@ -112,7 +109,7 @@ class Overview(TiledView):
         return "" if session.state is ConnectionState.STARTING else awaited(session).plain
 
     def compose(self) -> ComposeResult:
-        yield Static(id="overview-caption")
+        yield self.caption
         yield Row(*self.tiles[:2], classes="upper")
         yield Row(*self.tiles[2:5], classes="middle")
         yield Container(*self.tiles[5:], classes="lower")
@@ -120,13 +117,22 @@ class Overview(TiledView):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= _WIDE_COLUMNS, "-wide")
         self.set_class(event.size.height >= _TALL_ROWS, "-tall")
-        self._draw_caption()
+        self.draw_caption()
 
     # ------------------------------------------------------------------ the tiles
 
     @property
+    def has_figures(self) -> bool:
+        return len(self.figures) == len(_FIGURES)
+
+    @property
     def unread(self) -> bool:
-        return len(self.figures) < len(_FIGURES)
+        return not self.has_figures
+
+    @property
+    def settled(self) -> bool:
+        """Whether all figures are those of the moment that is shown."""
+        return self._settled
 
     def action_open(self) -> None:
         chosen, link = self.tile.chosen, self.tile.link
@@ -137,12 +143,8 @@ class Overview(TiledView):
 
     # ------------------------------------------------------------------ reading
 
-    def may_poll(self) -> bool:
-        past = self.context.session.moment_ms is not None
-        return not self._reading and not (past and self._settled)
-
     def poll(self) -> float:
-        self._reading = True
+        self.reading = True
         self._read()
         return self.context.session.pause_after(self._requests)
 
@@ -191,11 +193,9 @@ class Overview(TiledView):
     def take_figure(self, name: str, figure: Any) -> None:
         """Show a figure; a text in its place says why there is none, and None that the server lacks it."""
         if name == "done":
-            self._reading = False
+            self.read_in(figure)
             self._requests = figure
-            session = self.context.session
-            self._settled, self._read_at = True, session.clock()
-            self.next_poll_at = session.clock() + session.pause_after(figure)
+            self._settled, self._read_at = True, self.context.session.clock()
         elif figure is None:
             self._take_lack(name)
         elif isinstance(figure, str):
@@ -212,7 +212,7 @@ class Overview(TiledView):
             self.figures[name] = self.requests
         else:
             self.figures[name] = figure
-        self._draw_caption()
+        self.draw_caption()
         for tile in self.tiles:
             if tile.id in _DRAWN_WITH.get(name, (f"tile-{name}",)):
                 tile.show_changes()
@@ -235,11 +235,6 @@ class Overview(TiledView):
         else:
             self.figures[name] = _LACKS[name]
 
-    def failed(self, problem: str) -> None:
-        self.problem = problem
-        self._reading = False
-        self._draw()
-
     # ------------------------------------------------------------------ drawing
 
     def tick(self) -> None:
@@ -249,16 +244,11 @@ class Overview(TiledView):
 
     def session_changed(self) -> None:
         if self.unread:
-            self._draw()
+            self.draw()
         else:
-            self._draw_caption()
+            self.draw_caption()
 
-    def _draw(self) -> None:
-        self._draw_caption()
-        for tile in self.tiles:
-            tile.show_changes()
-
-    def _draw_caption(self) -> None:
+    def caption_text(self) -> Content:
         session = self.context.session
         now = time.strftime("%H:%M:%S", time.gmtime(session.server_time))
         right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
@@ -271,10 +261,7 @@ class Overview(TiledView):
         left = self._with_log(left, self.size.width - len(right) - 1)
         width_left = max(1, self.size.width - left.cell_length - len(right))
         style = "bold $error" if self.problem else "$muted"
-        self.query_one("#overview-caption", Static).update(
-            Content.assemble(left, " " * width_left, (right, style)),
-            layout=False,  # which would draw the whole screen
-        )
+        return Content.assemble(left, " " * width_left, (right, style))
 
     def _with_log(self, left: Content, width: int) -> Content:
         """Add how many events are sealed, when the newest was made, and who witnessed it, if that fits."""
@@ -289,7 +276,7 @@ class Overview(TiledView):
         return Content.assemble(left, (text, tone)) if left.cell_length + len(text) < width else left
 
     def names_loaded(self) -> None:
-        self._draw()
+        self.draw()
 
     def shown_path(self) -> str:
         return "/v1/accounts"

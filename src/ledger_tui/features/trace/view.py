@@ -170,8 +170,6 @@ class TraceView(View):
         super().__init__(place, context)
         self.trace: Trace | None = None
         self._tree = TraceTree()
-        self._problem = ""
-        self._reading = False
         self._watched_until = 0.0
         self._wide = False
         self._moved = False  # whether the user has moved the cursor, which then stays where it is
@@ -189,8 +187,8 @@ class TraceView(View):
     def show_traced(self, kind: str, record: Record) -> None:
         """Trace this object, event, delivery or request."""
         if self.trace is None or (self.trace.kind, self.trace.record_id) != (kind, str(record.get("id"))):
-            self.trace, self._problem, self._moved = Trace(kind, record), "", False
-            self._draw()
+            self.trace, self.problem, self._moved = Trace(kind, record), "", False
+            self.draw()
         self._watched_until = self.context.session.clock() + _WATCHED_SECONDS
         self.action_refresh()
 
@@ -212,7 +210,7 @@ class TraceView(View):
         self.trace = None
 
     def moment_changed(self) -> None:
-        self._reading = False  # of another moment
+        self.reading = False  # of another moment
         self.action_refresh()
 
     def poll_soon(self) -> None:
@@ -222,7 +220,7 @@ class TraceView(View):
     # ------------------------------------------------------------------ reading
 
     def may_poll(self) -> bool:
-        return self.trace is not None and not self._reading
+        return self.trace is not None and super().may_poll()
 
     def poll(self) -> float:
         assert self.trace is not None
@@ -230,14 +228,14 @@ class TraceView(View):
         watched = session.clock() <= self._watched_until
         if self.trace.complete and (not watched or self.trace.settled(session.server_time)):
             return session.poll_seconds
-        self._reading = True
+        self.reading = True
         self._read(self.trace.kind, self.trace.record)
         return session.pause_after(max(1, self.trace.requests))
 
     def action_refresh(self) -> None:
         """Read the trace again."""
-        if self.trace is not None and not self._reading:
-            self._reading = True
+        if self.trace is not None and not self.reading:
+            self.reading = True
             self._read(self.trace.kind, self.trace.record)
             self.next_poll_at = self.context.session.clock() + self.context.session.pause_after(
                 max(1, self.trace.requests)
@@ -254,20 +252,16 @@ class TraceView(View):
     @while_running
     def take_trace(self, found: Trace | None, problem: str = "") -> None:
         """Show a trace, or the part of it that was read so far, or why it was not read."""
-        self._problem = problem
+        self.problem = problem
         shown = self.trace
         if found is None:
-            self._reading = False
+            self.reading = False
         elif shown is not None and (found.kind, found.record_id) == (shown.kind, shown.record_id):
-            self._reading = not found.complete
+            self.reading = not found.complete
             # While it is read again the whole one stays.
             if found.complete or not shown.complete:
                 self.trace = found
-        self._draw()
-
-    def failed(self, problem: str) -> None:
-        self._reading, self._problem = False, problem
-        self._draw()
+        self.draw()
 
     # ------------------------------------------------------------------ drawing
 
@@ -276,15 +270,15 @@ class TraceView(View):
         pane = self.query_one("#trace-node")
         pane.display = self._wide
         pane.set_class(event.size.width >= WIDER_COLUMNS, "-wider")
-        self._draw()
+        self.draw()
 
     def session_changed(self) -> None:
         self._draw_caption()
 
     def names_loaded(self) -> None:
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if self.trace is None:
             return
         nodes = nodes_of(self.trace, self.context.names)
@@ -310,11 +304,11 @@ class TraceView(View):
         if trace is None:
             return
         text = Content.assemble(" ", ("Trace", "bold"), "  ", title(trace, self.context.names))
-        if self._problem:
-            text = Content.assemble(text, (f"  ✕ {self._problem}", "bold $error"))
+        if self.problem:
+            text = Content.assemble(text, (f"  ✕ {self.problem}", "bold $error"))
         elif not self.context.session.answers:
             text = Content.assemble(text, "  ", awaited(self.context.session))
-        elif self._reading and not trace.complete:
+        elif self.reading and not trace.complete:
             text = Content.assemble(text, ("  reading…", "$muted"))
         else:
             said = f"  {trace.requests} request{'' if trace.requests == 1 else 's'} read"
