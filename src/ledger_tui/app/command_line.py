@@ -369,13 +369,13 @@ class CommandScreen(Dialog[Command | None]):
         Binding("tab", "complete", "complete", show=True, priority=True),
         Binding("down", "choose(1)", "next", show=True, priority=True),
         Binding("up", "choose(-1)", show=False, priority=True),
-        Binding("escape", "none", "close", show=True),
+        Binding("escape", "dismiss", "close", show=True),
     ]
 
     def __init__(
         self, choices: Choices, actions: Sequence[Offer], navigation: Navigation, begun: str = ""
     ) -> None:
-        super().__init__()
+        super().__init__("command-line")
         self._choices = choices
         self._actions = actions
         self._navigation = navigation
@@ -504,23 +504,22 @@ class CommandScreen(Dialog[Command | None]):
         else:
             self.dismiss(command)
 
-    def action_none(self) -> None:
-        self.dismiss(None)
-
 
 class KeyScreen(Dialog[str | None]):
     """Asks for an API key, which is not shown while it is typed; returns it."""
 
-    BINDINGS = [Binding("escape", "none", "cancel", show=True)]
+    BINDINGS = [Binding("escape", "dismiss", "cancel", show=True)]
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="ask-key") as box:
-            box.border_title = "Another API key for this server"
-            yield Input(password=True, compact=True)
-            yield Static("It is used until you quit. :save NAME stores it in a profile.", id="key-note")
+    def __init__(self) -> None:
+        super().__init__("ask-key", "Another API key for this server")
+
+    def content(self) -> ComposeResult:
+        yield Input(password=True, compact=True)
+        yield self.notes
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
+        self.note("It is used until you quit. :save NAME stores it in a profile.")
 
     @on(Input.Submitted)
     def take(self, event: Input.Submitted) -> None:
@@ -529,8 +528,4 @@ class KeyScreen(Dialog[str | None]):
         if is_key(key):
             self.dismiss(key)
         else:
-            note = Content.styled("✕ It is empty or has characters that a key cannot have.", "bold $error")
-            self.query_one("#key-note", Static).update(note)
-
-    def action_none(self) -> None:
-        self.dismiss(None)
+            self.note("It is empty or has characters that a key cannot have.", problem=True)

@@ -24,7 +24,7 @@ from typing import Any
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
 
@@ -33,12 +33,11 @@ from ledger_tui.client.errors import AlreadyDone, ApiError, LedgerError, NotConn
 from ledger_tui.client.lists import learn_account, learn_accounts_until
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.session import Mode, Session
-from ledger_tui.client.traffic import masked
 from ledger_tui.formats.money import LARGEST_AMOUNT, MINUS, format_amount, parse_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.ui.dialogs import Dialog, confirm
-from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
+from ledger_tui.ui.handlers import asks, while_running
 
 ROWS_MOST = 100_000
 PROBLEMS_SAID = 500
@@ -328,7 +327,7 @@ class BatchScreen(Dialog[int]):
     ]
 
     def __init__(self, path: str, api: Api, session: Session, names: AccountNames) -> None:
-        super().__init__()
+        super().__init__("batch", "Post a file of transactions", session.mode)
         self._path = path
         self._api = api
         self._session = session
@@ -338,44 +337,38 @@ class BatchScreen(Dialog[int]):
         self._next = 0  # the number of the part to post next
         self._posted = 0
         self._one_by_one = False
-        self._posting = False
-        self._reading = False
         self._stopping = False
         self._decimals = False  # whether the column `amount` has decimal amounts
         self._offers_decimals = False
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="batch") as box:
-            live = self._session.mode is Mode.LIVE
-            box.border_title = "Post a file of transactions" + (" · ◆ LIVE" if live else "")
-            yield Input(placeholder="transactions.csv or .jsonl", compact=True)
-            with VerticalScroll(id="batch-scroll", can_focus=False):
-                yield Static(id="batch-preview")
-            yield ProgressBar(show_eta=False)
-            yield Static(id="batch-note")
+    def content(self) -> ComposeResult:
+        yield Input(placeholder="transactions.csv or .jsonl", compact=True)
+        with VerticalScroll(id="batch-scroll", can_focus=False):
+            yield Static(id="batch-preview")
+        yield ProgressBar(show_eta=False)
+        yield self.notes
 
     def on_mount(self) -> None:
-        self.set_class(self._session.mode is Mode.LIVE, "-live")
         self.query_one(ProgressBar).display = False
-        self._note(
+        self.note(
             "Columns: account (id or name), type, amount (smallest unit) or decimal_amount (12.50)."
             " Optional: description, destination."
         )
 
-    def _note(self, text: str, *, problem: bool = False) -> None:
-        style = "bold $error" if problem else "$muted"
-        self.query_one("#batch-note", Static).update(Content.styled(f"✕ {text}" if problem else text, style))
-
     def key_text(self, binding: Binding) -> str:
         """Return what enter and esc do now."""
         if binding.action == "close":
-            return "stop" if self._posting else "close" if self._posted else "cancel"
+            return "stop" if self._posts else "close" if self._posted else "cancel"
         return f"post {self._left:,}" if self._parts else "read the file"
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         if action == "decimals":
-            return self._offers_decimals and not self._reading
-        return None if action == "go_on" and (self._posting or self._reading or self._done) else True
+            return self._offers_decimals and not self.working
+        return None if action == "go_on" and (self.working or self._done) else True
+
+    @property
+    def _posts(self) -> bool:
+        return self.working and bool(self._parts)
 
     @property
     def _left(self) -> int:
@@ -407,11 +400,9 @@ class BatchScreen(Dialog[int]):
         try:
             file = Path(name).expanduser()
         except RuntimeError:
-            self._note("There is no such home folder.", problem=True)
+            self.note("There is no such home folder.", problem=True)
             return
-        self._reading = True
-        self._note("Reading the file and its accounts…")
-        self.refresh_bindings()
+        self.begin("Reading the file and its accounts…")
         self._read(file)
 
     @asks("batch")
@@ -434,20 +425,18 @@ class BatchScreen(Dialog[int]):
     @while_running
     def _show_file(self, postings: Sequence[Posting], problems: Sequence[str] = ()) -> None:
         """Show the postings of the file, or all that stands in the way of posting it."""
-        self._reading = False
         if problems:
             more = [f"and {len(problems) - PROBLEMS_SAID:,} more"] if len(problems) > PROBLEMS_SAID else []
             lines = [*map(literal, problems[:PROBLEMS_SAID]), *more]
             self.query_one("#batch-preview", Static).update(Content.styled("\n".join(lines), "$error"))
             offer = " ^d reads the amounts as decimal ones." if self._offers_decimals else ""
             count = f"{len(problems):,} fault{'s' if len(problems) > 1 else ''}"
-            self._note(f"{count}; nothing was posted.{offer}", problem=True)
+            self.rest(f"{count}; nothing was posted.{offer}", problem=True)
         else:
             self._postings = postings
             self._parts = parts_of(postings)
             self.query_one("#batch-preview", Static).update(self._preview())
-            self._note(self._promise())
-        self.refresh_bindings()
+            self.rest(self._promise())
 
     def _preview(self) -> Content:
         lines = [self._line(posting) for posting in self._postings[:_PREVIEWED]]
@@ -494,13 +483,12 @@ class BatchScreen(Dialog[int]):
         confirm(self.app, question, number, self._session.mode, self._begin, what)
 
     def _begin(self) -> None:
-        self._posting, self._stopping = True, False
+        self._stopping = False
         self.query_one(Input).disabled = True
         bar = self.query_one(ProgressBar)
         bar.display = True
         bar.update(total=self._posted + self._left, progress=self._posted)
-        self._note("Posting…")
-        self.refresh_bindings()
+        self.begin("Posting…")
         self._post_next()
 
     def _post_next(self) -> None:
@@ -534,16 +522,14 @@ class BatchScreen(Dialog[int]):
         elif self._stopping:
             self._stop("Stopped.")
         else:
-            self._note(f"{self._posted:,} posted; esc stops before the next part.")
+            self.note(f"{self._posted:,} posted; esc stops before the next part.")
             self._post_next()
 
     @while_running
     def _go_on_one_by_one(self) -> None:
         self._one_by_one = True
         self._parts = parts_of(self._postings, 1)
-        self._posting = False
-        self._note(f"This server does not support batches. {self._promise()} ⏎ posts them.", problem=True)
-        self.refresh_bindings()
+        self.rest(f"This server does not support batches. {self._promise()} ⏎ posts them.", problem=True)
 
     def _refused(self, sentence: str) -> None:
         whole = "" if self._one_by_one or len(self._parts) == 1 else ", and nothing of its part was posted"
@@ -551,27 +537,17 @@ class BatchScreen(Dialog[int]):
 
     @while_running
     def _stop(self, sentence: str) -> None:
-        self._posting = False
         before = f"{self._posted:,} of {self._posted + self._left:,} are posted" if self._posted else ""
-        self._note(f"{sentence} {before or 'Nothing was posted'}.", problem=True)
-        self.refresh_bindings()
+        self.rest(f"{sentence} {before or 'Nothing was posted'}.", problem=True)
 
     def action_close(self) -> None:
         """Stop before the next part, or close."""
-        if self._posting:
+        if self._posts:
             self._stopping = True
-            self._note("Stopping after the part that was sent…")
+            self.note("Stopping after the part that was sent…")
         else:
             self.workers.cancel_group(self, "batch")
             self.dismiss(self._posted)
-
-    @handles(WorkFailed)
-    def work_failed(self, message: WorkFailed) -> None:
-        """Show an unexpected error here instead of waiting for ever."""
-        message.stop()
-        self._reading = self._posting = False
-        self._note(f"unexpected {literal(masked(repr(message.error)))}", problem=True)
-        self.refresh_bindings()
 
 
 def _line_of(problem: str) -> int:

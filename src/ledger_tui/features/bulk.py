@@ -8,24 +8,22 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
-from textual.worker import Worker
 
 from ledger_tui.client.api import Api, new_idempotency_key
 from ledger_tui.client.errors import LedgerError, NotConnected
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode, Session
-from ledger_tui.client.traffic import masked
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Action, Resource, currency_of
 from ledger_tui.resources.events import known_by, subject
 from ledger_tui.ui.dialogs import Dialog
-from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
+from ledger_tui.ui.handlers import asks, while_running
 
 _NAMED = 5
 
@@ -87,7 +85,7 @@ class BulkScreen(Dialog[list[Record]]):
         api: Api,
         session: Session,
     ) -> None:
-        super().__init__()
+        super().__init__("bulk", "Are you sure?", session.mode)
         self._resource = resource
         self._action = action
         self._records = records
@@ -95,8 +93,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._api = api
         self._session = session
         self._asks_number = action.final and session.mode is not Mode.TEST
-        self._at_work: Worker[None] | None = None
-        self._ended = False
+        self._began = False
         self._stopping = False
         self._tried = 0
         self._failures: list[str] = []
@@ -109,40 +106,31 @@ class BulkScreen(Dialog[list[Record]]):
         """Whether anything was sent."""
         return self._tried > 0
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="bulk") as box:
-            live = self._session.mode is Mode.LIVE
-            box.border_title = "◆ LIVE · Are you sure?" if live else "Are you sure?"
-            yield Static(Content(self._text), id="bulk-question")
-            if self._asks_number:
-                number = str(len(self._records))
-                yield Static(
-                    Content.assemble("\nType their number, ", (number, "bold"), ", then press enter.")
-                )
-                yield Input(compact=True)
-            yield ProgressBar(total=len(self._records), show_eta=False)
-            yield Static(id="bulk-note")
-            with VerticalScroll(id="bulk-failures", can_focus=False):
-                yield Static(id="failures")
+    def content(self) -> ComposeResult:
+        yield Static(Content(self._text), id="bulk-question")
+        if self._asks_number:
+            number = str(len(self._records))
+            yield Static(Content.assemble("\nType their number, ", (number, "bold"), ", then press enter."))
+            yield Input(compact=True)
+        yield ProgressBar(total=len(self._records), show_eta=False)
+        yield self.notes
+        with VerticalScroll(id="bulk-failures", can_focus=False):
+            yield Static(id="failures")
 
     def on_mount(self) -> None:
-        self.set_class(self._session.mode is Mode.LIVE, "-live")
         self.query_one(ProgressBar).display = False
         self.query_one("#bulk-failures").display = False
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         if action == "yes":
-            return not self._asks_number and self._at_work is None
-        return action != "typed" or (self._asks_number and self._at_work is None)
+            return not self._asks_number and not self._began
+        return action != "typed" or (self._asks_number and not self._began)
 
     def key_text(self, binding: Binding) -> str:
         """Return what esc does now."""
-        if binding.action != "close" or self._at_work is None:
+        if binding.action != "close" or not self._began:
             return binding.description
-        return "close" if self._ended else "stop"
-
-    def _note(self, text: str, style: str = "$muted") -> None:
-        self.query_one("#bulk-note", Static).update(Content.styled(text, style))
+        return "stop" if self.working else "close"
 
     # ------------------------------------------------------------------ running
 
@@ -150,25 +138,23 @@ class BulkScreen(Dialog[list[Record]]):
         if self.query_one(Input).value.strip() == str(len(self._records)):
             self.action_yes()
         else:
-            self._note("✕ The number does not match.", "bold $error")
+            self.note("The number does not match.", problem=True)
 
     def action_yes(self) -> None:
         for question in self.query(Input):
             question.disabled = True
         self.query_one(ProgressBar).display = True
-        self._note(f"0 of {len(self._records)}; esc stops after the current request.")
-        self._at_work = self._act()
-        self.refresh_bindings()
+        self._began = True
+        self.begin(f"0 of {len(self._records)}; esc stops after the current request.")
+        self._act()
 
     def action_close(self) -> None:
         """Answer no; stop between two objects; or close when all is done."""
-        if self._at_work is None:
-            self.dismiss([])
-        elif self._ended:
+        if not self.working:
             self.dismiss(self._changed)
         else:
             self._stopping = True
-            self._note("Stopping after the current request…")
+            self.note("Stopping after the current request…")
 
     @asks("act", exclusive=False)
     async def _act(self) -> None:
@@ -206,11 +192,10 @@ class BulkScreen(Dialog[list[Record]]):
             self._changed.append(changed)
         self.query_one(ProgressBar).update(progress=self._tried)
         if not self._stopping:
-            self._note(f"{self._tried} of {len(self._records)}; esc stops after the current request.")
+            self.note(f"{self._tried} of {len(self._records)}; esc stops after the current request.")
 
     @while_running
     def _end(self) -> None:
-        self._ended = True
         done = self._tried - len(self._failures)
         left = len(self._records) - self._tried
         parts = [f"{self._action.done}: {done}"]
@@ -220,19 +205,10 @@ class BulkScreen(Dialog[list[Record]]):
             parts.append(f"not tried: {left}")
         sentence = ", ".join(parts)
         if self._failures:
-            self._note(f"✕ {sentence}. esc closes.", "bold $error")
-            self.refresh_bindings()
+            self.rest(f"{sentence}. esc closes.", problem=True)
         else:
             self.notify(sentence, markup=False)
             self.dismiss(self._changed)
-
-    @handles(WorkFailed)
-    def work_failed(self, message: WorkFailed) -> None:
-        """Show an unexpected error here instead of waiting for ever."""
-        message.stop()
-        self._ended = True
-        self._note(f"✕ unexpected {literal(masked(repr(message.error)))}", "bold $error")
-        self.refresh_bindings()
 
 
 def act_on_all(view: ResourceView, action: Action, records: Sequence[Record]) -> None:

@@ -20,7 +20,6 @@ from typing import Any, Literal, TextIO
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
 from textual.worker import Worker, WorkerState
@@ -284,13 +283,13 @@ class ExportScreen(Dialog[str | None]):
     """Returns the sentence to notify with, or None when cancelled. `known_total` is the list's length."""
 
     BINDINGS = [
-        Binding("ctrl+s,enter", "start", "export", show=True, priority=True),
-        Binding("ctrl+o", "replace", "replace the file", show=True, priority=True),
+        Binding("ctrl+s,enter", "start(False)", "export", show=True, priority=True),
+        Binding("ctrl+o", "start(True)", "replace the file", show=True, priority=True),
         Binding("escape", "cancel", "cancel", show=True),
     ]
 
     def __init__(self, api: Api, wanted: ExportRequest, what: str, known_total: int | None) -> None:
-        super().__init__()
+        super().__init__("export", "Export to CSV or JSONL")
         self._api = api
         self._wanted = wanted
         self._what = what
@@ -298,57 +297,46 @@ class ExportScreen(Dialog[str | None]):
         self._at_work: Worker[None] | None = None
         self._there = False  # whether the file exists, so that ^o would replace it
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="export") as box:
-            box.border_title = "Export to CSV or JSONL"
-            yield Static(Content(self._what), id="export-what")
-            yield Input(str(self._wanted.file), compact=True)
-            yield ProgressBar(show_eta=False)
-            yield Static(id="export-note")
+    def content(self) -> ComposeResult:
+        yield Static(Content(self._what), id="export-what")
+        yield Input(str(self._wanted.file), compact=True)
+        yield ProgressBar(show_eta=False)
+        yield self.notes
 
     def on_mount(self) -> None:
         self.query_one(ProgressBar).display = False
-        self._note("The file's extension decides the format: .csv for spreadsheets, .jsonl for programs.")
+        self.note("The file's extension decides the format: .csv for spreadsheets, .jsonl for programs.")
 
-    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        if action == "replace":
-            return self._there and self._at_work is None
-        return action != "start" or self._at_work is None
-
-    def action_start(self) -> None:
-        self._begin(replace_it=False)
-
-    def action_replace(self) -> None:
-        self._begin(replace_it=True)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "start" or (not self.working and (self._there or parameters != (True,)))
 
     def action_cancel(self) -> None:
-        if self._at_work is not None:
+        if self.working and self._at_work is not None:
             if self._at_work.state is WorkerState.SUCCESS:  # its last message is still to be handled
                 return
             self._at_work.cancel()
         self.dismiss(None)
 
-    def _begin(self, *, replace_it: bool) -> None:
-        if self._at_work is not None:
+    def action_start(self, replace_it: bool) -> None:
+        if self.working:
             return
         name = self.query_one(Input).value.strip()
         format_ = format_of(name)
         if format_ is None:
-            self._note("✕ The name must end in .csv or .jsonl.", "bold $error")
+            self.note("The name must end in .csv or .jsonl.", problem=True)
             return
         try:
             file = Path(name).expanduser()
         except RuntimeError:
-            self._note(f"✕ There is no home folder {literal(name.partition('/')[0])}.", "bold $error")
+            self.note(f"There is no home folder {literal(name.partition('/')[0])}.", problem=True)
             return
         self._there = False
         wanted = replace(self._wanted, file=file, format=format_, replace=replace_it)
         bar = self.query_one(ProgressBar)
         bar.display = True
         bar.update(total=self._known_total, progress=0)
-        self._note("Reading the first page…")
         self._at_work = self._export(wanted)
-        self.refresh_bindings()
+        self.begin("Reading the first page…")
 
     @asks("export", exclusive=False)
     async def _export(self, wanted: ExportRequest) -> None:
@@ -366,20 +354,15 @@ class ExportScreen(Dialog[str | None]):
             total = max(total, progress.rows)
             self.query_one(ProgressBar).update(total=total, progress=progress.rows)
         of = f" of {total:,}" if total is not None else ""
-        self._note(f"{progress.rows:,}{of} written; esc cancels and leaves no file.")
+        self.note(f"{progress.rows:,}{of} written; esc cancels and leaves no file.")
 
     @while_running
     def _failed(self, sentence: str, there: bool) -> None:
         """Say why it failed; `there`: because the file exists."""
-        self._at_work = None
         self._there = there
         self.query_one(ProgressBar).display = False
         hint = " ^o replaces it; or choose another name." if there else ""
-        self._note(f"✕ {sentence}{hint}", "bold $error")
-        self.refresh_bindings()
-
-    def _note(self, text: str, style: str = "$muted") -> None:
-        self.query_one("#export-note", Static).update(Content.styled(text, style))
+        self.rest(f"{sentence}{hint}", problem=True)
 
 
 def export_rows(view: View, rows: Sequence[Record], file: str, what: str) -> None:

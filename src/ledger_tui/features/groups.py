@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -78,23 +78,21 @@ class GroupsScreen(Dialog[None]):
     BINDINGS = [
         Binding("g,tab", "next", "by something else", show=True, priority=True),
         Binding("ctrl+e", "export", "export", show=True, priority=True),
-        Binding("escape,q", "close", "close", show=True),
+        Binding("escape,q", "dismiss", "close", show=True),
     ]
 
     def __init__(self, view: ResourceView, records: Sequence[Record], what: str) -> None:
-        super().__init__()
+        super().__init__("groups", "Sums")
         self._view = view
         self._records = records
         self._what = what
         self._at = 0
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="groups") as box:
-            box.border_title = "Sums"
-            yield Static(id="groups-head")
-            with VerticalScroll(id="groups-scroll"):
-                yield Static(id="groups-rows")
-            yield KeyBar()
+    def content(self) -> ComposeResult:
+        yield Static(id="groups-head")
+        with VerticalScroll(id="groups-scroll"):
+            yield Static(id="groups-rows")
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self._draw()
@@ -121,9 +119,6 @@ class GroupsScreen(Dialog[None]):
         export_rows(
             self._view, self.rows, f"{self._view.resource.kind}-by-{self._by}.csv", f"Sums by {self._by}"
         )
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     def _draw(self) -> None:
         width = max(40, self.query_one("#groups-scroll").scrollable_content_region.width)

@@ -19,12 +19,10 @@ from rich.style import Style
 from textual import events, on
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding
-from textual.containers import Vertical
-from textual.content import Content
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from ledger_tui.client.records import Record
 from ledger_tui.client.traffic import masked
@@ -311,21 +309,18 @@ class RawScreen(Dialog[None]):
     ]
 
     def __init__(self, title: str, value: Any) -> None:
-        super().__init__()
-        self._title = title
+        super().__init__("raw", title)
         self._value = value
         self._from = 0  # the line from which the typed text is searched
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="raw") as box:
-            box.border_title = self._title
-            yield JsonLines(self._value)
-            yield Input(placeholder="text to find", compact=True)
-            yield Static(id="raw-note")
+    def content(self) -> ComposeResult:
+        yield JsonLines(self._value)
+        yield Input(placeholder="text to find", compact=True)
+        yield self.notes
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False
-        self.query_one("#raw-note").display = False
+        self.notes.display = False
         self.query_one(JsonLines).focus()
 
     @property
@@ -340,7 +335,7 @@ class RawScreen(Dialog[None]):
             return
         self._lines.text = ""
         self._end_typing()
-        self.query_one("#raw-note").display = False
+        self.notes.display = False
 
     def _end_typing(self) -> None:
         self.query_one(Input).display = False
@@ -376,18 +371,18 @@ class RawScreen(Dialog[None]):
         self._find(self._lines.at + step, step)
 
     def _find(self, start: int, step: int) -> None:
-        lines, note = self._lines, self.query_one("#raw-note", Static)
-        note.display = bool(lines.text)
+        lines = self._lines
+        self.notes.display = bool(lines.text)
         lines.refresh()
         if not lines.text:
             return
         found = lines.json.find(lines.text, start, step)
         if found is None:
-            note.update(Content.styled("✕ no match", "bold $error"))
+            self.note("no match", problem=True)
         else:
             count = lines.json.count(lines.text)
             there = f"{count:,} matches; n and N go to the next and previous one" if count != 1 else "1 match"
-            note.update(Content.styled(there, "$muted"))
+            self.note(there)
             lines.go_to(found)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -156,36 +156,28 @@ class ResendScreen(Dialog[None]):
     ]
 
     def __init__(self, record: Record, text: str, context: Context) -> None:
-        super().__init__()
+        super().__init__("resend", "Send again", context.session.mode)
         self._record = record
         self._text = text
         self._view_context = context
-        self._sending = False
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="resend") as box:
-            live = self._view_context.session.mode is Mode.LIVE
-            box.border_title = "Send again" + (" · ◆ LIVE" if live else "")
-            with VerticalScroll():
-                yield Static(id="resend-request")
-                yield Static(id="resend-answers")
-            yield Static(id="resend-note")
+    def content(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Static(id="resend-request")
+            yield Static(id="resend-answers")
+        yield self.notes
 
     def on_mount(self) -> None:
-        self.set_class(self._view_context.session.mode is Mode.LIVE, "-live")
         self._show()
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        return None if action in ("send", "edit") and self._sending else True
+        return None if action in ("send", "edit") and self.working else True
 
     def _show(self) -> None:
         self.query_one("#resend-request", Static).update(
             Content("\n".join(map(literal, self._text.split("\n"))))
         )
-        self._note("It is sent under a new idempotency key.")
-
-    def _note(self, text: str, style: str = "$muted") -> None:
-        self.query_one("#resend-note", Static).update(Content.styled(text, style))
+        self.note("It is sent under a new idempotency key.")
 
     def action_edit(self) -> None:
         problem, self._text = in_program(
@@ -193,7 +185,7 @@ class ResendScreen(Dialog[None]):
         )
         self._show()
         if problem:
-            self._note(f"✕ {problem}", "bold $error")
+            self.note(problem, problem=True)
 
     def action_send(self) -> None:
         """Send it; where money is live, only after its path was typed."""
@@ -201,7 +193,7 @@ class ResendScreen(Dialog[None]):
         try:
             edited = parse_request(self._text)
         except BadRequest as error:
-            self._note(f"✕ {literal(error)}", "bold $error")
+            self.note(literal(error), problem=True)
             return
         if edited.method == "GET" or session.mode is Mode.TEST:
             self._begin(edited)
@@ -210,9 +202,7 @@ class ResendScreen(Dialog[None]):
             confirm(self.app, text, edited.path, session.mode, lambda: self._begin(edited), "path")
 
     def _begin(self, edited: Edited) -> None:
-        self._sending = True
-        self._note("Sending…")
-        self.refresh_bindings()
+        self.begin("Sending…")
         self._send(edited)
 
     @asks("resend")
@@ -233,11 +223,9 @@ class ResendScreen(Dialog[None]):
     @while_running
     def _compare(self, after: str) -> None:
         """Show the answer beside the logged one."""
-        self._sending = False
         before = answer_text(self._record.get("status"), self._record.get("response_body"))
         answers = self.query_one("#resend-answers", Static)
         answers.update(Content("\n").join(compared(before, after, answers.size.width)))
-        self._note(
+        self.rest(
             "≠ marks what differs; e edits the request again." if before != after else "The same answer."
         )
-        self.refresh_bindings()

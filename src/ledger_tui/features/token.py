@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
@@ -339,26 +339,22 @@ class SignInScreen(Dialog[Any]):
     ]
 
     def __init__(self, app: OAuthApp) -> None:
-        super().__init__()
+        super().__init__("sign-in", "Sign in")
         self._oauth = app
         self.link = ""
-        self._waits = False
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="sign-in") as box:
-            box.border_title = "Sign in"
-            yield Static(id="sign-in-link")
-            yield Static(id="sign-in-note")
+    def content(self) -> ComposeResult:
+        yield Static(id="sign-in-link")
+        yield self.notes
 
     def on_mount(self) -> None:
         self.action_again()
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        return action != "again" or not self._waits
+        return action != "again" or not self.working
 
     def action_again(self) -> None:
-        self._waits = True
-        self.refresh_bindings()
+        self.begin("")
         self._sign_in()
 
     def action_copy(self) -> None:
@@ -389,16 +385,11 @@ class SignInScreen(Dialog[Any]):
             (literal(self.link), "$accent"),
         )
         self.query_one("#sign-in-link", Static).update(text)
-        self._note("\nWaiting for you to sign in…")
+        self.note("Waiting for you to sign in…")
 
     @while_running
     def _refused(self, sentence: str) -> None:
-        self._waits = False
-        self._note(f"\n✕ {sentence}", "bold $error")
-        self.refresh_bindings()
-
-    def _note(self, text: str, style: str = "$muted") -> None:
-        self.query_one("#sign-in-note", Static).update(Content.styled(text, style))
+        self.rest(sentence, problem=True)
 
 
 def _has_windows() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -23,12 +24,12 @@ from ledger_tui.client.session import Mode, Session
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
 from ledger_tui.forms.submission import (
-    FormAlreadySent,
-    FormInFlight,
-    FormRefused,
-    FormSent,
-    FormUnanswered,
+    Refused,
+    Result,
+    Sent,
+    SentBefore,
     Submission,
+    Unanswered,
     question_of_form,
     what_moves,
 )
@@ -42,12 +43,11 @@ class DiscardScreen(Dialog[bool]):
     """Returns True on a second esc, False on any other key."""
 
     def __init__(self, question: str) -> None:
-        super().__init__()
+        super().__init__("discard")
         self._question = question
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="discard"):
-            yield Static(Content(f"{self._question}  esc again / any other key to go on"))
+    def content(self) -> ComposeResult:
+        yield Static(Content(f"{self._question}  esc again / any other key to go on"))
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
@@ -66,10 +66,6 @@ class Created(Message):
 
 
 _TYPING_SECONDS = 0.3  # after the last key, a name that is not known is looked for
-
-
-class FormHeldBack(Message):
-    """The user did not confirm that the form is to be sent."""
 
 
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
@@ -98,13 +94,13 @@ class FormScreen(Dialog[Created | None]):
     ]
 
     def __init__(self, submission: Submission, session: Session, names: AccountNames) -> None:
-        super().__init__()
+        tested = " · test mode" if session.mode is Mode.TEST else ""
+        super().__init__("form", submission.form.title + tested, session.mode)
         self.submission = submission
         self._form = submission.form
         self._prefill = submission.prefill
         self._session = session
         self._names = names
-        self.sending = False
         self._done: Created | None = None  # returned when the form is left: an earlier try succeeded
         self._typed_at_first: dict[str, str] = {}
         self._guessed: dict[str, str] = {}  # the values when the user was asked whom they mean
@@ -115,25 +111,15 @@ class FormScreen(Dialog[Created | None]):
 
     # ------------------------------------------------------------------ look
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="form") as box:
-            box.border_title = self._title()
-            # On a small screen a picker's matches would push the keys out of view.
-            small = self.app.size.height < _ROOMY_ROWS
-            box.set_class(self._has_lines or (small and len(self._form.fields) > _FEW_FIELDS), "-dense")
-            with VerticalScroll(id="fields", can_focus=False):
-                for field in self._form.fields:
-                    with Horizontal(classes="field", id=f"row-{field.name}"):
-                        yield Static(Content(field.label + " *" * field.required), classes="label")
-                        with Vertical(classes="entry"):
-                            yield self._entry(field)
-                            yield Static(id=f"error-{field.name}", classes="error")
-            yield Static(id="form-note")
-
-    def _title(self) -> str:
-        # Never data: Textual reads markup in a border title.
-        mode = {Mode.LIVE: " · ◆ LIVE", Mode.TEST: " · test mode"}.get(self._session.mode, "")
-        return self._form.title + mode
+    def content(self) -> ComposeResult:
+        with VerticalScroll(id="fields", can_focus=False):
+            for field in self._form.fields:
+                with Horizontal(classes="field", id=f"row-{field.name}"):
+                    yield Static(Content(field.label + " *" * field.required), classes="label")
+                    with Vertical(classes="entry"):
+                        yield self._entry(field)
+                        yield Static(id=f"error-{field.name}", classes="error")
+        yield self.notes
 
     def _entry(self, field: Field) -> Widget:
         value = self._prefill.get(field.name, "")
@@ -148,7 +134,10 @@ class FormScreen(Dialog[Created | None]):
         return Input(value, placeholder=field.hint, compact=True, id=f"field-{field.name}")
 
     def on_mount(self) -> None:
-        self.set_class(self._session.mode is Mode.LIVE, "-live")
+        # On a small screen a picker's matches would push the keys out of view.
+        small = self.app.size.height < _ROOMY_ROWS
+        dense = self._has_lines or (small and len(self._form.fields) > _FEW_FIELDS)
+        self.query_one("#form").set_class(dense, "-dense")
         self._typed_at_first = self.typed()
         edits = self._form.method == "PATCH"  # an edit starts in the first field, though it has a value
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
@@ -204,9 +193,6 @@ class FormScreen(Dialog[Created | None]):
         if not self._lines_are_given:
             self._focus_field("amount")
 
-    def _note(self, text: str, style: str = "$muted") -> None:
-        self.query_one("#form-note", Static).update(Content.styled(text, style))
-
     # ------------------------------------------------------------------ sending
 
     def action_next(self) -> None:
@@ -240,10 +226,11 @@ class FormScreen(Dialog[Created | None]):
         if guessed:  # whom it is about is seen before it is sent
             guessed[0].query_one(Input).focus()
             self._guessed = self.typed()
-            self._note("Is this the right one? Send the form again to confirm.", "bold $warning")
+            question = "Is this the right one? Send the form again to confirm."
+            self.notes.update(Content.styled(question, "bold $warning"))
             return
         self._show_errors({})
-        self._note("Sending…")
+        self.note("Sending…")
         self._typed_as_sent = self.typed()
         self._focus_as_sent = self.focused
         if isinstance(self.focused, Input):
@@ -252,7 +239,7 @@ class FormScreen(Dialog[Created | None]):
         self._send(self._typed_as_sent)
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        locked = self.sending or self._done is not None
+        locked = self.working or self._done is not None
         if action in ("add_line", "remove_line") and not self._has_lines:
             return False
         if action == "remove_line":
@@ -262,47 +249,92 @@ class FormScreen(Dialog[Created | None]):
 
     def _lock(self, *, sending: bool) -> None:
         """Disable all fields, while the form is being sent or when it is done."""
-        self.sending = sending
+        self.working = sending
         self.query_one("#fields").disabled = True
         self.refresh_bindings()
 
-    def _unlock(self) -> None:
-        self.sending = False
+    def rest(self, text: str, *, problem: bool = False) -> None:
+        """Enable the fields again, with the focus where it was; no answer is awaited any more."""
+        if self._question is not None:
+            self._question.dismiss(False)
         self.query_one("#fields").disabled = False
         if self._focus_as_sent is not None:
             self.set_focus(self._focus_as_sent)
         if isinstance(self._focus_as_sent, Input):  # focus selects all its text: restore the selection
             self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
-        self.refresh_bindings()
+        super().rest(text, problem=problem)
 
     @asks("form")
     async def _send(self, typed: Mapping[str, str]) -> None:
         prepared = await self.submission.prepare(typed)
-        if isinstance(prepared, FormRefused):
-            self.post_message(prepared)
+        if isinstance(prepared, Refused):
+            self.call_later(self._take, prepared)
             return
         mode = self._session.mode
         question = question_of_form(self._form, typed, prepared.body, prepared.currency, self._names, mode)
         if question is not None:
             confirm = ConfirmScreen(*question, mode, what="amount")
             if not await self.app.push_screen_wait(confirm):
-                self.post_message(FormHeldBack())
+                self.call_later(self._take, None)
                 return
-        self.post_message(await self.submission.send(prepared, self.post_message))
+        sent = await self.submission.send(prepared, partial(self.call_later, self._show_in_flight))
+        self.call_later(self._take, sent)
 
-    @handles(FormHeldBack)
-    def held_back(self) -> None:
-        self._unlock()
-        self._note("Nothing was sent.")
+    @while_running
+    def _show_in_flight(self, in_flight: bool) -> None:
+        if self.working:
+            self.note("Sending…" if in_flight else "Waiting for the rate limit; esc cancels.")
+
+    @while_running
+    def _take(self, result: Result | None) -> None:
+        """Show what came of it; None where the user did not confirm it."""
+        match result:
+            case Sent(record):
+                self._close_with(dict(record))
+            case SentBefore():
+                self._sent_before(result)
+            case Unanswered(sentence):
+                self.rest(f"{sentence} Sending again is safe: it takes effect only once.", problem=True)
+            case Refused(errors):
+                self.rest(errors.get("", ""), problem=True)
+                self._show_errors(errors)
+                if named := [field.name for field in self._form.fields if field.name in errors]:
+                    self._focus_field(named[0])
+            case None:
+                self.rest("Nothing was sent.")
+
+    def _close_with(self, record: Record) -> None:
+        # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
+        secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
+        self.dismiss(
+            Created(
+                record,
+                f"{self._form.done} {literal(record.get('id'))}",
+                secret if isinstance(secret, str) else None,
+                edited=self._form.method == "PATCH",
+            )
+        )
+
+    def _sent_before(self, before: SentBefore) -> None:
+        """Close the form, as an earlier request succeeded; stay open when there is more to say than that."""
+        done = f"Already done: {literal(before.original or 'an earlier try went through')}"
+        notes = [before.otherwise] if before.otherwise else []
+        if self._form.shows_once:
+            notes.append(f"Its {self._form.shows_once} cannot be shown any more: roll it to get another.")
+        self._done = Created(None, done)
+        if not notes:
+            self.dismiss(self._done)
+            return
+        self.rest(f"{done}. {' '.join(notes)}", problem=True)
+        self._lock(sending=False)
 
     # ------------------------------------------------------------------ leaving
 
     def action_cancel(self) -> None:
-        if self.sending and not self.submission.in_flight:
+        if self.working and not self.submission.in_flight:
             self.workers.cancel_group(self, "form")
-            self._unlock()
-            self._note("Nothing was sent.")
-        elif self.sending:
+            self.rest("Nothing was sent.")
+        elif self.working:
             self._ask_to_leave(_LEAVE_IN_FLIGHT)
         elif self._done is not None:
             self.dismiss(self._done)
@@ -320,67 +352,11 @@ class FormScreen(Dialog[Created | None]):
     def _leave_answered(self, leave: bool | None) -> None:
         self._question = None
         if leave:
-            if self.submission.unanswered or (self.sending and self.submission.in_flight):
+            if self.submission.unanswered or (self.working and self.submission.in_flight):
                 self.notify(_LOOK_FIRST, severity="warning")
             self.dismiss(None)
 
-    def _answered(self) -> None:
-        """Close the question whether to leave without an answer."""
-        if self._question is not None:
-            self._question.dismiss(False)
-
-    # ------------------------------------------------------------------ the answer
-
-    @handles(FormSent)
-    def sent(self, message: FormSent) -> None:
-        # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
-        record = dict(message.record)
-        secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
-        self.dismiss(
-            Created(
-                record,
-                f"{self._form.done} {literal(record.get('id'))}",
-                secret if isinstance(secret, str) else None,
-                edited=self._form.method == "PATCH",
-            )
-        )
-
-    @handles(FormInFlight)
-    def show_in_flight(self, message: FormInFlight) -> None:
-        if self.sending:
-            self._note("Sending…" if message.in_flight else "Waiting for the rate limit; esc cancels.")
-
-    @handles(FormAlreadySent)
-    def sent_before(self, message: FormAlreadySent) -> None:
-        """Close the form, as an earlier request succeeded; stay open when there is more to say than that."""
-        done = f"Already done: {literal(message.original or 'an earlier try went through')}"
-        notes = [message.otherwise] if message.otherwise else []
-        if self._form.shows_once:
-            notes.append(f"Its {self._form.shows_once} cannot be shown any more: roll it to get another.")
-        self._done = Created(None, done)
-        if not notes:
-            self.dismiss(self._done)
-            return
-        self._answered()
-        self._lock(sending=False)
-        self._note(f"✕ {done}. {' '.join(notes)}", "bold $error")
-
-    @handles(FormUnanswered)
-    def unanswered(self, message: FormUnanswered) -> None:
-        self._answered()
-        self._unlock()
-        self._note(f"✕ {message.sentence} Sending again is safe: it takes effect only once.", "bold $error")
-
-    @handles(FormRefused)
-    def refused(self, message: FormRefused) -> None:
-        self._answered()
-        self._unlock()
-        self._show_errors(message.errors)
-        general = message.errors.get("")
-        self._note(f"✕ {general}" if general else "", "bold $error")
-        named = [field.name for field in self._form.fields if field.name in message.errors]
-        if named:
-            self._focus_field(named[0])
+    # ------------------------------------------------------------------ the fields
 
     @on(Input.Changed)
     def text_changed(self, event: Input.Changed) -> None:
@@ -403,9 +379,9 @@ class FormScreen(Dialog[Created | None]):
     def _say_what_moves(self) -> None:
         """Name the account and the amount while they are typed, unless the note says something of its own."""
         typed = self.typed()
-        said = self.sending or self.submission.unanswered or self._done or typed == self._guessed
+        said = self.working or self.submission.unanswered or self._done or typed == self._guessed
         if self._form.moves_money and not said:
-            self._note(what_moves(self._form, typed, self._names))
+            self.note(what_moves(self._form, typed, self._names))
 
     def _show_errors(self, errors: Mapping[str, str]) -> None:
         for field in self._form.fields:
@@ -464,7 +440,7 @@ class FormScreen(Dialog[Created | None]):
 
     @while_running
     def _refuse_left(self, field: Field, typed: str, error: str) -> None:
-        if self._value(field) == typed and not self.sending:
+        if self._value(field) == typed and not self.working:
             self._show_error(field, error)
 
     @handles(NamesLoaded)

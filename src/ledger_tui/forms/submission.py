@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
-
-from textual.message import Message
 
 from ledger_tui.client.api import Api, ApiResponse, new_idempotency_key
 from ledger_tui.client.errors import (
@@ -111,22 +109,19 @@ def what_moves(form: Form, typed: Mapping[str, str], names: AccountNames) -> str
     return f"Moves {sum_} from {literal(account.name)} to {literal(other.name)}" if other else ""
 
 
-@dataclass
-class FormSent(Message):
+class Sent(NamedTuple):
     """The server created or changed the object."""
 
     record: Record
 
 
-@dataclass
-class FormRefused(Message):
+class Refused(NamedTuple):
     """The values of a form are wrong: the errors by field name, "" for the form as a whole."""
 
     errors: Mapping[str, str]
 
 
-@dataclass
-class FormAlreadySent(Message):
+class SentBefore(NamedTuple):
     """An earlier request with this idempotency key succeeded, but its answer was lost.
 
     `otherwise` says how the earlier request may differ from what was sent now.
@@ -136,19 +131,13 @@ class FormAlreadySent(Message):
     otherwise: str
 
 
-@dataclass
-class FormInFlight(Message):
-    """The form's request was sent, or still waits for the rate limit."""
-
-    in_flight: bool
-
-
-@dataclass
-class FormUnanswered(Message):
+class Unanswered(NamedTuple):
     """No answer came, so that the request may have succeeded; `sentence` says why."""
 
     sentence: str
 
+
+Result = Sent | Refused | SentBefore | Unanswered
 
 _NO_ACCOUNT = "There is no such account. Type part of its name."
 _SEVERAL = "Several accounts match: choose one."
@@ -185,7 +174,7 @@ class Submission:
         self.in_flight = False  # whether the request was sent: until then it can be cancelled
         self.unanswered: list[Mapping[str, Any]] = []  # each body that was sent without an answer
 
-    async def prepare(self, typed: Mapping[str, str]) -> Prepared | FormRefused:
+    async def prepare(self, typed: Mapping[str, str]) -> Prepared | Refused:
         """Return the request made from the typed values, or what is wrong with them."""
         self.in_flight = False
         try:
@@ -197,34 +186,34 @@ class Submission:
                 body = {**dict(self.form.sends), **body_of(self.form, typed, currency)}
                 key = self.idempotency_key
         except FieldErrors as error:
-            return FormRefused(error.errors)
+            return Refused(error.errors)
         except LedgerError as error:
-            return FormRefused({"": literal(error)})
+            return Refused({"": literal(error)})
         return Prepared(typed, body, key, currency)
 
-    async def send(self, prepared: Prepared, post: Callable[[Message], object]) -> Message:
-        """Send the request and return the message with its result.
+    async def send(self, prepared: Prepared, notify: Callable[[bool], object]) -> Result:
+        """Send the request and return what came of it.
 
-        `post` is called with FormInFlight when the request is sent, and when it waits for the rate limit.
+        `notify` is called with True when the request is sent, with False when it waits for the rate limit.
         """
         typed, body, key = prepared.typed, prepared.body, prepared.idempotency_key
         try:
-            answer = await self._write(body, key, post)
+            answer = await self._write(body, key, notify)
         except AlreadyDone as error:
-            return FormAlreadySent(error.original, self._what_was_done(body))
+            return SentBefore(error.original, self._what_was_done(body))
         except NotConnected as error:
             return self._no_answer(f"No answer ({literal(error)}).", body)
         except ApiError as error:
             return self._no_answer(literal(error), body)
         except LedgerError as error:
-            return FormRefused({self._field_of(error, typed): literal(error)})
+            return Refused({self._field_of(error, typed): literal(error)})
         record_id = answer.record.get("id")
         if isinstance(record_id, str) and record_id.startswith(self._resource.id_prefix):
-            return FormSent(answer.record)
+            return Sent(answer.record)
         return self._no_answer(NO_LEDGER, body)
 
     async def _write(
-        self, body: Mapping[str, Any], key: str | None, post: Callable[[Message], object]
+        self, body: Mapping[str, Any], key: str | None, notify: Callable[[bool], object]
     ) -> ApiResponse:
         """Send as `Api.write` does, while keeping `in_flight` true only once the request was sent.
 
@@ -232,20 +221,20 @@ class Submission:
         """
         while True:
             while (seconds := self._session.waiting_seconds) > 0:
-                post(FormInFlight(False))
+                notify(False)
                 await asyncio.sleep(seconds)
             self.in_flight = True
-            post(FormInFlight(True))
+            notify(True)
             try:
                 path = self.form.path or self._resource.path
                 return await self._api.call(self.form.method, path, body=body, idempotency_key=key)
             except RateLimited:
                 self.in_flight = False
 
-    def _no_answer(self, sentence: str, body: Mapping[str, Any]) -> FormUnanswered:
+    def _no_answer(self, sentence: str, body: Mapping[str, Any]) -> Unanswered:
         if body not in self.unanswered:
             self.unanswered.append(body)
-        return FormUnanswered(sentence)
+        return Unanswered(sentence)
 
     def _what_was_done(self, body: Mapping[str, Any]) -> str:
         """Return how an earlier request may differ from `body`, in words; "" when it cannot."""

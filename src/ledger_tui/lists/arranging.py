@@ -9,7 +9,6 @@ from decimal import Decimal, InvalidOperation
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -123,7 +122,7 @@ class ColumnsScreen(Dialog[ListSettings]):
     def __init__(
         self, resource: Resource, settings: ListSettings, preview: Callable[[ListSettings], None]
     ) -> None:
-        super().__init__()
+        super().__init__("choose", "Sort and columns")
         self._all = [column.name for column in resource.columns]
         self._titles = {column.name: times.heading(column.title) for column in resource.columns}
         self._settings = settings
@@ -132,11 +131,9 @@ class ColumnsScreen(Dialog[ListSettings]):
         self._shown = set(chosen)
         self._order = [*chosen, *(name for name in self._all if name not in self._shown)]
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="choose") as box:
-            box.border_title = "Sort and columns"
-            yield OptionList(*map(Option, self._lines()), markup=False, compact=True)
-            yield Static(Content.styled(_NOTE, "$muted"), id="columns-note")
+    def content(self) -> ComposeResult:
+        yield OptionList(*map(Option, self._lines()), markup=False, compact=True)
+        yield Static(Content.styled(_NOTE, "$muted"), id="columns-note")
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)

@@ -18,16 +18,63 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ledger_tui.client.session import Mode
+from ledger_tui.client.traffic import masked
 from ledger_tui.formats.text import literal
-from ledger_tui.ui.handlers import while_running
+from ledger_tui.ui.handlers import WorkFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar
 
 
 class Dialog(ModalScreen[ScreenResultType]):
-    """A dialog that can be closed only once: a second click or a late answer has no effect."""
+    """A box with a title, `content`, and a line for notes, where `content` yields it.
+
+    It can be closed only once: a second click or a late answer has no effect. While it is `working`, which
+    `begin` and `rest` say, it waits for an answer.
+    """
+
+    def __init__(self, name: str, title: str = "", mode: Mode | None = None) -> None:
+        super().__init__()
+        self._box = name
+        self._title = title  # never data: Textual reads markup in a border title
+        self.mode = mode
+        self.notes = Static(id=f"{name}-note")
+        self.working = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id=self._box) as box:
+            box.border_title = f"◆ LIVE · {self._title}" if self.mode is Mode.LIVE else self._title
+            yield from self.content()
+
+    def content(self) -> ComposeResult:
+        """Yield what is in the box."""
+        yield self.notes
 
     def on_mount(self) -> None:
+        self.set_class(self.mode is Mode.LIVE, "-live")
         self.mount(KeyBar())  # over that of the main screen, whose keys do nothing now
+
+    def note(self, text: str, *, problem: bool = False) -> None:
+        """Show a note, or a problem, in place of the one before."""
+        style = "bold $error" if problem else "$muted"
+        self.notes.update(Content.styled(f"✕ {text}" if problem and text else text, style))
+
+    def begin(self, text: str) -> None:
+        """Note that the answer of a worker is awaited."""
+        self.working = True
+        self.note(text)
+        self.refresh_bindings()
+
+    def rest(self, text: str, *, problem: bool = False) -> None:
+        """Note what a worker has come to."""
+        self.working = False
+        self.note(text, problem=problem)
+        self.refresh_bindings()
+
+    @handles(WorkFailed)
+    def work_failed(self, message: WorkFailed) -> None:
+        """Show an unexpected error here instead of waiting for ever."""
+        if self.notes.is_attached:
+            message.stop()
+            self.rest(f"unexpected {literal(masked(repr(message.error)))}", problem=True)
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         event.refresh_styles = False  # its widgets got their styles when they were mounted
@@ -49,48 +96,32 @@ class ConfirmScreen(Dialog[bool]):
     """Returns True when confirmed. `typed` is the text to type first; with None, pressing `y` is enough."""
 
     BINDINGS = [
-        Binding("y", "yes", "yes", show=True),
-        Binding("escape,n", "no", "no", show=True),
+        Binding("y", "dismiss(True)", "yes", show=True),
+        Binding("escape,n", "dismiss(False)", "no", show=True),
     ]
 
     def __init__(self, question: str, typed: str | None, mode: Mode, *, what: str = "id") -> None:
-        super().__init__()
-        self._mode = mode
+        super().__init__("confirm", "Are you sure?", mode)
         self._question = question
         self._typed = typed
         self._what = what  # names what is to be typed
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="confirm") as box:
-            box.border_title = "◆ LIVE · Are you sure?" if self._mode is Mode.LIVE else "Are you sure?"
-            yield Static(Content(self._question))
-            if self._typed is not None:
-                yield Static(
-                    Content.assemble("\nType ", (self._typed, "bold"), " to confirm, then press enter.")
-                )
-                yield Input(compact=True)
-                yield Static(id="confirm-note")
+    def content(self) -> ComposeResult:
+        yield Static(Content(self._question))
+        if self._typed is not None:
+            yield Static(Content.assemble("\nType ", (self._typed, "bold"), " to confirm, then press enter."))
+            yield Input(compact=True)
+            yield self.notes
 
-    def on_mount(self) -> None:
-        self.set_class(self._mode is Mode.LIVE, "-live")
-
-    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        return action != "yes" or self._typed is None
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return parameters != (True,) or self._typed is None
 
     @on(Input.Submitted)
     def compare(self, event: Input.Submitted) -> None:
         if event.value.strip() == self._typed:
             self.dismiss(True)
         else:
-            self.query_one("#confirm-note", Static).update(
-                Content.styled(f"✕ The {self._what} does not match.", "bold $error")
-            )
-
-    def action_yes(self) -> None:
-        self.dismiss(True)
-
-    def action_no(self) -> None:
-        self.dismiss(False)
+            self.note(f"The {self._what} does not match.", problem=True)
 
 
 def confirm(
@@ -108,7 +139,7 @@ def confirm(
 class ChooseScreen(Dialog[int | None]):
     """Returns the chosen line's number or None. `preview` is called with the number of a highlighted line."""
 
-    BINDINGS = [Binding("escape,q", "none", "close", show=True)]
+    BINDINGS = [Binding("escape,q", "dismiss", "close", show=True)]
 
     def __init__(
         self,
@@ -117,16 +148,13 @@ class ChooseScreen(Dialog[int | None]):
         at: int = 0,
         preview: Callable[[int], None] = lambda _number: None,
     ) -> None:
-        super().__init__()
-        self._title = title  # never data: Textual reads markup in a border title
+        super().__init__("choose", title)
         self._lines = lines
         self._at = at
         self._preview = preview
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="choose") as box:
-            box.border_title = self._title
-            yield OptionList(*(Option(line) for line in self._lines), markup=False, compact=True)
+    def content(self) -> ComposeResult:
+        yield OptionList(*(Option(line) for line in self._lines), markup=False, compact=True)
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
@@ -141,38 +169,30 @@ class ChooseScreen(Dialog[int | None]):
     def choose(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_index)
 
-    def action_none(self) -> None:
-        self.dismiss(None)
-
 
 class ShownOnceScreen(Dialog[None]):
     """Only `esc` closes it, so that no accidental key, such as enter, loses the secret."""
 
     BINDINGS = [
         Binding("y", "copy", "copy", show=True),
-        Binding("escape", "close", "I have it", show=True),
+        Binding("escape", "dismiss", "I have it", show=True),
     ]
 
     def __init__(self, sentence: str, secret: str, note: str = "") -> None:
-        super().__init__()
+        super().__init__("shown-once", "Shown once")
         self._sentence = sentence
         self._secret = secret
-        self._note = note
+        self._advice = note
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="shown-once") as box:
-            box.border_title = "Shown once"
-            yield Static(Content(self._sentence))
-            yield Static(Content.styled(f"\n{literal(self._secret)}\n", "bold $accent"))
-            advice = "Store it now: it cannot be shown again. Keep it on a server, never in public code."
-            yield Static(Content.styled(f"{self._note}\n{advice}".strip() + "\n", "$muted"))
+    def content(self) -> ComposeResult:
+        yield Static(Content(self._sentence))
+        yield Static(Content.styled(f"\n{literal(self._secret)}\n", "bold $accent"))
+        advice = "Store it now: it cannot be shown again. Keep it on a server, never in public code."
+        yield Static(Content.styled(f"{self._advice}\n{advice}".strip() + "\n", "$muted"))
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._secret)
         self.notify("Copied; it is on your clipboard until you copy something else")
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
 
 _KEY_WIDTH = 14
@@ -192,14 +212,14 @@ class HelpScreen(Dialog[None]):
     ]
 
     def __init__(self, bindings: Mapping[str, ActiveBinding], view: DOMNode) -> None:
-        super().__init__()
+        super().__init__("help", "Keys")
         # Bindings without an id are Textual's own and left out, but for that of the palette, which finds all.
         known = [each for each in bindings.values() if each.binding.id or _is_palette(each.binding)]
         self._active = sorted(known, key=lambda each: _order(each, view))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help", classes="dialog") as box:
-            box.border_title = "Keys"
+            box.border_title = self._title
             box.set_class(self.app.size.width >= _TWO_COLUMNS, "-wide")
             line = Input(compact=True, placeholder="part of a key's description")
             line.display = False

@@ -241,7 +241,7 @@ async def test_live_mode_shows_on_the_form(server: ContractServer, dashboards: D
     server.key = "sk_live_0123456789abcdefghijklmnopqrstuv"
     async with dashboards.open() as driver:
         await driver.press("n")
-        await driver.sees("New account · ◆ LIVE")
+        await driver.sees("◆ LIVE · New account")
 
 
 async def test_with_the_account_known_the_direction_is_asked_first_and_has_letters(
@@ -373,7 +373,7 @@ async def test_in_live_mode_posting_asks_for_the_amount_and_names_the_account(
         await driver.press("enter")
         await driver.sees("✕ The amount does not match.")
         await driver.press("escape")
-        await driver.sees("Nothing was sent.", "Post a transaction · ◆ LIVE")
+        await driver.sees("Nothing was sent.", "◆ LIVE · Post a transaction")
         assert not server.transactions
         await driver.press("ctrl+s")
         await driver.sees("Type 1250.00 to confirm")
