@@ -39,7 +39,7 @@ from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.history import Location
 from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar
-from ledger_tui.ui.status_bar import StatusBar
+from ledger_tui.ui.status_bar import StatusBar, connection
 from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, LocationOpened, NamesLoaded, View
 
 
@@ -85,6 +85,7 @@ class Dashboard(Screen[None]):
         self._api = context.api
         self._session = context.session
         self._status = StatusBar(context.session)
+        self._shown: tuple[str, int | None] = "", None  # what the status bar has shown of the connection
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
         self._names = context.names
@@ -173,8 +174,10 @@ class Dashboard(Screen[None]):
     @while_running
     def _tick(self) -> None:
         session = self._session
-        if session.waiting_seconds or session.unanswered_seconds or session.state is ConnectionState.LOST:
-            self._status.refresh()  # it shows the seconds
+        shown = connection(session).plain, session.remaining
+        if shown != self._shown:  # with the seconds of what is awaited
+            self._shown = shown
+            self._status.refresh()
             self.view.session_changed()
         if session.state not in (ConnectionState.STARTING, ConnectionState.CONNECTING):
             self.view.tick()

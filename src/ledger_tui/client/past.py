@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,17 +30,22 @@ _STATEMENT = re.compile(r"/v1/accounts/[^/]+/statement")
 # What changes with time and cannot be asked for as it was.
 _ONLY_NOW = re.compile(r"/v1/accounts/[^/]+|/v1/invoices(?:/[^/]+)?|/api/(?:users|orders)(?:/[^/]+)?")
 
-_of_now: ContextVar[bool] = ContextVar("_of_now", default=False)
+_wanted: ContextVar[tuple[int | None] | None] = ContextVar("_wanted", default=None)
 
 
 @contextmanager
-def the_present() -> Iterator[None]:
-    """Have the requests within read the present, whatever moment is shown."""
-    token = _of_now.set(True)
+def at_moment(ms: int | None) -> Iterator[None]:
+    """Have the requests within read this moment, None for the present, whatever moment is shown."""
+    token = _wanted.set((ms,))
     try:
         yield
     finally:
-        _of_now.reset(token)
+        _wanted.reset(token)
+
+
+def the_present() -> AbstractContextManager[None]:
+    """Have the requests within read the present, whatever moment is shown."""
+    return at_moment(None)
 
 
 def moment_text(ms: int) -> str:
@@ -59,7 +64,8 @@ def moment_ms(text: object) -> int | None:
 
 def shown_moment(session: Session) -> int | None:
     """Return the moment that a request made here is to show, in milliseconds; None for the present."""
-    return None if _of_now.get() else session.moment_ms
+    wanted = _wanted.get()
+    return session.moment_ms if wanted is None else wanted[0]
 
 
 def asked_then(path: str, params: Mapping[str, str] | None, ms: int, *, looks_back: bool) -> dict[str, str]:

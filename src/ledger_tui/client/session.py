@@ -41,7 +41,7 @@ class ConnectionState(Enum):
 
 
 class Session:
-    """One server with one credential. Every change calls `on_change`."""
+    """One server with one credential. Every change but of the rate limit calls `on_change`."""
 
     def __init__(self, *, read_only: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.read_only = read_only
@@ -195,12 +195,13 @@ class Session:
         self._note_limits(headers)
         if self.state is ConnectionState.ENDED:  # from before its end, and read after it
             return
+        state = ConnectionState.FOREIGN if self._foreign else ConnectionState.ONLINE
         if status == 401:
-            self._to(ConnectionState.REFUSED)
+            state = ConnectionState.REFUSED
         elif status >= 500:
-            self._to(ConnectionState.FAILING)
-        else:
-            self._to(ConnectionState.FOREIGN if self._foreign else ConnectionState.ONLINE)
+            state = ConnectionState.FAILING
+        if state is not self.state:
+            self._to(state)
 
     def lost(self, sentence: str) -> None:
         """Note that a request got no answer."""

@@ -55,6 +55,16 @@ def test_the_rate_limit_is_read_from_any_answer_and_nonsense_is_ignored() -> Non
     assert (session.limit, session.remaining) == (600, 7)
 
 
+def test_an_answer_that_changes_only_the_rest_of_the_limit_has_nothing_redrawn() -> None:
+    session, changes = Session(), []
+    session.answered(200, {"x-ratelimit-remaining": "8"})
+    session.on_change = lambda: changes.append(session.state)
+    session.answered(200, {"x-ratelimit-remaining": "7"})
+    assert changes == []
+    session.answered(401, {})
+    assert changes == [ConnectionState.REFUSED]
+
+
 def test_a_wait_lasts_as_long_as_was_asked() -> None:
     now = 100.0
     session = Session(clock=lambda: now)

@@ -10,6 +10,7 @@ import pytest
 
 from ledger_tui.client.errors import ReadOnly
 from ledger_tui.client.past import moment_ms
+from ledger_tui.features.overview.view import Overview
 from ledger_tui.features.past.machine import TimeMachine
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
@@ -43,6 +44,10 @@ async def story(driver: Driver) -> dict[str, Any]:
 
 def machine(driver: Driver) -> TimeMachine:
     return driver.app.dashboard.query_one(TimeMachine)
+
+
+def overview(driver: Driver) -> Overview:
+    return driver.app.dashboard.query_one(Overview)
 
 
 async def step(driver: Driver, key: str) -> None:
@@ -174,8 +179,13 @@ async def test_the_overview_shows_the_figures_of_the_moment(driver: Driver, stor
     await driver.press("0")
     await driver.sees("46.00")
     await step(driver, "comma")
+    await driver.sees("47.00")
+    await until(lambda: overview(driver).settled)
+    before = driver.app.traffic.count
     await step(driver, "comma")
     await driver.sees("5.00")
+    await until(lambda: overview(driver).settled)
+    assert driver.app.traffic.count - before < 10  # the orders were not read again, as no event changed them
 
 
 async def test_a_server_with_the_contract_alone_shows_balances_and_says_what_it_lacks(

@@ -12,13 +12,16 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
+from textual.timer import Timer
 
 from ledger_tui.client import figures
 from ledger_tui.client.errors import LedgerError, NotOffered
+from ledger_tui.client.past import at_moment
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState
 from ledger_tui.client.totals import BUCKET_SECONDS, Balances, PostingRate, moment
 from ledger_tui.features.overview import tiles
+from ledger_tui.features.overview.known import EVENTS_READ, KnownFigures
 from ledger_tui.features.overview.tiles import Answered, BalanceHistory, RequestFigures
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
@@ -32,14 +35,14 @@ from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, 
 
 _PAGES = 10  # read at most for one figure, on a server with a high rate limit
 _PAGES_OF_STAGE = 3
+_DRAW_SECONDS = 0.1  # from a figure until it is drawn
 _GENEROUS_LIMIT = 600
 _PACE_SECONDS = 0.15  # between figures on a server with a small burst
 _WIDE_COLUMNS = 100  # from this width on the webhooks are beside the events
 _TALL_ROWS = 30
-_EVENTS = 60
 _HISTORY_POINTS = 120
 _LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)  # the time shown of a ledger that is quiet
-_FIGURES = ("balances", "postings", "events", "invoices", "orders", "requests", "webhooks", "log")
+_FIGURES = ("events", "balances", "postings", "invoices", "orders", "requests", "webhooks", "log")
 _PARTS = {
     "invoices": "invoices.list",
     "requests": "requests",
@@ -61,8 +64,11 @@ class Overview(TiledView):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._begin()
+        self._known = KnownFigures()
         self._requests = 1
         self._read_at = 0.0
+        self._undrawn: set[str] = set()  # the tiles of figures that were read since they were drawn
+        self._drawing: Timer | None = None
         self._settled = False
 
         def tile(name: str, title: str, draw: Callable[[Any, int, int], TileContent], kind: str) -> Tile:
@@ -94,12 +100,16 @@ class Overview(TiledView):
     def forget(self) -> None:
         super().forget()
         self._begin()
+        self._known = KnownFigures()
 
     def moment_changed(self) -> None:
-        """Read the figures again; those that are drawn stay until then."""
-        figures = self.figures
-        self._begin()
-        self.figures, self.reading, self._settled = figures, False, False
+        """Read the figures again; those that are drawn stay until then.
+
+        What is read of another moment of the past is read to its end, so that held keys show something.
+        """
+        self._settled = False
+        if self._known.ms is None:
+            self.reading = False
         self.next_poll_at = self._read_at + self.context.session.pause_after(self._requests, least=0.0)
         self.tick()
 
@@ -144,26 +154,36 @@ class Overview(TiledView):
     # ------------------------------------------------------------------ reading
 
     def poll(self) -> float:
+        ms = self.context.session.moment_ms
+        if ms != self._known.ms:
+            figures = self.figures
+            self._begin()
+            self.figures = figures
+        self._known.begin(ms)
         self.reading = True
-        self._read()
+        self._read(ms)
         return self.context.session.pause_after(self._requests)
 
     @asks("figures")
-    async def _read(self) -> None:
+    async def _read(self, ms: int | None) -> None:
         session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
-        pages = _PAGES if generous and session.moment_ms is None else 1  # the past is read at each step
+        pages = _PAGES if generous and ms is None else 1  # the past is read at each step
         before = traffic.count
         for name in _FIGURES:
             if _PARTS.get(name) in session.missing_parts:
                 self.call_later(self.take_figure, name, None)
                 continue
+            if self._known.stays(name):
+                continue
             try:
-                figure = await self._read_figure(name, pages)
+                with at_moment(ms):
+                    figure = await self._read_figure(name, pages)
             except NotOffered:
                 figure = None
             except LedgerError as error:
                 figure = literal(error)
+            self._known.take(name, figure)
             self.call_later(self.take_figure, name, figure)
             if not generous:
                 await asyncio.sleep(_PACE_SECONDS)
@@ -177,7 +197,7 @@ class Overview(TiledView):
             case "balances":
                 return await figures.read_balances(api, pages)
             case "events":
-                return await figures.read_events(api, _EVENTS)
+                return await figures.read_events(api, EVENTS_READ)
             case "invoices":
                 return await figures.read_invoices(api, min(pages, _PAGES_OF_STAGE))
             case "orders":
@@ -195,7 +215,10 @@ class Overview(TiledView):
         if name == "done":
             self.read_in(figure)
             self._requests = figure
-            self._settled, self._read_at = True, self.context.session.clock()
+            session = self.context.session
+            self._settled, self._read_at = self._known.ms == session.moment_ms, session.clock()
+            if not self._settled:
+                self.next_poll_at = session.clock() + session.pause_after(figure, least=0.0)
         elif figure is None:
             self._take_lack(name)
         elif isinstance(figure, str):
@@ -203,7 +226,7 @@ class Overview(TiledView):
         elif name == "postings":
             self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
             self.history.take(figure.rows, reached=figure.reached, currency=self.context.names.currency)
-            self.latest = figure.rows[:_EVENTS] if figure.rows else self.latest
+            self.latest = figure.rows[:EVENTS_READ] if figure.rows else self.latest
             self.figures[name] = self.rate
         elif name == "balances":
             self._take_balances(*figure)
@@ -212,10 +235,22 @@ class Overview(TiledView):
             self.figures[name] = self.requests
         else:
             self.figures[name] = figure
+        self._undrawn.update(_DRAWN_WITH.get(name, (f"tile-{name}",)))
+        if name == "done":
+            self._draw_taken()
+        elif self._drawing is None:  # several that come soon after one another are drawn together
+            self._drawing = self.set_timer(_DRAW_SECONDS, self._draw_taken)
+
+    @while_running
+    def _draw_taken(self) -> None:
+        if self._drawing is not None:
+            self._drawing.stop()
+            self._drawing = None
         self.draw_caption()
         for tile in self.tiles:
-            if tile.id in _DRAWN_WITH.get(name, (f"tile-{name}",)):
+            if tile.id in self._undrawn:
                 tile.show_changes()
+        self._undrawn.clear()
 
     def _take_balances(self, balances: Balances, accounts: list[Record]) -> None:
         self.figures["balances"] = balances
