@@ -17,7 +17,7 @@ _VARIABLE = "_LEDGER_ENGINE_COMPLETE"  # the one in which click looks for a shel
 # Where each command is, and what the list of the commands says of it.
 _COMMANDS = {
     "api": ("api:api", "Send one request and print the answer."),
-    "apps": ("apps:apps", "Register, list, delete and restore the apps that users can authorize."),
+    "apps": ("users:apps", "Register, list, delete and restore the apps that users can authorize."),
     "backup": ("data:backup", "Copy the ledger as it is now to DEST, and check the copy."),
     "check-proof": (
         "log:check_proof",
@@ -28,32 +28,32 @@ _COMMANDS = {
         "Print the last checkpoint of a log, with the signatures of witnesses that are there.",
     ),
     "conform": (
-        "conform:conform",
+        "api:conform",
         "Check whether the server at URL keeps the contract, rule by rule, over HTTP alone.",
     ),
     "events": ("events:events", "List events, and send them to the webhook endpoints again."),
     "export": (
-        "export:export",
+        "data:export",
         "Write the transactions of a project in one mode, oldest first, for another program.",
     ),
-    "keys": ("keys:keys", "Create, list, revoke and roll API keys."),
+    "keys": ("access:keys", "Create, list, revoke and roll API keys."),
     "listen": (
         "listen:listen",
         "Post each event that happens on a server to a URL of yours, signed as a webhook, until Ctrl-C.",
     ),
     "log-key": ("log:log_key", "Show the key that signs the logs, or make a new one."),
     "migrate": (
-        "migrate:migrate",
+        "data:migrate",
         "Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….",
     ),
     "post": (
         "api:post",
         "Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT.",
     ),
-    "projects": ("projects:projects", "Create, list, change, archive and restore projects."),
+    "projects": ("access:projects", "Create, list, change, archive and restore projects."),
     "proof": ("log:proof", "Print the proof that the event or the transaction ID is in its log."),
     "pull": (
-        "pull:pull",
+        "data:pull",
         "Copy what the server at URL shows into a database of its own, or bring what is new.",
     ),
     "recover": ("data:recover", "Write what the log of a lost database contains to DEST."),
@@ -68,7 +68,7 @@ _COMMANDS = {
     "users": ("users:users", "Create and list the users of a project, and set their passwords."),
     "verify": ("verify:verify", "Compute everything from the transactions and events again, and compare."),
     "webhooks": (
-        "webhooks:webhooks",
+        "events:webhooks",
         "Create, list and change webhook endpoints, and list the deliveries to them.",
     ),
     "witness": (

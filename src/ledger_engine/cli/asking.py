@@ -14,10 +14,9 @@ from ledger_client.addresses import root_of
 from ledger_engine.access import sessions
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_project
+from ledger_engine.cli.running import Ledger
 from ledger_engine.core.settings import Location
-from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Unit
+from ledger_engine.core.tenant import mode_name
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite.lock import served_at
 
@@ -57,12 +56,10 @@ class Target:
             yield self.given_key
             return
 
-        def tenant(unit: Unit) -> Tenant:
-            return Tenant(known_project(unit, self.project).id, self.livemode)
-
+        ledger = Ledger(self.database, project=self.project, mode=mode_name(self.livemode))
         engine = open_engine(self.database)
         try:
-            async with sessions.key_of(engine, tenant, rights) as value:
+            async with sessions.key_of(engine, ledger.tenant, rights) as value:
                 yield value
         finally:
             await engine.close()
@@ -100,13 +97,13 @@ def any_server(command: Callable[..., None]) -> Callable[..., None]:
     declared = options.mode(options.project(declared))
     declared = click.option(
         "--key",
-        type=options.Bearer(),
+        type=options.BEARER,
         envvar="LEDGER_API_KEY",
         help="An API key, or LEDGER_API_KEY. Not needed for a server on your own database.",
     )(declared)
     return click.option(
         "--url",
-        type=options.Url(server=True),
+        type=options.url(server=True),
         help="The server; by default the one that serves the database.",
     )(declared)
 

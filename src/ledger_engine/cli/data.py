@@ -1,10 +1,11 @@
-"""`ledger-engine seed`, `backup`, `restore` and `recover`: commands on a whole ledger."""
+"""`ledger-engine seed`, `backup`, `restore`, `recover`, `export`, `migrate` and `pull`: whole ledgers."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import in_words, print_json, project_or_first, say
+from ledger_engine.cli.running import (
+    Ledger,
+    in_words,
+    print_json,
+    project_or_first,
+    require,
+    say,
+    using,
+    with_progress,
+)
+from ledger_engine.core.clock import parse_end, parse_moment
+from ledger_engine.core.errors import Conflict
 from ledger_engine.core.logs import printable
 from ledger_engine.core.settings import Location, make_folder, named
+from ledger_engine.core.tenant import mode_name
 from ledger_engine.store import T
+from ledger_engine.store.files import private_file
 
 if TYPE_CHECKING:
+    from ledger_engine.tools.pull.pull import Pulled
     from ledger_engine.tools.seed.loading import Progress
     from ledger_engine.verify.audit import Report
 
@@ -27,10 +42,8 @@ _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 
 @click.command()
 @click.argument("file")
-@options.project
-@options.database
-@options.as_json
-def seed(file: str, project: str | None, database: Location, as_json: bool) -> None:
+@options.ledger(options.project)
+def seed(ledger: Ledger, file: str) -> None:
     """Load the data set FILE.
 
     FILE is the name of an included one, or a JSON file. It is loaded into test mode, with a history that ends
@@ -47,21 +60,17 @@ def seed(file: str, project: str | None, database: Location, as_json: bool) -> N
     try:
         data_set = read_data_set(reading.path(file))
         steps = steps_of(data_set)
-
+        database = ledger.database
         make_folder(database)
-        find = partial(project_or_first, id=project)
+        find = partial(project_or_first, id=ledger.project)
         is_new = isinstance(database, Path) and not database.exists()
         loading = load_data_set(database, find, data_set, steps, progress, is_new=is_new)
         owner, loaded = asyncio.run(_show(loading, progress, 2 * len(steps), data_set.name))
-    except BadDataSet as error:
+    except (BadDataSet, FileNotFoundError) as error:
         raise click.ClickException(str(error)) from error
-    except FileNotFoundError as error:
-        raise click.ClickException(str(error)) from error
-    if as_json:
-        print_json({"data_set": data_set.name, "project": owner, **loaded})
-    else:
-        counts = ", ".join(in_words(count, kind) for kind, count in loaded.items() if count)
-        say(f"{data_set.title}: {counts}, in {owner}")
+    counted = ", ".join(in_words(count, kind) for kind, count in loaded.items() if count)
+    value = {"data_set": data_set.name, "project": owner, **loaded}
+    ledger.print_one(value, f"{data_set.title}: {counted}, in {owner}")
 
 
 async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, name: str) -> T:
@@ -80,27 +89,25 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, na
 @click.command()
 @click.argument("dest", type=options.OfFile(path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace DEST if it exists.")
-@options.database
-@options.as_json
-def backup(dest: Path, overwrite: bool, database: Location, as_json: bool) -> None:
+@options.ledger()
+def backup(ledger: Ledger, dest: Path, overwrite: bool) -> None:
     """Copy the ledger as it is now to DEST, and check the copy.
 
     A server may run meanwhile, and is not slowed down. On PostgreSQL the copy is made by pg_dump.
     """
     from ledger_engine.upkeep import backups, dumps
 
-    if isinstance(database, Path):
-        report = backups.back_up(database, dest, overwrite=overwrite)
+    if isinstance(ledger.database, Path):
+        report = backups.back_up(ledger.database, dest, overwrite=overwrite)
     else:
-        report = dumps.back_up(database, dest, overwrite=overwrite)
-    _print_copied(dest, report, as_json, {"file": str(dest)})
+        report = dumps.back_up(ledger.database, dest, overwrite=overwrite)
+    _print_copied(ledger, dest, report, {"file": str(dest)})
 
 
 @click.command()
 @click.argument("src", type=options.OfFile(dir_okay=False, path_type=Path))
-@options.database
-@options.as_json
-def restore(src: Path, database: Location, as_json: bool) -> None:
+@options.ledger()
+def restore(ledger: Ledger, src: Path) -> None:
     """Replace the database with the backup SRC.
 
     It is checked first, and the former file is kept. No server may run meanwhile. A PostgreSQL database must
@@ -109,23 +116,23 @@ def restore(src: Path, database: Location, as_json: bool) -> None:
     from ledger_engine.core.clock import SystemClock
     from ledger_engine.upkeep import backups, dumps
 
+    database = ledger.database
     if isinstance(database, str):
         report = dumps.restore(src, database)
-        _print_copied(named(database), report, as_json, {"file": named(database), "kept": None})
+        _print_copied(ledger, named(database), report, {"file": named(database), "kept": None})
         return
     make_folder(database)
     restored = backups.restore(src, database, SystemClock().now())
     kept = None if restored.aside is None else str(restored.aside)
-    _print_copied(database, restored.report, as_json, {"file": str(database), "kept": kept})
-    if kept is not None and not as_json:
+    _print_copied(ledger, database, restored.report, {"file": str(database), "kept": kept})
+    if kept is not None and not ledger.as_json:
         say(f"The former database is kept as {kept}.")
 
 
 @click.command()
 @click.argument("dest", type=options.OfFile(path_type=Path))
-@options.database
-@options.as_json
-def recover(dest: Path, database: Location, as_json: bool) -> None:
+@options.ledger()
+def recover(ledger: Ledger, dest: Path) -> None:
     """Write what the log of a lost database contains to DEST.
 
     For a ledger that is refused because its file is missing, empty or another one. The log and the file are
@@ -133,10 +140,10 @@ def recover(dest: Path, database: Location, as_json: bool) -> None:
     """
     from ledger_engine.upkeep import backups
 
-    recovered = backups.recover(options.file_of(database, _NO_LOG), dest)
+    recovered = backups.recover(options.file_of(ledger.database, _NO_LOG), dest)
     more = {"file": str(dest), "doubt": recovered.doubt, "damaged_frames": recovered.damaged}
-    _print_copied(dest, recovered.report, as_json, more)
-    if as_json:
+    _print_copied(ledger, dest, recovered.report, more)
+    if ledger.as_json:
         return
     if recovered.doubt is not None:
         say(
@@ -147,11 +154,8 @@ def recover(dest: Path, database: Location, as_json: bool) -> None:
         say(f"The last {in_words(recovered.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
-def _print_copied(file: Path | str, report: Report, as_json: bool, more: dict[str, Any]) -> None:
-    if as_json:
-        print_json({**more, **report.checked})
-    else:
-        say(f"{file}: {counts(report)}, checked.")
+def _print_copied(ledger: Ledger, file: Path | str, report: Report, more: dict[str, Any]) -> None:
+    ledger.print_one({**more, **report.checked}, f"{file}: {counts(report)}, checked.")
 
 
 def counts(report: Report) -> str:
@@ -162,3 +166,156 @@ def counts(report: Report) -> str:
         "invoices": report.invoices,
     }
     return ", ".join(in_words(count, kind) for kind, count in counted.items())
+
+
+# Copies for other programs and of other servers
+
+_READERS = 2  # one reads accounts or transactions, the other the next transactions
+
+
+@click.command()
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["hledger", "beancount", "csv", "jsonl"]),
+    required=True,
+    help="What the output is for.",
+)
+@click.option("--from", "start", metavar="TIME", help="Only what was posted at or after this date or time.")
+@click.option("--to", "end", metavar="TIME", help="Only what was posted until this time, or on this date.")
+@click.option(
+    "--output",
+    type=options.OfFile(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write to a new FILE, readable by you alone, in place of stdout.",
+)
+@options.ledger(options.project, options.mode, with_json=False)
+def export(ledger: Ledger, kind: str, start: str | None, end: str | None, output: Path | None) -> None:
+    """Write the transactions of a project in one mode, oldest first, for another program.
+
+    A server may run meanwhile; what it posts after the start is not exported.
+    """
+    from ledger_engine.store.engine import open_snapshot
+    from ledger_engine.tools import export as exports
+
+    since = None if start is None else parse_moment(start, "--from")
+    until = None if end is None else parse_end(end, "--to")
+    if output is not None and output.exists():
+        raise Conflict("not_recoverable", f"{output} exists; name another file.")
+    require(ledger.database)
+    with ExitStack() as stack:
+        snapshot = stack.enter_context(open_snapshot(ledger.database, _READERS))
+        tenant = snapshot.start(ledger.tenant).result()
+        opened = snapshot.start(partial(exports.open_accounts, tenant=tenant, start=since)).result()
+        written = sys.stdout if output is None else stack.enter_context(private_file(output))
+        for text in exports.export(kind, opened, snapshot.start, tenant, since, until):
+            written.write(text)
+
+
+@click.command()
+@click.argument("source", type=options.OfLedger(dir_okay=False, path_type=Path))
+@click.argument("target", type=options.OfLedger(dir_okay=False, path_type=Path))
+@options.as_json
+def migrate(source: Location, target: Location, as_json: bool) -> None:
+    """Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….
+
+    TARGET is a new file or an empty database. The copy is exact, and compared and verified at the end. No
+    server may run meanwhile. A copy that was interrupted goes on when the command is run again; one that is
+    complete is compared and verified again.
+    """
+    if isinstance(source, str) == isinstance(target, str):
+        raise click.UsageError(
+            "One of SOURCE and TARGET must be a SQLite file and the other postgresql://…."
+            " To copy between two databases of the same kind use `backup` and `restore`."
+        )
+    from ledger_engine.migrate import Progress, move
+
+    progress = Progress()
+    moved = with_progress(
+        lambda: move(source, target, progress), lambda: (progress.what, progress.done, progress.rows)
+    )
+    if as_json:
+        print_json(
+            {
+                "source": named(source),
+                "target": named(target),
+                "tables": moved.rows,
+                "rows": sum(moved.rows.values()),
+                "copied": moved.copied,
+                **moved.report.checked,
+            }
+        )
+    else:
+        done_before = "" if moved.copied else "; nothing had to be copied"
+        say(
+            f"{named(target)}: {counts(moved.report)}, {sum(moved.rows.values()):,} rows in all,"
+            f" equal to {named(source)} and verified{done_before}."
+        )
+
+
+@click.command()
+@options.of_server("An API key of the server. It is only used to read.")
+@click.option(
+    "--writable",
+    is_flag=True,
+    help="Make the copy an independent ledger. It can then be changed, but not updated by pull.",
+)
+@click.option(
+    "--database",
+    type=options.OfLedger(dir_okay=False, path_type=Path),
+    required=True,
+    help="A SQLite file with nothing but the copy, or postgresql://….",
+)
+@options.as_json
+def pull(url: str, key: str, writable: bool, database: Location, as_json: bool) -> None:
+    """Copy what the server at URL shows into a database of its own, or bring what is new.
+
+    Ids, times and balances are the same. A pull that was interrupted goes on when the command is run again.
+    """
+    pulled = asyncio.run(_pull(url, key, writable, database))
+    new = {kind: count for kind, count in pulled.applied.new.items() if count}
+    for id, reason in sorted(pulled.applied.left_out.items()):
+        say(f"Left out: {id}: {reason}", err=True)
+    if as_json:
+        print_json(
+            {
+                "source": url,
+                "project": pulled.project,
+                "mode": mode_name(pulled.livemode),
+                "new": new,
+                "left_out": sorted(pulled.applied.left_out),
+                "not_shown": pulled.not_shown,
+            }
+        )
+        return
+    counted = ", ".join(in_words(count, kind) for kind, count in new.items()) or "nothing"
+    say(f"{named(database)}: {counted} new from {url}, in {mode_name(pulled.livemode)} mode")
+    if pulled.not_shown:
+        say(f"The server does not show {', '.join(pulled.not_shown)} with this key.")
+
+
+async def _pull(url: str, key: str, writable: bool, database: Location) -> Pulled:
+    # Imported here: httpx takes longer to load than most commands to run.
+    from ledger_engine.tools.pull.pull import identify, pull, release
+    from ledger_engine.tools.pull.remote import Remote
+
+    async with Remote(url, key) as remote:
+        origin = await identify(remote, key)  # before there is a file
+        # Without a terminal, stderr is left to the one line of an error. How much there is cannot be known.
+        with click.progressbar(
+            _endless(), label="Pulling", file=sys.stderr, show_pos=True, hidden=not sys.stderr.isatty()
+        ) as bar:
+
+            def report(what: str, records: int) -> None:
+                bar.label = printable(what)
+                bar.update(records)
+
+            pulled = await using(database, lambda engine: pull(remote, engine, origin, report), in_copy=True)
+        if writable:
+            await using(database, lambda engine: release(engine, origin), in_copy=True)
+    return pulled
+
+
+def _endless() -> Iterator[int]:
+    """Return an iterator of unknown length, for a bar that shows how far it is without an end."""
+    yield from ()

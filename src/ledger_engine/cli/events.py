@@ -1,4 +1,4 @@
-"""`ledger-engine events`: list events, and send them again."""
+"""`ledger-engine events` and `webhooks`: events, the endpoints they are sent to, and their deliveries."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from functools import partial
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_tenant, print_list, print_one, read, require, say, using, write
+from ledger_engine.cli.running import Ledger, say, shown
 from ledger_engine.core.clock import iso, parse_moment
-from ledger_engine.core.settings import Location
-from ledger_engine.events import outbox as ledger_events
-from ledger_engine.events.outbox import Event
-from ledger_engine.events.webhooks import deliveries
-from ledger_engine.events.webhooks.deliveries import Delivery
+from ledger_engine.core.tenant import Tenant, mode_name
+from ledger_engine.events import outbox
+from ledger_engine.events.outbox import KINDS, Event
+from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks.deliveries import Attempt, Delivery
+from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
+from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
+
+# Events
 
 
 @click.group()
@@ -28,14 +32,12 @@ def events() -> None:
 
 @events.command("list")
 @options.limit
-@options.mode
-@options.project
-@options.ledger
-def list_events(limit: int, mode: str, project: str | None, database: Location, as_json: bool) -> None:
+@options.ledger(options.project, options.mode)
+def list_events(ledger: Ledger, limit: int) -> None:
     """List the newest events."""
 
     def find(unit: Unit) -> list[Event]:
-        return ledger_events.page(unit, known_tenant(unit, project, mode), PageRequest(limit)).items
+        return outbox.page(unit, ledger.tenant(unit), PageRequest(limit)).items
 
     columns: Mapping[str, Callable[[Event], str]] = {
         "ID": lambda event: event.id,
@@ -43,7 +45,7 @@ def list_events(limit: int, mode: str, project: str | None, database: Location, 
         "CREATED": lambda event: iso(event.created),
         "OBJECT": lambda event: str(event.data["object"]["id"]),
     }
-    print_list(read(database, find), as_json, columns)
+    ledger.print_list(ledger.read(find), columns)
 
 
 @events.command()
@@ -54,18 +56,8 @@ def list_events(limit: int, mode: str, project: str | None, database: Location, 
     help="Instead of ID: every delivery that failed and was last attempted since then.",
 )
 @click.option("--endpoint", metavar="ID", help="To this endpoint only.")
-@options.mode
-@options.project
-@options.ledger
-def resend(
-    id: str | None,
-    failed_since: str | None,
-    endpoint: str | None,
-    mode: str,
-    project: str | None,
-    database: Location,
-    as_json: bool,
-) -> None:
+@options.ledger(options.project, options.mode)
+def resend(ledger: Ledger, id: str | None, failed_since: str | None, endpoint: str | None) -> None:
     """Send the event ID again, now, to the enabled endpoints that want its kind.
 
     A running server sends it within a second; without one it is sent when a server starts.
@@ -76,23 +68,164 @@ def resend(
         since = parse_moment(failed_since, "--failed-since")
 
         async def resend_failed(engine: Engine) -> int:
-            tenant = await engine.read(partial(known_tenant, project=project, mode=mode))
+            tenant = await engine.read(ledger.tenant)
             return await deliveries.resend_failed(engine, tenant, since, endpoint)
 
-        require(database)
-        count = asyncio.run(using(database, resend_failed))
-        if count or as_json:
-            _print(count, as_json)
-        else:
+        count = ledger.use(resend_failed)
+        if not (count or ledger.as_json):
             say(f"Nothing failed since {iso(since)}.")
-        return
+            return
+    else:
 
-    def resend_one(unit: Unit) -> list[Delivery]:
-        return deliveries.resend(unit, ledger_events.tenant_of(unit, str(id)), str(id), endpoint)
+        def resend_one(unit: Unit) -> list[Delivery]:
+            return deliveries.resend(unit, outbox.tenant_of(unit, str(id)), str(id), endpoint)
 
-    _print(len(write(database, resend_one)), as_json)
-
-
-def _print(count: int, as_json: bool) -> None:
+        count = len(ledger.write(resend_one))
     line = f"{count} {'delivery is' if count == 1 else 'deliveries are'} sent again."
-    print_one({"deliveries": count}, as_json, line)
+    ledger.print_one({"deliveries": count}, line)
+
+
+# Webhook endpoints
+
+
+@click.group()
+def webhooks() -> None:
+    """Create, list and change webhook endpoints, and list the deliveries to them."""
+
+
+@webhooks.command()
+@click.argument("url")
+@click.option(
+    "--event",
+    "kinds",
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    multiple=True,
+    help="Send only this kind of event, like invoice.paid; repeat it for several.",
+)
+@options.ledger(options.project, options.mode)
+def create(ledger: Ledger, url: str, kinds: tuple[str, ...]) -> None:
+    """Send the events from now on to URL. The signing secret is printed only this once."""
+    from ledger_engine.events.webhooks.sending import check_url
+
+    asyncio.run(check_url(url, livemode=ledger.mode == "live"))
+    secret, sealed = _new_secret()
+    new = NewEndpoint(url, list(kinds) or [endpoints.EVERY])
+
+    def make(unit: Unit) -> EndpointWithSecret:
+        return endpoints.create(unit, ledger.new_tenant(unit), new, secret, sealed)
+
+    _print_secret(ledger, ledger.write(make, make=True))
+
+
+@webhooks.command("list")
+@click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
+@options.ledger(options.project)
+def list_endpoints(ledger: Ledger, deleted: bool) -> None:
+    """List the webhook endpoints of both modes, oldest first."""
+    every = endpoints.deleted if deleted else endpoints.every
+    columns: Mapping[str, Callable[[WebhookEndpoint], str]] = {
+        "ID": lambda each: each.id,
+        "MODE": lambda each: mode_name(each.livemode),
+        "STATUS": lambda each: each.status + (f" ({each.disabled_reason})" if each.disabled_reason else ""),
+        "EVENTS": lambda each: ",".join(each.events),
+        "URL": lambda each: each.url,
+    }
+    ledger.print_list(ledger.read(lambda unit: every(unit, ledger.owner(unit).id)), columns)
+
+
+@webhooks.command()
+@click.argument("id")
+@options.ledger()
+def delete(ledger: Ledger, id: str) -> None:
+    """Delete the endpoint ID, which can be restored for 30 days."""
+    _change(ledger, endpoints.delete, id, "deleted")
+
+
+@webhooks.command()
+@click.argument("id")
+@options.ledger()
+def restore(ledger: Ledger, id: str) -> None:
+    """Restore the deleted endpoint ID, for the events from now on; its new secret is printed only once."""
+    secret, sealed = _new_secret()
+
+    async def take_back(engine: Engine) -> EndpointWithSecret:
+        tenant = await engine.read(partial(endpoints.tenant_of, id=id))
+        await endpoints.end_deliveries(engine, tenant, id)
+        return await engine.write(
+            partial(endpoints.restore, tenant=tenant, id=id, secret=secret, sealed=sealed)
+        )
+
+    _print_secret(ledger, ledger.use(take_back))
+
+
+@webhooks.command()
+@click.argument("id")
+@options.ledger()
+def disable(ledger: Ledger, id: str) -> None:
+    """Send nothing to the endpoint ID until it is enabled again."""
+    _change(ledger, endpoints.disable, id, "disabled")
+
+
+@webhooks.command()
+@click.argument("id")
+@options.ledger()
+def enable(ledger: Ledger, id: str) -> None:
+    """Send to the endpoint ID again, from where it stopped."""
+    _change(ledger, endpoints.enable, id, "enabled")
+
+
+@webhooks.command()
+@click.argument("id")
+@options.ledger()
+def roll(ledger: Ledger, id: str) -> None:
+    """Replace the signing secret of the endpoint ID at once. The new one is printed only this once."""
+    secret, sealed = _new_secret()
+
+    def replace(unit: Unit) -> EndpointWithSecret:
+        return endpoints.roll_secret(unit, endpoints.tenant_of(unit, id), id, secret, sealed)
+
+    _print_secret(ledger, ledger.write(replace))
+
+
+@webhooks.command("deliveries")
+@click.argument("id")
+@options.limit
+@options.ledger()
+def list_deliveries(ledger: Ledger, id: str, limit: int) -> None:
+    """List the deliveries to the endpoint ID, with every attempt."""
+
+    def find(unit: Unit) -> list[Delivery]:
+        return deliveries.page(unit, endpoints.tenant_of(unit, id), id, PageRequest(limit)).items
+
+    def last(delivery: Delivery, show: Callable[[Attempt], str]) -> str:
+        return show(delivery.attempts[-1]) if delivery.attempts else ""
+
+    columns: Mapping[str, Callable[[Delivery], str]] = {
+        "EVENT": lambda each: each.event,
+        "KIND": lambda each: each.event_type,
+        "STATUS": lambda each: each.status,
+        "ATTEMPTS": lambda each: str(len(each.attempts)),
+        "LAST": lambda each: last(each, lambda attempt: attempt["attempted_at"]),
+        "ANSWER": lambda each: last(each, lambda attempt: attempt["error"] or str(attempt["status"])),
+        "NEXT": lambda each: "" if each.next_attempt_at is None else iso(each.next_attempt_at),
+    }
+    ledger.print_list(ledger.read(find), columns)
+
+
+def _new_secret() -> tuple[str, str]:
+    """Return a new signing secret, and the form in which it is stored."""
+    secret = endpoints.new_secret()
+    return secret, Seal.from_environment().close(secret)
+
+
+def _change(
+    ledger: Ledger, change: Callable[[Unit, Tenant, str], WebhookEndpoint], id: str, done: str
+) -> None:
+    endpoint = ledger.write(lambda unit: change(unit, endpoints.tenant_of(unit, id), id))
+    ledger.print_one(shown(endpoint), f"{endpoint.id} is {done}.")
+
+
+def _print_secret(ledger: Ledger, endpoint: EndpointWithSecret) -> None:
+    note = f"{endpoint.id}: {mode_name(endpoint.livemode)} mode, sent to {endpoint.url}. Shown this once."
+    ledger.print_one(shown(endpoint), endpoint.secret, note)

@@ -28,36 +28,24 @@ _NAME = re.compile(r"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _READER = NewApiKey("listen", "member", ["read:projects", "read:users"], session=True)
 
 
-class Kinds(click.ParamType[tuple[str, ...]]):
-    """Types of events such as `invoice.paid,order.paid`."""
-
-    name = "A,B,…"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Return the types."""
-        kinds = tuple(kind.strip() for kind in str(value).split(","))
-        for kind in kinds:
-            if kind not in KINDS:
-                self.fail(f"{kind!r} is not one of {', '.join(KINDS)}.", param, ctx)
-        return kinds
+def _kinds(text: str) -> tuple[str, ...]:
+    """Return types of events such as `invoice.paid,order.paid`."""
+    kinds = tuple(kind.strip() for kind in text.split(","))
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is not one of {', '.join(KINDS)}.")
+    return kinds
 
 
-class Headers(click.ParamType[dict[str, str]]):
-    """Headers such as `X-Tenant: 1,X-Trace: on`."""
-
-    name = "NAME:VALUE,…"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
-        """Return the values by their names."""
-        found = {}
-        for header in str(value).split(","):
-            name, separator, text = (part.strip() for part in header.partition(":"))
-            if not (separator and _NAME.fullmatch(name) and text.isascii() and text.isprintable()):
-                self.fail(f"{header!r} must be like X-Tenant:1, in ASCII.", param, ctx)
-            found[name] = text
-        return found
+def _headers(text: str) -> dict[str, str]:
+    """Return headers such as `X-Tenant: 1,X-Trace: on`."""
+    found = {}
+    for header in text.split(","):
+        name, separator, value = (part.strip() for part in header.partition(":"))
+        if not (separator and _NAME.fullmatch(name) and value.isascii() and value.isprintable()):
+            raise ValueError(f"{header!r} must be like X-Tenant:1, in ASCII.")
+        found[name] = value
+    return found
 
 
 @click.command()
@@ -65,13 +53,20 @@ class Headers(click.ParamType[dict[str, str]]):
     "--forward-to",
     metavar="URL",
     required=True,
-    type=options.Url(default_scheme="http"),
+    type=options.url(default_scheme="http"),
     help="The address of your webhook handler.",
 )
 @click.option(
-    "--events", "kinds", type=Kinds(), help="Forward only these types, like invoice.paid,order.paid."
+    "--events",
+    "kinds",
+    type=options.Parsed("A,B,…", _kinds),
+    help="Forward only these types, like invoice.paid,order.paid.",
 )
-@click.option("--headers", type=Headers(), help="Headers to send along, like X-Tenant:1,X-Trace:on.")
+@click.option(
+    "--headers",
+    type=options.Parsed("NAME:VALUE,…", _headers),
+    help="Headers to send along, like X-Tenant:1,X-Trace:on.",
+)
 @click.option("--retry", is_flag=True, help="Retry what your handler did not accept, up to five times.")
 @any_server
 def listen(

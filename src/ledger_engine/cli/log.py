@@ -6,15 +6,14 @@ import signal
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_tenant, print_json, read, say, write
+from ledger_engine.cli.running import Ledger, print_json, say
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import NotFound
-from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit
 
@@ -23,53 +22,40 @@ if TYPE_CHECKING:
     from ledger_engine.log.notes import VerifierKey
 
 
-class Key(click.ParamType["VerifierKey"]):
-    """A verifier key, `NAME+ID+KEY`."""
+def _key(text: str) -> VerifierKey:
+    """Return a verifier key, `NAME+ID+KEY`."""
+    # Imported here, as in all of these commands: no other one needs the library for it.
+    from ledger_engine.log.notes import BadNote, VerifierKey
 
-    name = "vkey"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VerifierKey:
-        """Return the key."""
-        # Imported here, as in all of these commands: no other one needs the library for it.
-        from ledger_engine.log.notes import BadNote, VerifierKey
-
-        try:
-            return value if isinstance(value, VerifierKey) else VerifierKey.parse(str(value))
-        except BadNote as error:
-            self.fail(f"{error}.", param, ctx)
+    try:
+        return VerifierKey.parse(text)
+    except BadNote as error:
+        raise ValueError(f"{error}.") from error
 
 
-class Watched(click.ParamType[tuple[str, "VerifierKey"]]):
-    """A log that a witness watches: its origin and its key."""
+def _watched(text: str) -> tuple[str, VerifierKey]:
+    """Return a log that a witness watches: its origin and its key."""
+    from ledger_engine.log.notes import LOG
 
-    name = "origin=vkey"
+    origin, _, named = text.partition("=")
+    key = _key(named)
+    if key.kind != LOG:
+        raise ValueError(f"the key of {key.name} is not that of a log.")
+    return origin, key
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, VerifierKey]:
-        """Return the origin and the key."""
-        from ledger_engine.log.notes import LOG
 
-        if isinstance(value, tuple):
-            return value
-        origin, _, text = str(value).partition("=")
-        key = Key().convert(text, param, ctx)
-        if key.kind != LOG:
-            self.fail(f"the key of {key.name} is not that of a log.", param, ctx)
-        return origin, key
+_KEY = options.Parsed("vkey", _key)
 
 
 @click.command()
-@options.project
-@options.mode
-@options.ledger
-def checkpoint(project: str | None, mode: str, database: Location, as_json: bool) -> None:
+@options.ledger(options.mode, options.project)
+def checkpoint(ledger: Ledger) -> None:
     """Print the last checkpoint of a log, with the signatures of witnesses that are there."""
     from ledger_engine.log import notes, stored
     from ledger_engine.log.checkpoints import Checkpoint
 
-    note = read(database, lambda unit: stored.checkpoint_note(unit, known_tenant(unit, project, mode)))
-    if not as_json:
+    note = ledger.read(lambda unit: stored.checkpoint_note(unit, ledger.tenant(unit)))
+    if not ledger.as_json:
         click.echo(note, nl=False)
         return
     found = Checkpoint.parse(note)
@@ -80,8 +66,8 @@ def checkpoint(project: str | None, mode: str, database: Location, as_json: bool
 
 @click.command()
 @click.argument("id")
-@options.database
-def proof(id: str, database: Location) -> None:
+@options.ledger(with_json=False)
+def proof(ledger: Ledger, id: str) -> None:
     """Print the proof that the event or the transaction ID is in its log."""
     from ledger_engine.log import stored
 
@@ -100,17 +86,17 @@ def proof(id: str, database: Location) -> None:
             raise NotFound(table.removesuffix("s"), id)
         return prove(unit, Tenant(row["project"], bool(row["livemode"])), id)
 
-    click.echo(read(database, find), nl=False)
+    click.echo(ledger.read(find), nl=False)
 
 
 @click.command("check-proof")
 @click.argument("proof", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("entry", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--log-key", type=Key(), required=True, help="The key of the log, as log-key show prints it.")
+@click.option("--log-key", type=_KEY, required=True, help="The key of the log, as log-key show prints it.")
 @click.option(
     "--witness-key",
     "witness_keys",
-    type=Key(),
+    type=_KEY,
     multiple=True,
     help="The key of a witness that must have signed too; may be given more than once.",
 )
@@ -142,19 +128,15 @@ def log_key() -> None:
 
 
 @log_key.command()
-@options.project
-@options.mode
-@options.ledger
-def show(project: str | None, mode: str, database: Location, as_json: bool) -> None:
+@options.ledger(options.mode, options.project)
+def show(ledger: Ledger) -> None:
     """Print the key of a log, for those who check its proofs; keys before it go to stderr."""
-    _print(read(database, lambda unit: _keys(unit, project, mode)), as_json)
+    _print(ledger)
 
 
 @log_key.command()
-@options.project
-@options.mode
-@options.ledger
-def rotate(project: str | None, mode: str, database: Location, as_json: bool) -> None:
+@options.ledger(options.mode, options.project)
+def rotate(ledger: Ledger) -> None:
     """Make a new key for all logs, and print it. A running server signs with it within a second.
 
     The key before is destroyed. Proofs that were made with it are checked with it as before, and witnesses
@@ -164,8 +146,8 @@ def rotate(project: str | None, mode: str, database: Location, as_json: bool) ->
     from ledger_engine.log import keys, notes
 
     private, seal = notes.new_private(), Seal.from_environment()
-    write(database, partial(keys.rotate, private=private, seal=seal))
-    _print(read(database, lambda unit: _keys(unit, project, mode)), as_json)
+    ledger.write(partial(keys.rotate, private=private, seal=seal))
+    _print(ledger)
 
 
 @click.command()
@@ -182,7 +164,7 @@ def rotate(project: str | None, mode: str, database: Location, as_json: bool) ->
 @click.option(
     "--watch",
     "watched",
-    type=Watched(),
+    type=options.Parsed("origin=vkey", _watched),
     multiple=True,
     required=True,
     help="A log and its key; may be given more than once, also for one log.",
@@ -220,15 +202,16 @@ def witness(listen: str, state: Path, watched: tuple[tuple[str, VerifierKey], ..
     server.server_close()
 
 
-def _keys(unit: Unit, project: str | None, mode: str) -> list[PublicKey]:
+def _print(ledger: Ledger) -> None:
+    """Print the keys of the log."""
     from ledger_engine.log import keys, stored
 
-    keys.require(unit)
-    return keys.public(unit, stored.of_tenant(unit, known_tenant(unit, project, mode)).book)
+    def find(unit: Unit) -> list[PublicKey]:
+        keys.require(unit)
+        return keys.public(unit, stored.of_tenant(unit, ledger.tenant(unit)).book)
 
-
-def _print(found: list[PublicKey], as_json: bool) -> None:
-    if as_json:
+    found = ledger.read(find)
+    if ledger.as_json:
         print_json(
             [
                 {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,27 +14,49 @@ from ledger_engine.core.settings import Location, default_database, is_url
 from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
-class Url(click.ParamType[str]):
-    """An http(s) URL; with `server` it names a server, without query or user."""
+class Parsed(click.ParamType[T]):
+    """What `parse` makes of a text. It raises ValueError with the sentence that says what is wrong."""
 
-    name = "url"
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name = name
+        self._parse = parse
 
-    def __init__(self, *, server: bool = False, default_scheme: str | None = None) -> None:
-        self._server = server
-        self._default_scheme = default_scheme
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """Return the value; one that is no text was made by this already."""
+        if not isinstance(value, str):
+            made: T = value
+            return made
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> str:
-        """Return the URL with its scheme."""
-        text = str(value)
-        if "://" not in text and self._default_scheme is not None:
-            text = f"{self._default_scheme}://{text}"
-        # A handler's address may have a query.
-        if not is_address(text if self._server else text.partition("?")[0]) or not text.isprintable():
-            example = "http://127.0.0.1:8700" if self._server else "http://127.0.0.1:3000/webhooks"
-            self.fail(f"{text!r} is not an address like {example}.", param, context)
-        return text
+
+def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
+    if "://" not in text and default_scheme is not None:
+        text = f"{default_scheme}://{text}"
+    # A handler's address may have a query.
+    if not is_address(text if server else text.partition("?")[0]) or not text.isprintable():
+        example = "http://127.0.0.1:8700" if server else "http://127.0.0.1:3000/webhooks"
+        raise ValueError(f"{text!r} is not an address like {example}.")
+    return text
+
+
+def url(*, server: bool = False, default_scheme: str | None = None) -> Parsed[str]:
+    """Return the type of an http(s) URL with its scheme; with `server` of a server, without query or user."""
+    return Parsed("url", partial(_url, server=server, default_scheme=default_scheme))
+
+
+def _bearer(text: str) -> str:
+    if not is_key(text):  # it is a secret, so the message does not contain it
+        raise ValueError("the key is empty or has characters that a key cannot have.")
+    return text
+
+
+BEARER = Parsed("key", _bearer)  # one word of printable ASCII
 
 
 class Number(click.IntRange):
@@ -46,22 +69,6 @@ class Number(click.IntRange):
         except click.BadParameter:
             bounds = f"{self.min} or more" if self.max is None else f"{self.min}–{self.max}"
             self.fail(f"{str(value)!r} must be a number, {bounds}.", param, ctx)
-
-
-class Bearer(click.ParamType[str]):
-    """A bearer value: one word of printable ASCII.
-
-    It is a secret, so no message contains it.
-    """
-
-    name = "key"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> str:
-        """Return the value."""
-        text = str(value)
-        if not is_key(text):
-            self.fail("the key is empty or has characters that a key cannot have.", param, context)
-        return text
 
 
 class OfFile(click.Path):
@@ -93,13 +100,13 @@ def of_server(key_help: str) -> Callable[[Command], Command]:
     """Declare a server of any kind that a command talks to: its URL, and a key, which must be given."""
     key = click.option(
         "--key",
-        type=Bearer(),
+        type=BEARER,
         envvar="LEDGER_API_KEY",
         required=True,
         show_envvar=True,
         help=key_help,
     )
-    return lambda command: click.argument("url", type=Url(server=True))(key(command))
+    return lambda command: click.argument("url", type=url(server=True))(key(command))
 
 
 database = click.option(
@@ -131,6 +138,27 @@ mode = click.option(
 )
 
 
-def ledger(command: Command) -> Command:
-    """Declare what every command on a ledger takes: where the ledger is, and whether to print JSON."""
-    return database(as_json(command))
+def ledger(
+    *more: Callable[[Callable[..., None]], Callable[..., None]], with_json: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Declare the options of a command on a ledger, which gets them as a Ledger.
+
+    `more` are `project` and `mode` where it takes these. Without `with_json` it prints no JSON.
+    """
+
+    def declare(command: Callable[..., None]) -> Callable[..., None]:
+        names = {"database", "as_json", "project", "mode"}
+
+        def run(**given: Any) -> None:
+            # Imported here: `serve` needs these options, and not what works on a ledger.
+            from ledger_engine.cli.running import Ledger
+
+            of_ledger = {name: given.pop(name) for name in names & given.keys()}
+            command(ledger=Ledger(**of_ledger), **given)
+
+        declared: Callable[..., None] = update_wrapper(run, command)
+        for option in (*((as_json,) if with_json else ()), database, *more):
+            declared = option(declared)
+        return declared
+
+    return declare

@@ -1,12 +1,17 @@
-"""Running works for commands: open the database, run one work, close it, also beside a running server."""
+"""Running works for commands: open the database, run one work, close it, also beside a running server.
+
+And what commands print: JSON for programs, lines and tables for people, and how far a long work is.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -22,23 +27,8 @@ from ledger_engine.store import T, Unit, Work, books
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.log import require_complete, require_file_of_log
 
+_PROGRESS_S = 0.1  # seconds between two updates of a progress bar
 R = TypeVar("R", bound=Record)
-
-
-def read(database: Location, work: Work[T]) -> T:
-    """Run a work that only reads, on a database that must exist."""
-    require(database)
-    return asyncio.run(using(database, lambda engine: engine.read(work), in_copy=True))
-
-
-def write(database: Location, work: Work[T], *, make: bool = False, in_copy: bool = False) -> T:
-    """Run a work as one transaction; with `make` the database is created if it is missing.
-
-    Raises PermissionDenied for a copy of another server, unless `in_copy`.
-    """
-    if not make:
-        require(database)
-    return asyncio.run(using(database, lambda engine: engine.write(work), in_copy=in_copy))
 
 
 async def using(database: Location, use: Callable[[Engine], Awaitable[T]], *, in_copy: bool = False) -> T:
@@ -81,11 +71,6 @@ def known_project(unit: Unit, id: str | None) -> Project:
     return project
 
 
-def known_tenant(unit: Unit, project: str | None, mode: str) -> Tenant:
-    """Return the tenant of a mode of the project that `known_project` returns. Raises what that does."""
-    return Tenant(known_project(unit, project).id, mode == "live")
-
-
 def shown(record: Record, **more: Any) -> dict[str, Any]:
     """Return the JSON object of a record together with further fields."""
     return {**as_json(record), **more}
@@ -109,37 +94,80 @@ def in_words(count: int, kind: str) -> str:
     return f"{count:,} {kind if count != 1 else kind.removesuffix('s')}"
 
 
-def print_list(
-    found: Sequence[R],
-    as_json: bool,
-    columns: Mapping[str, Callable[[R], str]],
-    show: Callable[[R], dict[str, Any]] = shown,
-) -> None:
-    """Print records as JSON or as a table, of which `columns` says by its head what each column has.
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger that a command works on, as its options say, and how the command prints what it has done.
 
-    A column is as wide as its widest cell; without records there are only the heads.
+    `project` and `mode` are those of the commands that take them.
     """
-    if as_json:
-        print_json([show(record) for record in found])
-        return
-    table = [[*columns], *([printable(cell(record)) for cell in columns.values()] for record in found)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        say(line.rstrip())
 
+    database: Location
+    as_json: bool = False
+    project: str | None = None
+    mode: str = "test"
 
-def print_one(value: dict[str, Any], as_json: bool, line: str, note: str | None = None) -> None:
-    """Print what a command has made or changed: as JSON, or as a line for people.
+    def read(self, work: Work[T]) -> T:
+        """Run a work that only reads, on a database that must exist."""
+        require(self.database)
+        return asyncio.run(using(self.database, lambda engine: engine.read(work), in_copy=True))
 
-    With a `note`, which goes to stderr, the line is a value alone, to be assigned to a variable or piped.
-    """
-    if as_json:
-        print_json(value)
-        return
-    say(line)
-    if note is not None:
-        say(note, err=True)
+    def write(self, work: Work[T], *, make: bool = False, in_copy: bool = False) -> T:
+        """Run a work as one transaction; with `make` the database is created if it is missing.
+
+        Raises PermissionDenied for a copy of another server, unless `in_copy`.
+        """
+        if not make:
+            require(self.database)
+        return asyncio.run(using(self.database, lambda engine: engine.write(work), in_copy=in_copy))
+
+    def use(self, use: Callable[[Engine], Awaitable[T]]) -> T:
+        """Run what `use` does with the engine of a database that must exist."""
+        require(self.database)
+        return asyncio.run(using(self.database, use))
+
+    def owner(self, unit: Unit) -> Project:
+        """Return the project, or the first one. Raises what `known_project` raises."""
+        return known_project(unit, self.project)
+
+    def tenant(self, unit: Unit) -> Tenant:
+        """Return the tenant of the mode of the project. Raises what `known_project` raises."""
+        return Tenant(self.owner(unit).id, self.mode == "live")
+
+    def new_tenant(self, unit: Unit) -> Tenant:
+        """Do the same for a command that adds to the project, and creates the first one if there is none."""
+        owner = project_or_first(unit, self.project)
+        return Tenant(owner.id, self.mode == "live", quota=owner.limits.stored_objects)
+
+    def print_list(
+        self,
+        found: Sequence[R],
+        columns: Mapping[str, Callable[[R], str]],
+        show: Callable[[R], dict[str, Any]] = shown,
+    ) -> None:
+        """Print records as JSON or as a table, of which `columns` says by its head what each column has.
+
+        A column is as wide as its widest cell; without records there are only the heads.
+        """
+        if self.as_json:
+            print_json([show(record) for record in found])
+            return
+        table = [[*columns], *([printable(cell(record)) for cell in columns.values()] for record in found)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for row in table:
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            say(line.rstrip())
+
+    def print_one(self, value: dict[str, Any], line: str, note: str | None = None) -> None:
+        """Print what a command has made or changed: as JSON, or as a line for people.
+
+        With a `note`, which goes to stderr, the line is a value alone, to be assigned to a variable or piped.
+        """
+        if self.as_json:
+            print_json(value)
+            return
+        say(line)
+        if note is not None:
+            say(note, err=True)
 
 
 def _write(text: str, *, err: bool = False) -> None:
@@ -163,6 +191,24 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, daemon=True).start()
     return done
+
+
+def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]]) -> T:
+    """Run the work in a thread; `look` tells what it does, how much of it is done, and how much there is.
+
+    Without a terminal, stderr is left to the one line of an error.
+    """
+    done = in_thread(work)
+    what, _, length = look()
+    with click.progressbar(
+        length=max(1, length), label=what, file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as bar:
+        while not wait((done,), timeout=_PROGRESS_S).done:
+            bar.label, count, length = look()
+            bar.length = max(1, length)
+            bar.update(min(count, bar.length - 1) - bar.pos)
+        bar.update(max(1, look()[2]) - bar.pos)
+    return done.result()
 
 
 def require(database: Location) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
 import json
 import os
+import re
 import sys
+import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+from click.core import ParameterSource
 
 from ledger_engine.cli import options
-from ledger_engine.cli.configuration import Configured, read_file
 from ledger_engine.cli.group import discard_output
 from ledger_engine.core.logs import FORMATS, LEVELS, printable
 from ledger_engine.core.settings import (
@@ -32,6 +35,127 @@ if TYPE_CHECKING:
     from ledger_engine.server import Ready
 
 
+# Options that can also be set by environment variables and by a TOML file. The command line comes before the
+# environment, and the environment before the file. The variable of `--auth-rate-limit` is
+# LEDGER_AUTH_RATE_LIMIT, and its line in the file `auth-rate-limit = "20/5"`.
+
+
+_LINES = "ledger_engine.lines_of_file"  # in a context's meta: from the name of a parameter to its line
+
+
+class TrueOrFalse(click.types.BoolParamType):
+    """The value of a flag where a variable sets it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return whether the flag is set."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{str(value)!r} must be true or false.", param, ctx)
+
+
+class Configured(click.Command):
+    """A command whose options can be set in all three ways.
+
+    An option may have a variable of its own; hidden options and `--config` are no lines of the file. An error
+    names the variable, or the file and line, that the bad value came from.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for option in self.params:
+            if isinstance(option, click.Option) and not option.hidden and option.envvar is None:
+                option.envvar = f"LEDGER_{line_name(option).replace('-', '_').upper()}"
+                if option.is_flag:
+                    option.type = TrueOrFalse()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read all options. Raises UsageError that names where a bad value was set."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            if isinstance(error.param, click.Option):
+                error.param_hint = _place(ctx, error.param)
+            raise
+
+
+def line_name(option: click.Option) -> str:
+    """Return the name that an option has in the file: the one on the command line, without its dashes."""
+    return max(option.opts, key=len).removeprefix("--")
+
+
+def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> None:
+    """Take the options in the file as those to use where neither command line nor environment set one.
+
+    The callback of `--config`. Raises UsageError that names the file and the line.
+    """
+    if file is None:
+        return
+    try:
+        text = file.read_text(encoding="utf-8")
+        given = tomllib.loads(text)
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{file} is not UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise click.UsageError(f"{file} is not TOML: {error}.") from None
+    options = {
+        line_name(option): option
+        for option in ctx.command.params
+        if isinstance(option, click.Option) and not option.hidden and option is not param
+    }
+    values, lines = {}, {}
+    for name, value in given.items():
+        place = f"{file}, line {_line_of(name, text)}"
+        if name not in options:
+            near = difflib.get_close_matches(name.replace("_", "-"), options, n=1)
+            hint = f"; is {near[0]} meant?" if near else ""
+            raise click.UsageError(f"{place}: {name} is not an option of {ctx.command.name}{hint}")
+        option = options[name]
+        key = str(option.name)
+        values[key], lines[key] = _value_of(option, value, file, place), place
+    ctx.default_map = values
+    ctx.meta[_LINES] = lines
+
+
+def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
+    """Return a value of the file in the form in which the option takes it. Raises UsageError."""
+    many = [value] if option.multiple and not isinstance(value, list) else value
+    if option.multiple:
+        wanted, is_right = "texts in quotes", all(isinstance(each, str) for each in many)
+    elif option.is_flag:
+        wanted, is_right = "true or false", isinstance(value, bool)
+    elif isinstance(option.type, click.IntRange):
+        wanted, is_right = "a number without quotes", isinstance(value, int) and not isinstance(value, bool)
+    else:
+        wanted, is_right = "a text in quotes", isinstance(value, str)
+    if not is_right:
+        raise click.UsageError(f"{place}: {line_name(option)} must be {wanted}")
+    if isinstance(option.type, click.Path):
+        return str(file.parent / value)  # relative to the file, wherever the command is run
+    return many if option.multiple else value
+
+
+def _line_of(name: str, text: str) -> int:
+    """Return the number of the line that sets `name`, 1 where that is not found."""
+    found = re.search(rf"(?m)^[ \t]*\[*[ \t]*[\"']?{re.escape(name)}\b", text)
+    return 1 if found is None else text.count("\n", 0, found.start()) + 1
+
+
+def _place(ctx: click.Context, option: click.Option) -> str:
+    """Return where the value of an option was set."""
+    source = ctx.get_parameter_source(str(option.name))
+    if source is ParameterSource.ENVIRONMENT:
+        return str(option.envvar)
+    if source is ParameterSource.DEFAULT_MAP:
+        return f"{line_name(option)} ({ctx.meta[_LINES][option.name]})"
+    return f"'{max(option.opts, key=len)}'"
+
+
+# The command
+
+
 WAITS_MAX = 50
 WAIT_MAX_S = 30 * 86_400
 WORKERS_MAX = 64
@@ -43,86 +167,50 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
 
 
-class Rate(click.ParamType[tuple[int, int]]):
-    """A rate such as `20/5`: requests a minute, and requests in one second."""
-
-    name = "N/N"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        minute, _, second = str(value).partition("/")
-        if _number(minute) < 1 or _number(second) < 1:
-            self.fail(f"{value!r} must be like 20/5: requests a minute and in one second.", param, ctx)
-        return int(minute), int(second)
+def _rate(text: str) -> tuple[int, int]:
+    """Return a rate such as `20/5`: requests a minute, and requests in one second."""
+    minute, _, second = text.partition("/")
+    if _number(minute) < 1 or _number(second) < 1:
+        raise ValueError(f"{text!r} must be like 20/5: requests a minute and in one second.")
+    return int(minute), int(second)
 
 
-class Waits(click.ParamType[tuple[float, ...]]):
-    """Waits such as `5,300,1800`: seconds before each further attempt."""
-
-    name = "S,S,…"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            waits = tuple(float(wait) for wait in str(value).split(","))
-        except ValueError:
-            waits = ()
-        if not 1 <= len(waits) <= WAITS_MAX or not all(0 <= wait <= WAIT_MAX_S for wait in waits):
-            self.fail(f"{value!r} must be like 5,300,1800: seconds, each at most 30 days.", param, ctx)
-        return waits
+def _waits(text: str) -> tuple[float, ...]:
+    """Return waits such as `5,300,1800`: seconds before each further attempt."""
+    try:
+        waits = tuple(float(wait) for wait in text.split(","))
+    except ValueError:
+        waits = ()
+    if not 1 <= len(waits) <= WAITS_MAX or not all(0 <= wait <= WAIT_MAX_S for wait in waits):
+        raise ValueError(f"{text!r} must be like 5,300,1800: seconds, each at most 30 days.")
+    return waits
 
 
-class Workers(click.ParamType[int]):
-    """A number of processes, or `auto` for one on each processor that this process may use."""
-
-    name = "N|auto"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value)
-        if text == "auto":
-            return 1 if sys.platform == "win32" else min(_usable_processors(), WORKERS_MAX)
-        if not 1 <= _number(text) <= WORKERS_MAX:
-            self.fail(f"{text!r} must be auto, or a number from 1 to {WORKERS_MAX}.", param, ctx)
-        return int(text)
+def _workers(text: str) -> int:
+    """Return a number of processes; `auto` is one on each processor that this process may use."""
+    if text == "auto":
+        return 1 if sys.platform == "win32" else min(_usable_processors(), WORKERS_MAX)
+    if not 1 <= _number(text) <= WORKERS_MAX:
+        raise ValueError(f"{text!r} must be auto, or a number from 1 to {WORKERS_MAX}.")
+    return int(text)
 
 
-class Period(click.ParamType[float]):
-    """A time such as `90s`, `30m`, `1h` or `1d`, in seconds."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        text = str(value)
-        unit = _UNITS_S.get(text[-1:], 0)
-        seconds = unit * int(text[:-1]) if text[:-1].isascii() and text[:-1].isdecimal() else 0
-        if not 1 <= seconds <= WAIT_MAX_S:
-            self.fail(f"{text!r} must be like 90s, 30m, 1h or 1d, and at most 30 days.", param, ctx)
-        return float(seconds)
+def _period(text: str) -> float:
+    """Return a time such as `90s`, `30m`, `1h` or `1d`, in seconds."""
+    unit = _UNITS_S.get(text[-1:], 0)
+    seconds = unit * int(text[:-1]) if text[:-1].isascii() and text[:-1].isdecimal() else 0
+    if not 1 <= seconds <= WAIT_MAX_S:
+        raise ValueError(f"{text!r} must be like 90s, 30m, 1h or 1d, and at most 30 days.")
+    return float(seconds)
 
 
-class Address(click.ParamType[tuple[str, int]]):
-    """An address to listen on such as `127.0.0.1:9464` or `[::1]:9464`, or a port alone."""
-
-    name = "[ADDRESS:]PORT"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        host, _, port = str(value).rpartition(":")
-        host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
-        if not 0 <= _number(port) < 65536:
-            self.fail(f"{value!r} must be like 127.0.0.1:9464 or 9464.", param, ctx)
-        return host, int(port)
+def _address(text: str) -> tuple[str, int]:
+    """Return an address to listen on such as `127.0.0.1:9464` or `[::1]:9464`, or a port alone."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+    if not 0 <= _number(port) < 65536:
+        raise ValueError(f"{text!r} must be like 127.0.0.1:9464 or 9464.")
+    return host, int(port)
 
 
 @click.command(cls=Configured)
@@ -168,7 +256,7 @@ class Address(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--auth-rate-limit",
-    type=Rate(),
+    type=options.Parsed("N/N", _rate),
     default="20/5",
     show_default=True,
     help="Requests a minute and in one second to the authentication endpoints, per client address.",
@@ -176,7 +264,7 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--webhook-retries",
     "webhook_retries_s",
-    type=Waits(),
+    type=options.Parsed("S,S,…", _waits),
     default=",".join(f"{wait:g}" for wait in WEBHOOK_RETRIES_S),
     show_default=True,
     help="Seconds to wait before each further attempt to send a webhook.",
@@ -190,7 +278,7 @@ class Address(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--workers",
-    type=Workers(),
+    type=options.Parsed("N|auto", _workers),
     default="1",
     show_default=True,
     help="How many processes answer requests; auto is one for each processor.",
@@ -202,7 +290,7 @@ class Address(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--metrics",
-    type=Address(),
+    type=options.Parsed("[ADDRESS:]PORT", _address),
     help="Serve metrics for Prometheus there; without an address on 127.0.0.1.",
 )
 @click.option(
@@ -244,7 +332,7 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--backup-every",
     "backup_every_s",
-    type=Period(),
+    type=options.Parsed("TIME", _period),
     default="1h",
     show_default=True,
     help="The time from one backup to the next, like 30m or 1d.",
@@ -277,7 +365,7 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--witness",
     "witnesses",
-    type=options.Url(server=True),
+    type=options.url(server=True),
     multiple=True,
     help="A witness that is to sign each checkpoint, with its --witness-key; may be given more than once.",
 )

@@ -1,28 +1,25 @@
-"""`ledger-engine users`: the users of a project and their passwords."""
+"""`ledger-engine users` and `apps`: the users of a project, and the programs that they can authorize."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import click
 
+from ledger_engine.access.oauth import apps as oauth_apps
+from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.cli import options
-from ledger_engine.cli.running import (
-    known_tenant,
-    print_list,
-    print_one,
-    project_or_first,
-    read,
-    shown,
-    write,
-)
+from ledger_engine.cli.running import Ledger, shown
 from ledger_engine.core.clock import iso
-from ledger_engine.core.settings import Location
-from ledger_engine.core.tenant import ROLES, Tenant
+from ledger_engine.core.tenant import ROLES, mode_name
 from ledger_engine.ledger import users as ledger_users
 from ledger_engine.ledger.users import NewUser, User
 from ledger_engine.store import Unit
+
+# Users
 
 
 @click.group()
@@ -30,40 +27,30 @@ def users() -> None:
     """Create and list the users of a project, and set their passwords."""
 
 
-@users.command()
+@users.command("create")
 @click.argument("name")
 @click.argument("email")
 @click.option("--role", type=click.Choice(ROLES), default="member", show_default=True, help="Its rank.")
-@options.mode
-@options.project
-@options.ledger
-def create(
-    name: str, email: str, role: str, mode: str, project: str | None, database: Location, as_json: bool
-) -> None:
+@options.ledger(options.project, options.mode)
+def create_user(ledger: Ledger, name: str, email: str, role: str) -> None:
     """Create a user called NAME with the address EMAIL."""
 
     def make(unit: Unit) -> User:
-        owner = project_or_first(unit, project)
-        tenant = Tenant(owner.id, mode == "live", quota=owner.limits.stored_objects)
-        return ledger_users.create(unit, tenant, NewUser(name, email, role))
+        return ledger_users.create(unit, ledger.new_tenant(unit), NewUser(name, email, role))
 
-    user = write(database, make, make=True)
-    print_one(shown(user), as_json, f"{user.id} {name}: {email}, {role}")
+    user = ledger.write(make, make=True)
+    ledger.print_one(shown(user), f"{user.id} {name}: {email}, {role}")
 
 
 @users.command("list")
 @click.option("--role", type=click.Choice(ROLES), help="Only those with this role.")
 @options.limit
-@options.mode
-@options.project
-@options.ledger
-def list_users(
-    role: str | None, limit: int, mode: str, project: str | None, database: Location, as_json: bool
-) -> None:
+@options.ledger(options.project, options.mode)
+def list_users(ledger: Ledger, role: str | None, limit: int) -> None:
     """List the newest users, with the deactivated ones."""
 
     def find(unit: Unit) -> list[User]:
-        return ledger_users.page(unit, known_tenant(unit, project, mode), per_page=limit, role=role).items
+        return ledger_users.page(unit, ledger.tenant(unit), per_page=limit, role=role).items
 
     columns: Mapping[str, Callable[[User], str]] = {
         "ID": lambda user: user.id,
@@ -73,28 +60,24 @@ def list_users(
         "EMAIL": lambda user: user.email or "",
         "NAME": lambda user: user.name or "",
     }
-    print_list(read(database, find), as_json, columns)
+    ledger.print_list(ledger.read(find), columns)
 
 
 @users.command("set-password")
 @click.argument("email")
-@options.project
-@options.mode
 @click.option("--password-stdin", is_flag=True, help="Read the password from stdin instead of asking for it.")
-@options.ledger
-def set_password(
-    email: str, project: str | None, mode: str, password_stdin: bool, database: Location, as_json: bool
-) -> None:
+@options.ledger(options.mode, options.project)
+def set_password(ledger: Ledger, email: str, password_stdin: bool) -> None:
     """Set the password of the user with the address EMAIL, for signing in."""
     from ledger_engine.access.oauth import passwords
 
     hashed = passwords.hash_password(_read_password(password_stdin))
 
     def work(unit: Unit) -> str:
-        return passwords.set_password(unit, known_tenant(unit, project, mode), email, hashed)
+        return passwords.set_password(unit, ledger.tenant(unit), email, hashed)
 
-    id = write(database, work)
-    print_one({"id": id, "email": email}, as_json, f"{id} has a new password.")
+    id = ledger.write(work)
+    ledger.print_one({"id": id, "email": email}, f"{id} has a new password.")
 
 
 def _read_password(from_stdin: bool) -> str:
@@ -104,3 +87,78 @@ def _read_password(from_stdin: bool) -> str:
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     # `echo` adds one line end, which does not belong to the password.
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")
+
+
+# Apps: the programs that users of a project can authorize (docs/oauth.md)
+
+
+@click.group()
+def apps() -> None:
+    """Register, list, delete and restore the apps that users can authorize."""
+
+
+@apps.command("create")
+@click.argument("name")
+@click.option(
+    "--mode",
+    type=click.Choice(["test", "live"]),
+    default="test",
+    show_default=True,
+    help="Which users may be asked: those of test mode or of live mode.",
+)
+@click.option(
+    "--redirect-uri",
+    "redirect_uris",
+    multiple=True,
+    required=True,
+    metavar="URI",
+    help="Where users are sent back to, matched exactly; repeat it for several.",
+)
+@click.option(
+    "--native", is_flag=True, help="The app runs on the user's machine: loopback addresses may have any port."
+)
+@options.ledger(options.project)
+def create_app(ledger: Ledger, name: str, redirect_uris: tuple[str, ...], native: bool) -> None:
+    """Register an app called NAME. Its client_id is not a secret."""
+
+    def make(unit: Unit) -> App:
+        return oauth_apps.create(unit, ledger.new_tenant(unit), NewApp(name, list(redirect_uris), native))
+
+    app = ledger.write(make, make=True)
+    ledger.print_one(_shown_app(app), app.id, f"{app.name}: {ledger.mode} mode, project {app.project}.")
+
+
+@apps.command("list")
+@click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
+@options.ledger(options.project)
+def list_apps(ledger: Ledger, deleted: bool) -> None:
+    """List the apps of a project, newest first."""
+    every = oauth_apps.deleted if deleted else oauth_apps.every
+    columns: Mapping[str, Callable[[App], str]] = {
+        "CLIENT ID": lambda app: app.id,
+        "MODE": lambda app: mode_name(app.livemode),
+        "CREATED": lambda app: iso(app.created),
+        "NAME": lambda app: app.name,
+        "REDIRECT URIS": lambda app: " ".join(app.redirect_uris),
+    }
+    ledger.print_list(ledger.read(lambda unit: every(unit, ledger.owner(unit).id)), columns, _shown_app)
+
+
+@apps.command("delete")
+@click.argument("id")
+@options.ledger()
+def delete_app(ledger: Ledger, id: str) -> None:
+    """Delete the app ID: its users' grants end, in a running server within a second."""
+    ledger.print_one(_shown_app(ledger.write(partial(oauth_apps.delete, id=id))), f"{id} is deleted.")
+
+
+@apps.command("restore")
+@click.argument("id")
+@options.ledger()
+def restore_app(ledger: Ledger, id: str) -> None:
+    """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
+    ledger.print_one(_shown_app(ledger.write(partial(oauth_apps.restore, id=id))), f"{id} is restored.")
+
+
+def _shown_app(app: App) -> dict[str, Any]:
+    return shown(app, client_id=app.id)

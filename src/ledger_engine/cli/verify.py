@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import wait
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.data import counts
-from ledger_engine.cli.running import in_thread, print_json, read, say, write
+from ledger_engine.cli.running import Ledger, print_json, say, with_progress
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.logs import printable
 from ledger_engine.core.settings import Location
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from ledger_engine.verify.audit import Report
     from ledger_engine.verify.sealed import Kept
 
-_PROGRESS_S = 0.1  # seconds between two updates of the progress bar
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -51,16 +49,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--repair", is_flag=True, help="First remove what is left of lost events, after asking.")
 @click.option("--yes", is_flag=True, help="Repair without asking.")
-@options.database
-@options.as_json
+@options.ledger()
 def verify(
+    ledger: Ledger,
     checkpoints: Sequence[Path],
     since: Sequence[Path],
     save: Path | None,
     repair: bool,
     yes: bool,
-    database: Location,
-    as_json: bool,
 ) -> None:
     """Compute everything from the transactions and events again, and compare.
 
@@ -73,20 +69,20 @@ def verify(
     if save is not None:
         kept.require_replaceable(save)
     if repair:
-        _repair(database, ask=not yes)
+        _repair(ledger, ask=not yes)
     try:
         outside = [each for file in checkpoints for each in kept.read(file)]
         older = [each for file in since for each in kept.read(file)]
-        report = _audit(database, outside, older)
+        report = _audit(ledger.database, outside, older)
     except kept.OtherLog as error:
         raise click.UsageError(str(error)) from error
     except StorageUnavailable as error:
-        if not as_json:
+        if not ledger.as_json:
             raise
         report = audit.unreadable(str(error))
     if save is not None and not report.faults:
-        read(database, partial(kept.save, file=save))
-    if as_json:
+        ledger.read(partial(kept.save, file=save))
+    if ledger.as_json:
         faults = [
             {"kind": each.kind, "object": each.object, "message": each.message} for each in report.faults
         ]
@@ -111,11 +107,11 @@ def _say_correct(report: Report, older: Sequence[Kept]) -> None:
         say(f"This ledger is {checked['copy_of']}.")
 
 
-def _repair(database: Location, *, ask: bool) -> None:
+def _repair(ledger: Ledger, *, ask: bool) -> None:
     """Remove what is left of lost events, and say what that is; with `ask` only when somebody agrees."""
     from ledger_engine.verify import repair
 
-    found = read(database, repair.find)
+    found = ledger.read(repair.find)
     if not found.deliveries and not found.endpoints:
         say("There is nothing to repair.", err=True)
         return
@@ -126,7 +122,7 @@ def _repair(database: Location, *, ask: bool) -> None:
     )
     if ask:
         click.confirm("Repair?", abort=True, err=True)
-    write(database, repair.repair)
+    ledger.write(repair.repair)
     say("Repaired.", err=True)
 
 
@@ -147,11 +143,6 @@ def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept]) -
             found = verify()
         else:
             rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
-            done = in_thread(verify)
-            with click.progressbar(length=max(1, rows), label="Verifying", file=sys.stderr) as bar:
-                while not wait((done,), timeout=_PROGRESS_S).done:
-                    bar.update(min(read[0], rows - 1) - bar.pos)
-                bar.update(max(1, rows) - bar.pos)
-            found = done.result()
+            found = with_progress(verify, lambda: ("Verifying", read[0], rows))
         found.checked["indexes_unchecked"] = snapshot.indexes_unchecked
         return found
