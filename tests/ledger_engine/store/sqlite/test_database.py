@@ -16,6 +16,7 @@ from ledger_engine.core.errors import InvalidRequest, LedgerError, StorageUnavai
 from ledger_engine.store import LongWork, Unit, Work
 from ledger_engine.store.committer import CAUTIOUS_GROUPS
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.sqlite.unit import ROWS_AT_ONCE
 from ledger_engine.store.threaded import WAITING_MAX
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.store.conftest import Hold, Seen, note, submit
@@ -143,6 +144,12 @@ async def test_rows_are_inserted_in_their_order_and_all_or_none(notes: Engine, s
     await notes.write(lambda unit: work(unit, "b", "?", ":a", "a"))
     rows = await notes.read(lambda unit: unit.execute("SELECT rowid, text FROM notes ORDER BY rowid"))
     assert [tuple(row) for row in rows] == [(10, "b"), (11, "?"), (12, ":a"), (13, "a")]
+
+
+async def test_rows_of_any_number_are_inserted_each_once(notes: Engine, seen: Seen) -> None:
+    given = [str(number) for number in range(3 * ROWS_AT_ONCE - 1)]
+    await notes.write(lambda unit: unit.insert_many("notes", ("text",), [(text,) for text in given]))
+    assert seen() == given
 
 
 async def test_a_work_sees_what_its_group_wrote_before_it(notes: Engine, hold: Hold) -> None:
