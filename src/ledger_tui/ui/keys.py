@@ -118,15 +118,15 @@ TILE_KEYS: list[BindingType] = [
 ]
 
 COMPARE_KEYS: list[BindingType] = [
-    _key("plus", "window(1)", "a longer time", show=True),
-    _key("minus", "window(-1)", "a shorter time", show=True),
+    _key("plus", "window(1)", "longer", show=True),
+    _key("minus", "window(-1)", "shorter", show=True),
     _key("g", "unit", "by day, week or month", show=True),
 ]
 
 FLOW_KEYS: list[BindingType] = [
-    _key("plus", "window(1)", "a longer time", show=True),
-    _key("minus", "window(-1)", "a shorter time", show=True),
-    _key("p", "unusual", "only what is unusual for its hour", show=True),
+    _key("plus", "window(1)", "longer", show=True),
+    _key("minus", "window(-1)", "shorter", show=True),
+    _key("p", "unusual", "only what is unusual", show=True),
 ]
 
 HELPER_KEYS: list[BindingType] = [
@@ -156,55 +156,59 @@ TABLE_KEYS: list[BindingType] = [
     _key("down,j", "move(1)", "down"),
     _key("pageup,ctrl+b", "move_pages(-1)", "page up"),
     _key("pagedown,ctrl+f", "move_pages(1)", "page down"),
-    _key("home,g", "newest", "the newest"),
+    _key("home", "newest", "the newest"),
+    # By the name that the key has in lists: who changes it there changes it everywhere.
+    Binding("g", "newest", "the newest", show=False, id="group"),
     _key("end,G", "oldest", "the oldest loaded, then the oldest"),
 ]
 
 LIST_TABLE_KEYS: list[BindingType] = [
-    *TABLE_KEYS[:4],
-    _key("home", "newest", "the newest"),
+    *TABLE_KEYS[:5],
     _key("g", "screen.group", "sums of postings, or the newest"),
-    *TABLE_KEYS[5:],
+    *TABLE_KEYS[6:],
     _key("space", "mark", "mark", show=True),
     _key("ctrl+a", "mark_all", "mark all loaded rows"),
 ]
 
 MOST_KEYS_IN_BAR = 12
 
-# What the key bar keeps when it is too narrow for all, the most important first; the keys of a dialog, which
-# are not listed, come before these.
-_IMPORTANT = (
-    "help",
+# The keys of the bar in its order, the most useful first; those of a dialog, which are not listed, come before.
+# Where it is too narrow for all, the last are left out, but never the key of the help.
+_BY_USE = (
+    "open",
+    "past(",
+    "back",
     "app.repair",
+    "app.sign_in",
     "pause",
-    "act(",
     "send_again",
     "exchange",
     "rotate",
-    "open",
-    "back",
-    "create",
     "filter",
+    "create",
+    "edit",
+    "go(",
+    "act(",
     "locate",
     "trace",
-    "go(",
     "transfer",
-    "mark",
     "use_key",
     "delete_helper",
     "helper",
     "look",
-    "edit",
-    "app.",
+    "mark",
     "window",
     "unusual",
+    "unit",
     "tile(",
+    "help",
+    "app.quit",
 )
 
 
-def importance(action: str) -> int:
-    """Return the rank of an action in the key bar; the highest ranks are left out first."""
-    return next((n for n, name in enumerate(_IMPORTANT, 1) if action.startswith(name)), 0)
+def usefulness(action: str) -> int:
+    """Return the place of an action in the key bar."""
+    return next((n for n, name in enumerate(_BY_USE, 1) if action.startswith(name)), 0)
 
 
 _GAP = "   "
@@ -222,7 +226,7 @@ class _Shown(NamedTuple):
     """One key of the bar: the text, its rank, and what a click on it runs."""
 
     text: Content
-    rank: tuple[bool, int]  # the highest is left out first
+    rank: tuple[bool, bool, int]  # the highest is left out first
     action: str
     node: DOMNode
     enabled: bool
@@ -240,7 +244,10 @@ class KeyBar(Widget):
 
     def render(self) -> Content:
         shown: dict[str, _Shown] = {}
-        for node, binding, enabled, _tip in self.screen.active_bindings.values():
+        by_use = sorted(
+            self.screen.active_bindings.values(), key=lambda each: usefulness(each.binding.action)
+        )
+        for node, binding, enabled, _tip in by_use:
             if not binding.show or binding.action in shown:
                 continue
             key = self.app.get_key_display(binding)
@@ -248,8 +255,8 @@ class KeyBar(Widget):
             style = "bold $accent" if enabled else "$faint"
             text = "$muted" if enabled else "$faint"
             drawn = Content.assemble((key, style), (f" {caption}", text))
-            # Disabled keys are left out first, then the least important.
-            rank = (not enabled, importance(binding.action))
+            # Disabled keys are left out first, then the least useful.
+            rank = (not enabled, binding.action != "help", usefulness(binding.action))
             shown[binding.action] = _Shown(drawn, rank, binding.action, node, enabled)
         while len(shown) > MOST_KEYS_IN_BAR or (len(shown) > 1 and self._width(shown) > self.size.width):
             del shown[max(reversed(shown), key=lambda action: shown[action].rank)]

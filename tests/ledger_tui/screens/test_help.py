@@ -12,7 +12,8 @@ MOVES = (
     "↓ j  down",
     "PgUp ^b  page up",
     "PgDn ^f  page down",
-    "  the newest",
+    "Home  the newest",
+    " g  sums of postings, or the newest",
     "End G  ",
 )
 

@@ -1,4 +1,4 @@
-"""A click on the key bar presses a key only where one stands that can be pressed."""
+"""The key bar: in which order its keys are, which are left out, and what a click on it presses."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from textual.binding import Binding
 from textual.geometry import Offset
 from textual.screen import Screen
 
-from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.keys import KeyBar, usefulness
 
 
 class KeyScreen(Screen[None]):
     """Has a key that can be pressed, and one that cannot now."""
 
-    BINDINGS = [Binding("n", "create", "new"), Binding("e", "edit", "edit")]
+    BINDINGS = [
+        Binding("h", "help", "keys"),
+        Binding("n", "create", "new"),
+        Binding("e", "edit", "edit"),
+        Binding("o", "open", "open"),
+    ]
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,3 +60,21 @@ async def test_a_click_on_a_dim_key_or_beside_the_keys_does_nothing() -> None:
             await pilot.click(app.shown.bar, offset=Offset(at, 0))
         await pilot.pause()
         assert app.shown.pressed == ["new"]
+
+
+def test_the_keys_that_everybody_needs_come_first_and_marking_late() -> None:
+    actions = ["mark", "app.quit", "help", "trace", "act('pay')", "create", "filter", "back", "open"]
+    assert sorted(actions, key=usefulness) == [*reversed(actions[3:]), "mark", "help", "app.quit"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [(60, "o open   n new   e edit   h keys"), (28, "o open   n new   h keys"), (10, "h keys")],
+)
+async def test_a_narrow_bar_leaves_out_what_cannot_be_pressed_then_the_last_but_never_the_help(
+    width: int, shown: str
+) -> None:
+    app = KeyApp()
+    async with app.run_test(size=(width, 3)):
+        assert app.shown.bar.render().plain == shown
