@@ -172,7 +172,7 @@ LIST_TABLE_KEYS: list[BindingType] = [
 
 MOST_KEYS_IN_BAR = 12
 
-# The keys of the bar in its order, the most useful first; those of a dialog, which are not listed, come before.
+# The keys of the bar in its order, the most useful first; those of a dialog, not listed, come before.
 # Where it is too narrow for all, the last are left out, but never the key of the help.
 _BY_USE = (
     "open",
