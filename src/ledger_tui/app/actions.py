@@ -1,148 +1,345 @@
-"""What the main screen does for its views: actions on an object, and the test helpers.
+"""What the main screen does when asked: actions, test helpers, own commands, themes, the command line.
 
 An action, such as paying an invoice, asks first, is sent, and shows its result.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from inspect import isawaitable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from textual.screen import Screen
+from textual.content import Content
+from textual.message import Message
 
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.errors import LedgerError, NotConnected, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
+from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.submission import question
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.ui.dialogs import ShownOnceScreen, confirm
-from ledger_tui.ui.view import ActionRequested, Context
+from ledger_tui.resources.registry import BY_KIND
+from ledger_tui.settings.config import BadConfig, config_file
+from ledger_tui.settings.own_commands import OwnCommand, environment, run
+from ledger_tui.settings.private_files import write_private
+from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
+from ledger_tui.ui.view import ActionRequested
+
+if TYPE_CHECKING:
+    from ledger_tui.app.command_line import Command, Offer
 
 
-class ObjectActions:
-    """Acts on objects for the main screen."""
+@dataclass
+class ReconnectRequested(Message):
+    """The user asks for another server, by its profile, or for another key for this one."""
 
-    def __init__(self, screen: Screen[Any], navigation: Navigation, context: Context) -> None:
-        self._screen = screen
-        self._navigation = navigation
-        self._context = context
+    profile: str | None = field(default=None, kw_only=True)
+    key: str | None = field(default=None, kw_only=True)
 
-    def ask(self, message: ActionRequested) -> None:
-        """Ask first when the action cannot be undone or money is live, then act."""
-        action, record, mode = message.action, message.record, self._context.session.mode
-        if not action.final and mode is Mode.TEST:
-            self._act(message)
-            return
-        record_id = literal(record.get("id"))
-        text = question(message.resource, action, record, self._context.names)
-        if action.name == "revoke" and self._context.tokens.is_own(record):
-            text += "\n\nIt is the key of this dashboard, which will lose access."
-        # In live mode also what can be undone is confirmed, but nothing has to be typed for it.
-        typed = record_id if action.final and mode is not Mode.TEST else None
-        confirm(self._screen.app, text, typed, mode, lambda: self._act(message))
 
-    def _act(self, wanted: ActionRequested) -> None:
-        self._screen.app.run_worker(self._send(wanted), group="act", exit_on_error=False)
+@dataclass
+class SaveProfileRequested(Message):
+    """The user asks to save the connection as a profile."""
 
-    async def _send(self, wanted: ActionRequested) -> None:
-        action = wanted.action
-        path = wanted.resource.action_path(action, wanted.record)
-        key = new_idempotency_key() if action.creates else None
-        try:
-            answer = await self._context.api.write(action.method, path, None, key, part=action.part)
-        except NotOffered as error:
-            sentence = f"this server does not offer it, or has no such object ({literal(error)})"
-            self._failed(wanted, sentence)
-        except NotConnected as error:
-            text = f"No answer ({literal(error)}): it may have succeeded. Check before you try again."
-            self._screen.notify(text, severity="error", markup=False)
-        except LedgerError as error:
-            self._failed(wanted, literal(error))
-        else:
-            # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
-            record = dict(answer.record)
-            secret = record.pop(action.shows_once, None) if action.shows_once else None
-            self._screen.call_later(self._done, wanted, record, secret if isinstance(secret, str) else None)
+    name: str
 
-    def _done(self, wanted: ActionRequested, record: Record, secret: str | None) -> None:
-        """Show what has changed: `record` is the object as it is now; and a new secret once."""
-        answered_id = record.get("id")
-        another = answered_id not in (None, wanted.record.get("id"))
-        made = another and str(answered_id).startswith(wanted.resource.id_prefix)
-        sentence = f"{wanted.action.done} {literal(wanted.record.get('id'))}"
+
+def _start(navigation: Navigation, group: str, work: Coroutine[Any, Any, None]) -> None:
+    navigation.app.run_worker(work, group=group, exit_on_error=False)
+
+
+def _fail(navigation: Navigation, sentence: str) -> None:
+    navigation.notify(sentence, severity="error", markup=False)
+
+
+# ---------------------------------------------------------------------- actions on an object
+
+
+def ask_action(navigation: Navigation, message: ActionRequested) -> None:
+    """Ask first when the action cannot be undone or money is live, then act."""
+    action, record, context = message.action, message.record, navigation.context
+    mode = context.session.mode
+    if not action.final and mode is Mode.TEST:
+        _start(navigation, "act", _act(navigation, message))
+        return
+    text = question(message.resource, action, record, context.names)
+    if action.name == "revoke" and context.tokens.is_own(record):
+        text += "\n\nIt is the key of this dashboard, which will lose access."
+    # In live mode also what can be undone is confirmed, but nothing has to be typed for it.
+    typed = literal(record.get("id")) if action.final and mode is not Mode.TEST else None
+    confirm(navigation.app, text, typed, mode, lambda: _start(navigation, "act", _act(navigation, message)))
+
+
+async def _act(navigation: Navigation, wanted: ActionRequested) -> None:
+    action = wanted.action
+    path = wanted.resource.action_path(action, wanted.record)
+    key = new_idempotency_key() if action.creates else None
+    could_not = f"Could not {action.label}: "
+    try:
+        answer = await navigation.context.api.write(action.method, path, None, key, part=action.part)
+    except NotOffered as error:
+        why = f"this server does not offer it, or has no such object ({literal(error)})"
+        _fail(navigation, could_not + why)
+    except NotConnected as error:
+        text = f"No answer ({literal(error)}): it may have succeeded. Check before you try again."
+        _fail(navigation, text)
+    except LedgerError as error:
+        _fail(navigation, could_not + literal(error))
+    else:
+        # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
+        record = dict(answer.record)
+        secret = record.pop(action.shows_once, None) if action.shows_once else None
+        shown_once = secret if isinstance(secret, str) else None
+        navigation.call_later(_show_acted, navigation, wanted, record, shown_once)
+
+
+def _show_acted(navigation: Navigation, wanted: ActionRequested, record: Record, secret: str | None) -> None:
+    """Show what has changed: `record` is the object as it is now; and a new secret once."""
+    answered_id = record.get("id")
+    another = answered_id not in (None, wanted.record.get("id"))
+    made = another and str(answered_id).startswith(wanted.resource.id_prefix)
+    sentence = f"{wanted.action.done} {literal(wanted.record.get('id'))}"
+    if made:
+        sentence += f": {literal(answered_id)}"
+    navigation.notify(sentence, markup=False)
+    for view in navigation.query(f"#{wanted.resource.kind}").results(ResourceView):
+        if answered_id == wanted.record.get("id"):
+            view.show_changed(record)
         if made:
-            sentence += f": {literal(answered_id)}"
-        self._screen.notify(sentence, markup=False)
-        for view in self._screen.query(f"#{wanted.resource.kind}").results(ResourceView):
-            if answered_id == wanted.record.get("id"):
-                view.show_changed(record)
-            if made:
-                view.show_created(record)
-            elif another:
-                view.action_follow()
-        self._navigation.view.poll_soon()
-        if secret is not None:
-            note = ""
-            if wanted.action.name == "roll" and self._context.tokens.is_own(wanted.record):
-                self._context.tokens.replace_key(secret)
-                note = "It was this dashboard's own key: the new one is in use already."
-            self._screen.app.push_screen(ShownOnceScreen(sentence, secret, note))
-
-    def _failed(self, wanted: ActionRequested, sentence: str) -> None:
-        text = f"Could not {wanted.action.label}: {sentence}"
-        self._screen.notify(text, severity="error", markup=False)
+            view.show_created(record)
+        elif another:
+            view.action_follow()
+    navigation.view.poll_soon()
+    if secret is not None:
+        note, tokens = "", navigation.context.tokens
+        if wanted.action.name == "roll" and tokens.is_own(wanted.record):
+            tokens.replace_key(secret)
+            note = "It was this dashboard's own key: the new one is in use already."
+        navigation.app.push_screen(ShownOnceScreen(sentence, secret, note))
 
 
-class TestHelping:
-    """Sends requests to test helpers for the main screen."""
+# ---------------------------------------------------------------------- test helpers
 
-    __test__ = False  # its name begins as those of pytest's classes do
 
-    def __init__(self, screen: Screen[Any], navigation: Navigation, context: Context) -> None:
-        self._screen = screen
-        self._navigation = navigation
-        self._context = context
+def ask_helper(navigation: Navigation, request: HelperRequest) -> None:
+    """Ask first where something is lost, then send the request to a test helper."""
+    session = navigation.context.session
+    if why := session.forbids_changes:
+        navigation.notify(why, markup=False)
+    elif request.question:  # live keys have no test helpers, so nothing has to be typed
+        confirm(
+            navigation.app,
+            request.question,
+            None,
+            session.mode,
+            lambda: _start(navigation, "act", _ask_helper(navigation, request)),
+        )
+    else:
+        _start(navigation, "act", _ask_helper(navigation, request))
 
-    def ask(self, request: HelperRequest) -> None:
-        """Ask first where something is lost, then send."""
-        if why := self._context.session.forbids_changes:
-            self._screen.notify(why, markup=False)
+
+async def _ask_helper(navigation: Navigation, request: HelperRequest) -> None:
+    api = navigation.context.api
+    try:
+        # Asked first, as a 404 of the request itself may mean that there is no such snapshot.
+        await api.call("GET", f"{ROOT}/clock", part=PART)
+        answer = await api.write(request.method, request.path, request.body, None)
+        clock = await api.call("GET", f"{ROOT}/clock", part=PART)
+    except NotOffered:
+        _fail(navigation, MISSING)
+    except NotConnected as error:
+        _fail(navigation, f"No answer ({literal(error)}): it may have succeeded.")
+    except LedgerError as error:
+        _fail(navigation, literal(error))
+    else:
+        navigation.call_later(_show_helped, navigation, request, answer.record, clock.record)
+
+
+async def _show_helped(navigation: Navigation, request: HelperRequest, answer: Record, clock: Record) -> None:
+    """Say what was done; after the ledger went back or was emptied, read everything anew."""
+    navigation.context.session.saw_clock(clock.get("offset_ms"))
+    if request.rewinds:
+        await navigation.forget()
+    navigation.notify(outcome_of(request, answer), markup=False)
+    navigation.view.poll_soon()
+
+
+# ---------------------------------------------------------------------- own commands and proofs
+
+
+def ask_own_command(navigation: Navigation, name: str) -> None:
+    """Run a command of the config file with the selected record; where money is live, ask first."""
+    context, view = navigation.context, navigation.view
+    command, record, mode = context.commands[name], view.selected, context.session.mode
+    if record is None or (command.screens and view.place.kind not in command.screens):
+        whom = " and ".join(command.screens) or "a record"
+        navigation.notify(f"{name} is for {whom}: select one first.")
+        return
+    variables = environment(record, view.place.kind, context.session.url)
+    if mode is Mode.TEST:
+        _start(navigation, "own-command", _run(navigation, command, variables))
+        return
+    text = f"Run {name} with {literal(record.get('id', ''))}?\n\n{literal(command.run)}"
+    then = partial(_run, navigation, command, variables)
+    confirm(navigation.app, text, None, mode, lambda: _start(navigation, "own-command", then()))
+
+
+async def _run(navigation: Navigation, command: OwnCommand, variables: Mapping[str, str]) -> None:
+    navigation.notify(await run(command, variables, navigation.context.key_variables), markup=False)
+
+
+async def _prove(navigation: Navigation) -> None:
+    """Save the proof of the selected transaction or event to a file beside the exports."""
+    from ledger_tui.resources.proofs import NO_LOG, read_proof
+
+    record_id = str((navigation.view.selected or {}).get("id"))
+    kind = {"txn": "transactions", "evt": "events"}.get(record_id[:3])
+    if kind is None:
+        navigation.notify("Choose a transaction or an event first: those have a proof.")
+        return
+    file = Path(f"{record_id}.tlog-proof")
+    try:
+        proof = await read_proof(navigation.context.api, kind, record_id)
+        if proof is None:
+            navigation.notify(NO_LOG)
             return
-        mode = self._context.session.mode  # live keys have no test helpers, so nothing has to be typed
-        if request.question:
-            confirm(self._screen.app, request.question, None, mode, lambda: self._start(request))
+        await asyncio.to_thread(write_private, file, proof.text)
+    except NotOffered:
+        navigation.notify(NO_LOG)
+    except (LedgerError, OSError) as error:
+        _fail(navigation, f"Not saved: {literal(error)}")
+    else:
+        said = f"Saved {file}; `ledger-engine check-proof` checks it against the event's body."
+        navigation.notify(said, markup=False)
+
+
+# ---------------------------------------------------------------------- themes
+
+
+def choose_theme(navigation: Navigation) -> None:
+    """Preview each highlighted theme; enter keeps it, and esc restores the old one."""
+    themes, before = navigation.context.themes, navigation.app.theme
+    names = [*themes]
+    lines = [Content.assemble(f"{name:<17} ", (text, "$muted")) for name, text in themes.items()]
+
+    def preview(number: int) -> None:
+        navigation.app.theme = names[number]
+
+    def chosen(number: int | None) -> None:
+        if number is None:
+            navigation.app.theme = before
         else:
-            self._start(request)
+            _keep_theme(navigation, names[number])
 
-    def _start(self, request: HelperRequest) -> None:
-        self._screen.app.run_worker(self._send(request), group="act", exit_on_error=False)
+    at = names.index(before) if before in names else 0
+    navigation.app.push_screen(ChooseScreen("Themes", lines, at, preview), chosen)
 
-    async def _send(self, request: HelperRequest) -> None:
-        api = self._context.api
-        try:
-            # Asked first, as a 404 of the request itself may mean that there is no such snapshot.
-            await api.call("GET", f"{ROOT}/clock", part=PART)
-            answer = await api.write(request.method, request.path, request.body, None)
-            clock = await api.call("GET", f"{ROOT}/clock", part=PART)
-        except NotOffered:
-            self._fail(MISSING)
-        except NotConnected as error:
-            self._fail(f"No answer ({literal(error)}): it may have succeeded.")
-        except LedgerError as error:
-            self._fail(literal(error))
-        else:
-            self._screen.call_later(self._done, request, answer.record, clock.record)
 
-    def _fail(self, sentence: str) -> None:
-        self._screen.notify(sentence, severity="error", markup=False)
+def _keep_theme(navigation: Navigation, name: str) -> None:
+    """Use a theme, also at the next start."""
+    from ledger_tui.settings.config_edit import set_theme
 
-    async def _done(self, request: HelperRequest, answer: Record, clock: Record) -> None:
-        """Say what was done; after the ledger went back or was emptied, read everything anew."""
-        self._context.session.saw_clock(clock.get("offset_ms"))
-        if request.rewinds:
-            await self._navigation.forget()
-        self._screen.notify(outcome_of(request, answer), markup=False)
-        self._navigation.view.poll_soon()
+    navigation.app.theme = name
+    try:
+        set_theme(config_file(), name)
+    except (BadConfig, OSError) as error:
+        said = f"The theme could not be saved. It applies until you quit. ({literal(error)})"
+        navigation.notify(said, severity="warning", markup=False)
+
+
+# ---------------------------------------------------------------------- the command line
+
+# Of use only as keys, or the command line itself; a screen's own name is a command.
+_NOT_OFFERED = ("move", "open", "newest", "oldest", "show.", "command_line")
+
+
+def open_command_line(navigation: Navigation, line: str = "") -> None:
+    """Ask for a command; `line` is the beginning of it."""
+    from ledger_tui.app.command_line import Choices, CommandScreen
+
+    context = navigation.context
+    helpers = None if PART in context.session.missing_parts else navigation.snapshot_names
+    now_ms = round(context.session.present_time * 1000)
+    choices = Choices(context.profiles, [*context.themes], context.names, helpers, now_ms)
+    actions = [*_actions(navigation), *_recent(navigation)]
+    # They would cover what is typed. Textual removes them only from the screen on top: still this one.
+    navigation.app.clear_notifications()
+    navigation.app.push_screen(
+        CommandScreen(choices, actions, navigation, line), partial(_run_command, navigation)
+    )
+
+
+def _actions(navigation: Navigation) -> Iterator[Offer]:
+    """Yield what has a key here, except screens, which are commands."""
+    from ledger_tui.app.command_line import action_offer
+
+    app, seen = navigation.app, set()
+    for node, binding, enabled, _tip in navigation.screen.active_bindings.values():
+        name = binding.id or ""
+        if enabled and name and binding.action not in seen and not name.startswith(_NOT_OFFERED):
+            seen.add(binding.action)
+            run_it = partial(app.run_action, binding.action, node)
+            yield action_offer(name, binding.description, app.get_key_display(binding), run_it)
+
+
+def _recent(navigation: Navigation) -> Iterator[Offer]:
+    """Yield the objects that were opened lately."""
+    from ledger_tui.app.command_line import Offer
+
+    for recent in navigation.context.recent:
+        name = f"{BY_KIND[recent.kind].singular.capitalize()} {recent.label}".rstrip()
+        open_it = partial(navigation.open_object, recent.record_id, recent.kind)
+        yield Offer(name, recent.record_id, open_it)
+
+
+async def _run_command(navigation: Navigation, command: Command | None) -> None:
+    if command is None:
+        return
+    view = navigation.view
+    match command.kind:
+        case "run":
+            if command.run is not None and isawaitable(done := command.run()):
+                await done
+        case "screen":
+            await navigation.go(command.argument)
+            if isinstance(view := navigation.view, ResourceView):
+                view.set_filters(dict(command.filters))
+        case "object":
+            await navigation.open_object(command.argument)
+        case "profile":
+            navigation.post_message(ReconnectRequested(profile=command.argument))
+        case "key":
+            from ledger_tui.app.command_line import KeyScreen
+
+            navigation.app.push_screen(KeyScreen(), partial(_use_key, navigation))
+        case "save":
+            navigation.post_message(SaveProfileRequested(command.argument))
+        case "theme":
+            _keep_theme(navigation, command.argument)
+        case "helper":
+            if command.helper is not None:
+                ask_helper(navigation, command.helper)
+        case "at":
+            navigation.screen.query_one(TimeMachine).go(command.ms)
+        case "date":
+            if isinstance(view, ResourceView):
+                view.record_list.go_to_date(command.argument.replace(" ", "T"))
+        case "prove":
+            _start(navigation, "prove", _prove(navigation))
+        case "help":
+            await navigation.screen.run_action("help")
+        case "quit":
+            await navigation.app.action_quit()
+
+
+def _use_key(navigation: Navigation, key: str | None) -> None:
+    if key is not None:
+        navigation.post_message(ReconnectRequested(key=key))

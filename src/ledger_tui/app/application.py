@@ -20,7 +20,7 @@ from textual.color import Color
 from textual.notifications import SeverityLevel
 from textual.worker import Worker, WorkerState
 
-from ledger_tui.app.commanding import ReconnectRequested, SaveProfileRequested
+from ledger_tui.app.actions import ReconnectRequested, SaveProfileRequested
 from ledger_tui.app.connecting import Connecting, ServerEnded, ServerFailed, SessionChanged, SignInRequested
 from ledger_tui.app.dashboard import Begun, Dashboard
 from ledger_tui.app.keymap import command_bindings, keymap, spelled

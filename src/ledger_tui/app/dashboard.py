@@ -12,13 +12,12 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
-from ledger_tui.app.actions import ObjectActions, TestHelping
-from ledger_tui.app.commanding import CommandLine, OwnCommands, ThemeChoice
+from ledger_tui.app import actions
 from ledger_tui.app.navigation import Navigation, ScreenTabs, load_the_rest
 from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
-from ledger_tui.features.past.machine import MomentAsked, TimeMachine
+from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRequested
 from ledger_tui.features.token import TokensChanged
 from ledger_tui.formats.text import literal
@@ -80,20 +79,13 @@ class Dashboard(Screen[None]):
         self._resume = resume
         self._bindings = BindingsMap.merge([self._bindings, BindingsMap(own_keys)])
         self._first = first
-        self._view_context = context
+        self.context = context
         self._tabs = ScreenTabs()
-        self._api = context.api
         self._session = context.session
         self._status = StatusBar(context.session)
         self._shown: tuple[str, int | None] = "", None  # what the status bar has shown of the connection
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
-        self._names = context.names
-        self._actions = ObjectActions(self, self.navigation, context)
-        self._themes = ThemeChoice(self, context.themes)
-        self._own_commands = OwnCommands(self, self.navigation, context)
-        self._test_helping = TestHelping(self, self.navigation, context)
-        self._command_line = CommandLine(self, self.navigation, context, self._themes, self.action_help)
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         event.refresh_styles = False  # its widgets got their styles when they were mounted
@@ -152,10 +144,6 @@ class Dashboard(Screen[None]):
             case _:
                 self._past.mark(what)
 
-    @handles(MomentAsked)
-    def go_to_moment(self, message: MomentAsked) -> None:
-        self._past.go(message.ms)
-
     async def action_travel(self, step: int) -> None:
         await self.navigation.travel(step)
 
@@ -181,12 +169,12 @@ class Dashboard(Screen[None]):
             self.view.session_changed()
         if session.state not in (ConnectionState.STARTING, ConnectionState.CONNECTING):
             self.view.tick()
-        if self._view_context.tokens.tokens.due_in == 0:
+        if self.context.tokens.tokens.due_in == 0:
             self._refresh_tokens()
 
     @asks("tokens", exclusive=False)
     async def _refresh_tokens(self) -> None:
-        if await self._view_context.tokens.refresh_when_due():
+        if await self.context.tokens.refresh_when_due():
             self.post_message(TokensChanged())
 
     @handles(TokensChanged)
@@ -235,7 +223,7 @@ class Dashboard(Screen[None]):
 
     def action_edit(self) -> None:
         view = self.navigation.resource_view
-        if (record := view.selected) is not None and (form := view.resource.edit(record, self._names)):
+        if (record := view.selected) is not None and (form := view.resource.edit(record, self.context.names)):
             view.window.hold()
             self._open_form(form, record)
 
@@ -245,10 +233,10 @@ class Dashboard(Screen[None]):
 
         view = self.navigation.resource_view
         prefill = dict(form.prefill(record, view.record_list.filters))
-        if form.method == "POST" and self._names.get(prefill.get("account")) is None:
+        if form.method == "POST" and self.context.names.get(prefill.get("account")) is None:
             prefill.pop("account", None)  # an account without a known name is not filled in
-        submission = Submission(view.resource, form, prefill, self._api, self._session, self._names)
-        self.app.push_screen(FormScreen(submission, self._session, self._names), self._form_closed)
+        submission = Submission(view.resource, form, prefill, self.context)
+        self.app.push_screen(FormScreen(submission, self.context), self._form_closed)
 
     def _form_closed(self, created: Created | None) -> None:
         if created is None:
@@ -264,7 +252,7 @@ class Dashboard(Screen[None]):
 
     @handles(ActionRequested)
     def ask_before_acting(self, message: ActionRequested) -> None:
-        self._actions.ask(message)
+        actions.ask_action(self.navigation, message)
 
     @handles(BulkRequested)
     def act_on_all(self, message: BulkRequested) -> None:
@@ -282,7 +270,7 @@ class Dashboard(Screen[None]):
         if (record := self.view.selected) is not None:
             from ledger_tui.features.raw import show_in_program
 
-            if problem := show_in_program(self.app, variable, record, self._view_context.key_variables):
+            if problem := show_in_program(self.app, variable, record, self.context.key_variables):
                 self.notify(problem, severity="warning", markup=False)
 
     def action_export(self) -> None:
@@ -296,20 +284,20 @@ class Dashboard(Screen[None]):
 
     @handles(HelperRequested)
     def ask_helper(self, message: HelperRequested) -> None:
-        self._test_helping.ask(message.request)
+        actions.ask_helper(self.navigation, message.request)
 
     @handles(HelperLineRequested)
     def begin_helper_line(self, message: HelperLineRequested) -> None:
-        self._command_line.open(message.line)
+        actions.open_command_line(self.navigation, message.line)
 
     def action_command_line(self) -> None:
-        self._command_line.open()
+        actions.open_command_line(self.navigation)
 
     def action_themes(self) -> None:
-        self._themes.choose()
+        actions.choose_theme(self.navigation)
 
     def action_own_command(self, name: str) -> None:
-        self._own_commands.ask(name)
+        actions.ask_own_command(self.navigation, name)
 
     # ------------------------------------------------------------------ copying and looking
 

@@ -31,7 +31,7 @@ from ledger_tui.resources.registry import (
 )
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.history import Location, Recent, RecentObjects, recent_of
+from ledger_tui.ui.history import Location, recent_of
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import (
     BackRequested,
@@ -152,7 +152,7 @@ class Navigation(Switcher):
         super().__init__(make_view(first, context), initial=first.kind)
         self._tabs = tabs
         self._status = status
-        self._view_context = context
+        self.context = context
         self._trail: list[Location] = []  # the locations at which links were followed
 
     @property
@@ -182,11 +182,11 @@ class Navigation(Switcher):
     async def show_place(self, kind: str) -> View:
         """Change to a screen, creating its view when first shown: the first paint needs only one."""
         if not self.query(f"#{kind}"):
-            await self.mount(make_view(PLACE_OF_KIND[kind], self._view_context))
+            await self.mount(make_view(PLACE_OF_KIND[kind], self.context))
         self.current = kind
         under = BY_KIND[kind].under if kind in BY_KIND else None
         self._tabs.shown = under or kind
-        self._status.trail = tuple(breadcrumb(each, self._view_context.names) for each in self._trail)
+        self._status.trail = tuple(breadcrumb(each, self.context.names) for each in self._trail)
         view = self.view
         view.enter()
         return view
@@ -281,7 +281,7 @@ class Navigation(Switcher):
     async def _find_row(self, resource: Resource, record_id: str) -> None:
         with suppress(LedgerError):
             path = resource.object_path(record_id)
-            answer = await self._view_context.api.read(path, part=resource.object_part)
+            answer = await self.context.api.read(path, part=resource.object_part)
             self.call_later(self.show_row, resource.kind, answer.record)
 
     @while_running
@@ -293,11 +293,11 @@ class Navigation(Switcher):
 
     def leave(self) -> None:
         """Add the current location to the history, before going elsewhere."""
-        self._view_context.history.leave(self.location)
+        self.context.history.leave(self.location)
 
     async def travel(self, step: int) -> None:
         """Go one location back (-1) or forward (1) in the history."""
-        history = self._view_context.history
+        history = self.context.history
         location = history.back(self.location) if step < 0 else history.forward(self.location)
         if location is not None:
             await self._go_to(location)
@@ -335,9 +335,7 @@ class Navigation(Switcher):
     @asks(_JUMP)
     async def _find(self, resource: Resource, record_id: str, by_link: bool) -> None:
         try:
-            answer = await self._view_context.api.read(
-                resource.object_path(record_id), part=resource.object_part
-            )
+            answer = await self.context.api.read(resource.object_path(record_id), part=resource.object_part)
         except LedgerError as error:
             named, sentence = literal(record_id), literal(error)
             self._warn(sentence if named in sentence else f"{named}: {sentence}")
@@ -348,9 +346,7 @@ class Navigation(Switcher):
     async def _find_via(self, link: Link, via: Via) -> None:
         """Find the object of a link and go to it; where there is none, stay and say so."""
         try:
-            rows = records_of(
-                (await self._view_context.api.read(via.path, dict(via.query))).record.get("data")
-            )
+            rows = records_of((await self.context.api.read(via.path, dict(via.query))).record.get("data"))
         except LedgerError as error:
             self._warn(f"{link.label}: {literal(error)}")
             return
@@ -384,21 +380,16 @@ class Navigation(Switcher):
 
     def named(self, text: str) -> list[AccountName | UserName]:
         """Return the loaded accounts and users with this text in their name."""
-        return [*self._view_context.names.search(text), *self._view_context.names.users.search(text)]
+        return [*self.context.names.search(text), *self.context.names.users.search(text)]
 
     async def look_up(self, text: str) -> None:
         """Read accounts and users until one has this text in its name."""
-        api, names = self._view_context.api, self._view_context.names
+        api, names = self.context.api, self.context.names
         for read in (learn_accounts_until, learn_users_until):
             with suppress(LedgerError):  # the credential may be allowed to read only one of them
                 await read(api, names, text)
             if self.named(text):
                 return
-
-    @property
-    def recent(self) -> RecentObjects:
-        """The objects opened last."""
-        return self._view_context.recent
 
     @property
     def snapshot_names(self) -> list[str]:
@@ -409,7 +400,7 @@ class Navigation(Switcher):
     async def forget(self) -> None:
         """Drop all that was read, as the ledger is another one now, and read the screen anew."""
         self.workers.cancel_group(self, _JUMP)
-        context = self._view_context
+        context = self.context
         for known in (context.history, context.recent, context.names):
             known.clear()
         self._trail.clear()
@@ -419,6 +410,3 @@ class Navigation(Switcher):
             if isinstance(view, View):
                 view.forget()
         self._status.trail = ()
-
-    async def open_recent(self, recent: Recent) -> None:
-        await self.open_object(recent.record_id, recent.kind)

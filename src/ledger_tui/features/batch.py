@@ -32,12 +32,13 @@ from ledger_tui.client.api import Api, new_idempotency_key
 from ledger_tui.client.errors import AlreadyDone, ApiError, LedgerError, NotConnected, NotOffered
 from ledger_tui.client.lists import learn_account, learn_accounts_until
 from ledger_tui.client.names import AccountName, AccountNames
-from ledger_tui.client.session import Mode, Session
+from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import LARGEST_AMOUNT, MINUS, format_amount, parse_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.ui.dialogs import Dialog, confirm
 from ledger_tui.ui.handlers import asks, while_running
+from ledger_tui.ui.view import Context
 
 ROWS_MOST = 100_000
 PROBLEMS_SAID = 500
@@ -326,12 +327,10 @@ class BatchScreen(Dialog[int]):
         Binding("escape", "close", "cancel", show=True),
     ]
 
-    def __init__(self, path: str, api: Api, session: Session, names: AccountNames) -> None:
-        super().__init__("batch", "Post a file of transactions", session.mode)
+    def __init__(self, path: str, context: Context) -> None:
+        super().__init__("batch", "Post a file of transactions", context.session.mode)
         self._path = path
-        self._api = api
-        self._session = session
-        self._names = names
+        self._api, self._session, self._names = context.api, context.session, context.names
         self._postings: Sequence[Posting] = ()
         self._parts: list[Part] = []
         self._next = 0  # the number of the part to post next
@@ -566,11 +565,9 @@ def _with_line(error: LedgerError, part: Part) -> str:
 
 def post_file(view: ResourceView) -> None:
     """Ask for a file and post its transactions to the view's list."""
-    context = view.context
 
     def closed(posted: int | None) -> None:
         if posted:
             view.show_created(None)
 
-    screen = BatchScreen(view.resource.batch, context.api, context.session, context.names)
-    view.app.push_screen(screen, closed)
+    view.app.push_screen(BatchScreen(view.resource.batch, view.context), closed)

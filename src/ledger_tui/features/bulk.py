@@ -12,11 +12,11 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
 
-from ledger_tui.client.api import Api, new_idempotency_key
+from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.errors import LedgerError, NotConnected
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.client.session import Mode, Session
+from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
@@ -24,6 +24,7 @@ from ledger_tui.resources.base import Action, Resource, currency_of
 from ledger_tui.resources.events import known_by, subject
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
+from ledger_tui.ui.view import Context
 
 _NAMED = 5
 
@@ -77,20 +78,15 @@ class BulkScreen(Dialog[list[Record]]):
     ]
 
     def __init__(
-        self,
-        resource: Resource,
-        action: Action,
-        records: Sequence[Record],
-        question: str,
-        api: Api,
-        session: Session,
+        self, resource: Resource, action: Action, records: Sequence[Record], question: str, context: Context
     ) -> None:
+        session = context.session
         super().__init__("bulk", "Are you sure?", session.mode)
         self._resource = resource
         self._action = action
         self._records = records
         self._text = question
-        self._api = api
+        self._api = context.api
         self._session = session
         self._asks_number = action.final and session.mode is not Mode.TEST
         self._began = False
@@ -227,5 +223,5 @@ def act_on_all(view: ResourceView, action: Action, records: Sequence[Record]) ->
             view.table.unmark()
             view.poll_soon()
 
-    screen = BulkScreen(resource, action, records, text, context.api, context.session)
+    screen = BulkScreen(resource, action, records, text, context)
     view.app.push_screen(screen, done)

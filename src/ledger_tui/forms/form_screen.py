@@ -18,9 +18,8 @@ from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
 from ledger_tui.client.errors import LedgerError
-from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.client.session import Mode, Session
+from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
 from ledger_tui.forms.submission import (
@@ -36,7 +35,7 @@ from ledger_tui.forms.submission import (
 from ledger_tui.resources.base import Field
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.view import NamesLoaded
+from ledger_tui.ui.view import Context, NamesLoaded
 
 
 class DiscardScreen(Dialog[bool]):
@@ -93,14 +92,15 @@ class FormScreen(Dialog[Created | None]):
         Binding("escape", "cancel", "cancel", show=True),
     ]
 
-    def __init__(self, submission: Submission, session: Session, names: AccountNames) -> None:
+    def __init__(self, submission: Submission, context: Context) -> None:
+        session = context.session
         tested = " · test mode" if session.mode is Mode.TEST else ""
         super().__init__("form", submission.form.title + tested, session.mode)
         self.submission = submission
         self._form = submission.form
         self._prefill = submission.prefill
         self._session = session
-        self._names = names
+        self._names = context.names
         self._done: Created | None = None  # returned when the form is left: an earlier try succeeded
         self._typed_at_first: dict[str, str] = {}
         self._guessed: dict[str, str] = {}  # the values when the user was asked whom they mean

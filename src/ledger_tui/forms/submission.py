@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from ledger_tui.client.api import Api, ApiResponse, new_idempotency_key
+from ledger_tui.client.api import ApiResponse, new_idempotency_key
 from ledger_tui.client.errors import (
     NO_LEDGER,
     AlreadyDone,
@@ -23,12 +23,13 @@ from ledger_tui.client.errors import (
 from ledger_tui.client.lists import fetch_page, learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
-from ledger_tui.client.session import Mode, Session
+from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Action, Field, Form, Resource
 from ledger_tui.resources.events import known_by, subject
 from ledger_tui.resources.invoices import load_lines, parse_lines, sum_as_typed
+from ledger_tui.ui.view import Context
 
 
 def question(resource: Resource, action: Action, record: Record, names: AccountNames) -> str:
@@ -155,21 +156,11 @@ class Prepared(NamedTuple):
 class Submission:
     """The submission of one form, with one idempotency key: sending it again cannot take effect twice."""
 
-    def __init__(
-        self,
-        resource: Resource,
-        form: Form,
-        prefill: Mapping[str, str],
-        api: Api,
-        session: Session,
-        names: AccountNames,
-    ) -> None:
+    def __init__(self, resource: Resource, form: Form, prefill: Mapping[str, str], context: Context) -> None:
         self._resource = resource
         self.form = form
         self.prefill = prefill
-        self._api = api
-        self._session = session
-        self._names = names
+        self._api, self._session, self._names = context.api, context.session, context.names
         self.idempotency_key = new_idempotency_key()
         self.in_flight = False  # whether the request was sent: until then it can be cancelled
         self.unanswered: list[Mapping[str, Any]] = []  # each body that was sent without an answer

@@ -8,8 +8,8 @@ import pytest
 from textual.dom import DOMNode
 from textual.drivers.headless_driver import HeadlessDriver
 
+from ledger_tui.app.actions import ReconnectRequested
 from ledger_tui.app.application import LedgerApp
-from ledger_tui.app.commanding import ReconnectRequested
 from ledger_tui.formats.times import TimeStyle
 from ledger_tui.settings.config import Config, ListSettings, Options, PaneChoice, config_file
 from ledger_tui.ui.handlers import asks

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ledger_tui.app.actions import ReconnectRequested, SaveProfileRequested
 from ledger_tui.app.application import LedgerApp
-from ledger_tui.app.commanding import ReconnectRequested, SaveProfileRequested
 from ledger_tui.features.overview.view import Overview
 from ledger_tui.settings.config import Options
 from tests.ledger_tui.driving import Driver, until

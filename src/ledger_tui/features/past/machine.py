@@ -7,12 +7,10 @@ screen read again. While a key is held down the line moves at each step, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -32,13 +30,6 @@ _HELD_SECONDS = 0.2  # between two steps while a key is held down
 _STRIDES = ((60, 25), (20, 5))  # after so many steps of a held key each is worth so many
 _SEE_SECONDS = 0.1  # between two reads of the view
 _PLAY_SECONDS = 0.6
-
-
-@dataclass
-class MomentAsked(Message):
-    """The user asks for a moment, in milliseconds; None for now."""
-
-    ms: int | None
 
 
 class TimeMachine(Widget):
