@@ -56,7 +56,7 @@ NEEDED_BY = {
     },
     "profiles": [
         "ledger_tui.cli",
-        "ledger_tui.settings.config_edit",
+        "ledger_tui.settings.saved",
         "ledger_tui.settings.secret_store",
     ],
     "--demo": ["ledger_engine.tools.seed.demo", "ledger_engine.tools.seed.traffic", "httpcore"],

@@ -48,7 +48,7 @@ def add(
     auth_url: str | None,
 ) -> None:
     """Add a profile. Its key is asked for, and kept in the keyring or in a file for you alone."""
-    from ledger_tui.settings.config_edit import add_profile, check_profile
+    from ledger_tui.settings.saved import add_profile, check_profile
     from ledger_tui.settings.secret_store import Secrets, secret_store
 
     if sum(map(bool, (key_stdin, key_variable, client_id))) > 1:
@@ -85,7 +85,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a profile and forget its secrets."""
-    from ledger_tui.settings.config_edit import remove_profile
+    from ledger_tui.settings.saved import remove_profile
     from ledger_tui.settings.secret_store import secret_store
 
     with _usage_errors():
@@ -99,7 +99,7 @@ def remove(name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def keys(as_json: bool) -> None:
     """List the dashboard's keys by the names that the config file knows them by."""
-    from ledger_tui.app.keymap import BY_ID
+    from ledger_tui.ui.keys import BY_ID
 
     if as_json:
         entries = [{"id": name, "keys": b.key, "does": b.description} for name, b in BY_ID.items()]
@@ -142,7 +142,7 @@ def read_checked(file: Path) -> Config:
     """
     config = read_config(file)
     if config.keys or config.commands:
-        from ledger_tui.app.keymap import command_bindings, keymap
+        from ledger_tui.ui.keys import command_bindings, keymap
 
         keymap(config.keys, str(file))
         command_bindings(config.commands, config.keys, str(file))
@@ -307,7 +307,7 @@ def _resumed(options: Options) -> Options:
     from dataclasses import replace
     from pathlib import Path
 
-    from ledger_tui.settings.kept import read_left
+    from ledger_tui.settings.saved import read_left
 
     file = Path(options.config_file).with_name(_RESUME_FILE)
     return replace(options, resume=read_left(file, options.connection))
@@ -317,7 +317,7 @@ def _keep_left(options: Options, app: LedgerApp) -> None:
     """Keep where the user was, except of a demo, whose data is gone."""
     from pathlib import Path
 
-    from ledger_tui.settings.kept import keep_left
+    from ledger_tui.settings.saved import keep_left
 
     if app.left is not None and not options.shows_demo and "TEXTUAL_DRIVER" not in os.environ:
         keep_left(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.left)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.app.keymap import BY_ID
 from ledger_tui.settings.config import Profile
+from ledger_tui.ui.keys import BY_ID
 from ledger_tui.ui.styles import ABOUT, THEMES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -27,9 +27,8 @@ from ledger_tui.formats.text import literal
 from ledger_tui.forms.submission import question
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import BY_KIND
-from ledger_tui.settings.config import BadConfig, config_file
+from ledger_tui.settings.config import BadConfig, config_file, write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
-from ledger_tui.settings.private_files import write_private
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
 from ledger_tui.ui.view import ActionRequested
 
@@ -245,7 +244,7 @@ def choose_theme(navigation: Navigation) -> None:
 
 def _keep_theme(navigation: Navigation, name: str) -> None:
     """Use a theme, also at the next start."""
-    from ledger_tui.settings.config_edit import set_theme
+    from ledger_tui.settings.saved import set_theme
 
     navigation.app.theme = name
     try:

@@ -23,7 +23,6 @@ from textual.worker import Worker, WorkerState
 from ledger_tui.app.actions import ReconnectRequested, SaveProfileRequested
 from ledger_tui.app.connecting import Connecting, ServerEnded, ServerFailed, SessionChanged, SignInRequested
 from ledger_tui.app.dashboard import Begun, Dashboard
-from ledger_tui.app.keymap import command_bindings, keymap, spelled
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import ConnectionState, Session
@@ -36,9 +35,9 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import Left, Options
-from ledger_tui.settings.kept import Kept
+from ledger_tui.settings.saved import Kept
 from ledger_tui.ui.handlers import KeyOrder, WorkFailed, handles
-from ledger_tui.ui.keys import APP_KEYS
+from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
 from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, custom_themes, theme_named
 from ledger_tui.ui.view import Context, NamesLoaded
 

@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.transport import is_key
-from ledger_tui.features.past.moments import BadMoment, parse_moment
+from ledger_tui.features.past.machine import BadMoment, parse_moment
 from ledger_tui.features.test_helpers import (
     HELPER_WORDS,
     BadHelper,

@@ -171,7 +171,7 @@ class Connecting:
         """Save the server and the key in use as a profile; `profile` is the one in use."""
 
         def save_off_the_loop() -> None:
-            from ledger_tui.settings.config_edit import save_connection
+            from ledger_tui.settings.saved import save_connection
 
             app = self._app
             try:

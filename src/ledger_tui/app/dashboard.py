@@ -36,10 +36,17 @@ from ledger_tui.resources.registry import (
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.history import Location
 from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar
 from ledger_tui.ui.status_bar import StatusBar, connection
-from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, LocationOpened, NamesLoaded, View
+from ledger_tui.ui.view import (
+    ActionRequested,
+    Context,
+    LinkFollowed,
+    Location,
+    LocationOpened,
+    NamesLoaded,
+    View,
+)
 
 
 class Begun(Message):

@@ -31,16 +31,17 @@ from ledger_tui.resources.registry import (
 )
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.history import Location, recent_of
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import (
     BackRequested,
     Context,
     LinkFollowed,
+    Location,
     LocationOpened,
     ObjectFound,
     Switcher,
     View,
+    recent_of,
 )
 
 

@@ -20,10 +20,9 @@ from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Cell, Link, Place, Tone
 from ledger_tui.ui.handlers import asks, while_running
-from ledger_tui.ui.history import Location
 from ledger_tui.ui.keys import COMPARE_KEYS
 from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
-from ledger_tui.ui.view import Context, LinkFollowed
+from ledger_tui.ui.view import Context, LinkFollowed, Location
 
 TONES: Sequence[Tone] = (
     "accent",

@@ -25,9 +25,8 @@ from ledger_tui.lists.window import Window
 from ledger_tui.resources.base import Action, Resource, offers, why_not
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles
-from ledger_tui.ui.history import recent_of
 from ledger_tui.ui.keys import RESOURCE_KEYS
-from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View
+from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, recent_of
 
 
 @dataclass

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ledger_tui.settings.config import BadConfig, config_file
-from ledger_tui.settings.private_files import write_private
+from ledger_tui.settings.config import BadConfig, config_file, write_private
 
 LOCK_SECONDS = 10.0
 _SERVICE = "ledger-tui"

@@ -6,7 +6,7 @@ import pytest
 
 from ledger_tui.app.navigation import breadcrumb
 from ledger_tui.client.names import AccountNames
-from ledger_tui.ui.history import Location
+from ledger_tui.ui.view import Location
 
 
 @pytest.mark.parametrize(

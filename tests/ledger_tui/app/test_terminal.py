@@ -13,7 +13,7 @@ from ledger_tui.app import application as app
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.app.terminal import Output
 from ledger_tui.settings.config import Options
-from ledger_tui.settings.kept import Left
+from ledger_tui.settings.saved import Left
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 MORE_THAN_IT_TAKES = "x" * 1_000_000

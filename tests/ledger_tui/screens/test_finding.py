@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.settings.config import read_config
-from ledger_tui.settings.kept import Kept
+from ledger_tui.settings.saved import Kept
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

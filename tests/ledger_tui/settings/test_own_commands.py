@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ledger_tui.app.keymap import command_bindings
 from ledger_tui.settings.config import BadConfig, parse_config
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
+from ledger_tui.ui.keys import command_bindings
 
 RECORD = {
     "id": "inv_1",

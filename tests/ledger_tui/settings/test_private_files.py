@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.settings.private_files import write_private
+from ledger_tui.settings.config import write_private
 
 
 def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-from ledger_tui.ui.history import History, Location, RecentObjects, recent_of
+from ledger_tui.ui.view import History, Location, RecentObjects, recent_of
 
 A, B, C = Location("accounts"), Location("transactions", {"type": "debit"}), Location("accounts", {}, "acc_1")
 

@@ -27,10 +27,18 @@ from ledger_tui.lists.paged_table import TONES
 from ledger_tui.resources.base import Cell, Detail, Place
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.history import Location
 from ledger_tui.ui.keys import TABLE_KEYS, TRACE_KEYS, VIEW_KEYS
 from ledger_tui.ui.status_bar import awaited
-from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, LocationOpened, Row, View, toned_line
+from ledger_tui.ui.view import (
+    ActionRequested,
+    Context,
+    LinkFollowed,
+    Location,
+    LocationOpened,
+    Row,
+    View,
+    toned_line,
+)
 
 _TIME_WIDTH = 12  # with a space at either side
 _TIMES_FROM = 60  # columns; with fewer there is no room for them

@@ -13,8 +13,7 @@ from ledger_tui.features.trace.reading import Step, Trace
 from ledger_tui.features.trace.view import TraceTree, TraceView
 from ledger_tui.resources.base import Cell
 from ledger_tui.resources.registry import TRACE
-from ledger_tui.ui.history import Location
-from ledger_tui.ui.view import ActionRequested, LinkFollowed, LocationOpened
+from ledger_tui.ui.view import ActionRequested, LinkFollowed, Location, LocationOpened
 from tests.ledger_tui.alone import Alone, unconnected
 from tests.ledger_tui.driving import until
 

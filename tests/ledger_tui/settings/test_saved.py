@@ -12,7 +12,7 @@ from ledger_tui import cli
 from ledger_tui.app import application as app_module
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.settings.config import Left, Options, Profile
-from ledger_tui.settings.kept import keep_left, read_left
+from ledger_tui.settings.saved import keep_left, read_left
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, until
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ledger_tui.client.past import Happening
-from ledger_tui.features.past.moments import (
+from ledger_tui.features.past.machine import (
     Around,
     BadMoment,
     line,

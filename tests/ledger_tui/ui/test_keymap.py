@@ -1,8 +1,8 @@
 import pytest
 from textual.binding import Binding
 
-from ledger_tui.app.keymap import BY_ID, TOGETHER, keymap, spelled
 from ledger_tui.settings.config import BadConfig
+from ledger_tui.ui.keys import BY_ID, TOGETHER, keymap, spelled
 
 
 def test_nothing_configured_changes_nothing() -> None:

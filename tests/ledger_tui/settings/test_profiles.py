@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ledger_tui.settings.config import BadConfig, Profile, read_config
-from ledger_tui.settings.config_edit import add_profile, remove_profile, set_theme
+from ledger_tui.settings.saved import add_profile, remove_profile, set_theme
 from tests.permissions import bound_by_permissions
 
 OWN = """# mine

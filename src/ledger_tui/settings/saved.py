@@ -1,0 +1,287 @@
+"""What the user chooses while the dashboard runs and finds again at the next start, and the profiles.
+
+Settings and profiles are in the config file, whose comments and order stay: tomlkit makes the edits. Each
+result is parsed and checked before it is written; when it is not what was wanted, the file is left alone and
+BadConfig says so. The filter lines used before, and where the dashboard was left (for `--resume`), are in
+files beside it, by connection.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ledger_tui.formats import times
+from ledger_tui.formats.text import literal
+from ledger_tui.formats.times import TimeStyle
+from ledger_tui.settings.config import (
+    STORED,
+    BadConfig,
+    Config,
+    Left,
+    ListSettings,
+    PaneChoice,
+    Profile,
+    config_file,
+    entries_of,
+    is_profile_name,
+    parse_config,
+    read_config,
+    write_private,
+)
+from ledger_tui.settings.secret_store import Secrets, secret_store
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+
+def check_profile(file: Path, profile: Profile) -> None:
+    """Raise BadConfig when the profile could not be added. Writes nothing."""
+    import tomlkit
+
+    before = read_config(file)
+    if profile.name in before.profiles:
+        raise BadConfig(f"{file}: profiles.{profile.name}: already exists; remove it first.")
+    if not is_profile_name(profile.name):
+        raise BadConfig(f"{file}: profiles: a name is letters, digits, - and _.")
+    parse_config(tomlkit.dumps({"profiles": {profile.name: _entries(profile)}}), str(file))
+
+
+def add_profile(file: Path, profile: Profile) -> None:
+    """Add a profile after the others. Raises BadConfig, also for a name that is taken."""
+    import tomlkit
+
+    check_profile(file, profile)
+    before = read_config(file)
+    document = _document(file)
+    profiles: Any = document.setdefault("profiles", tomlkit.table(is_super_table=True))
+    profiles[profile.name] = _entries(profile)
+    _write(file, document, replace(before, profiles={**before.profiles, profile.name: profile}))
+
+
+def remove_profile(file: Path, name: str) -> None:
+    """Remove a profile. Raises BadConfig, also when none has this name."""
+    before = read_config(file)
+    if name not in before.profiles:
+        raise BadConfig(f"{file}: profiles.{name}: does not exist.")
+    document = _document(file)
+    profiles: Any = document["profiles"]
+    del profiles[name]
+    remaining = {other: profile for other, profile in before.profiles.items() if other != name}
+    _write(file, document, replace(before, profiles=remaining))
+
+
+def set_theme(file: Path, theme: str) -> None:
+    """Set the theme for the next starts. Raises BadConfig."""
+    before = read_config(file)
+    # A new entry goes to the top: further down it would come under a comment on something else.
+    document = _document(file, "" if before.theme is not None else "theme = ''\n\n")
+    document["theme"] = theme
+    _write(file, document, replace(before, theme=theme))
+
+
+def set_times(file: Path, style: TimeStyle) -> None:
+    """Set how times are written from the next start on. Raises BadConfig."""
+    before = read_config(file)
+    document = _document(file, "" if before.times is not None else "times = ''\n\n")
+    document["times"] = style.value
+    _write(file, document, replace(before, times=style))
+
+
+def set_list(file: Path, kind: str, settings: ListSettings) -> None:
+    """Set how a list is shown from the next start on. Raises BadConfig."""
+    import tomlkit
+
+    before = read_config(file)
+    document = _document(file)
+    lists: Any = document.setdefault("lists", tomlkit.table(is_super_table=True))
+    lists[kind] = dict(entries_of(settings))
+    _write(file, document, replace(before, lists={**before.lists, kind: settings}))
+
+
+def set_panes(file: Path, choice: PaneChoice) -> None:
+    """Set how the list and the detail share the screen from the next start on. Raises BadConfig."""
+    before = read_config(file)
+    document = _document(file)
+    document["panes"] = {name: value for name, value in asdict(choice).items() if value is not None}
+    _write(file, document, replace(before, panes=replace(choice)))
+
+
+def _entries(profile: Profile) -> dict[str, Any]:
+    """Return the profile's entries for the file: all but its name and default values."""
+    values = {each.name: (getattr(profile, each.name), each.default) for each in fields(Profile)}
+    return {name: value for name, (value, default) in values.items() if name != "name" and value != default}
+
+
+def _document(file: Path, before: str = "") -> TOMLDocument:
+    """Return the file's content, with its own line ends, after the text `before`."""
+    import tomlkit
+
+    text = before + (file.read_bytes().decode("utf-8") if file.exists() else "")
+    return tomlkit.parse(text if text.endswith("\n") or not text else f"{text}\n\n")
+
+
+def _write(file: Path, document: TOMLDocument, wanted: Config) -> None:
+    import tomlkit
+
+    text = tomlkit.dumps(document)
+    if parse_config(text, str(file)) != wanted:
+        raise BadConfig(f"{file}: must be edited by hand; its layout is not one this command can change.")
+    write_private(file, text)
+
+
+def save_connection(name: str, url: str, profile: Profile | None, key: str | None) -> str:
+    """Save a server and its key under a name, with what its profile says, if it has one.
+
+    Return a sentence that says where. Raises BadConfig and OSError.
+    """
+    file = config_file()
+    saved = replace(profile, name=name) if profile is not None else Profile(name, url)
+    if saved.client_id is None:
+        saved = replace(saved, key=STORED)
+    check_profile(file, saved)
+    where = secret_store().put(name, Secrets(api_key=key)) if saved.client_id is None and key else ""
+    add_profile(file, saved)
+    return f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")
+
+
+_KEPT = 20  # connections
+
+
+def read_entry(file: Path, connection: str) -> Any:
+    """Return the entry of a connection, None if there is none."""
+    return _read(file).get(connection)
+
+
+def keep_entry(file: Path, connection: str, entry: Any) -> None:
+    """Keep an entry beside those of the connections used last."""
+    known = _read(file)
+    known.pop(connection, None)
+    known[connection] = entry
+    while len(known) > _KEPT:
+        del known[next(iter(known))]
+    with suppress(OSError):
+        write_private(file, json.dumps(known))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_FILTERS_FILE = "filters.json"
+_LINES_KEPT = 20  # of each list
+
+
+class Kept:
+    """The settings of each list, how times are written, the panes, and the filter lines used before.
+
+    Those lines are kept for each connection, as they may name its objects; with "" they last until the end.
+    Unless it `saves`, the settings of lists and the panes last until the end too.
+    """
+
+    def __init__(
+        self,
+        lists: Mapping[str, ListSettings] | None = None,
+        panes: PaneChoice | None = None,
+        connection: str = "",
+        *,
+        saves: bool = True,
+    ) -> None:
+        self._saves = saves
+        self._lists = dict(lists or {})
+        self._panes_before = panes or PaneChoice()
+        self.panes = replace(self._panes_before)
+        self._connection = connection
+        self._used: dict[str, list[str]] | None = None  # None while the file was not read
+
+    def of(self, kind: str) -> ListSettings:
+        """Return the settings of a list."""
+        return self._lists.get(kind, ListSettings())
+
+    def use(self, kind: str, settings: ListSettings) -> None:
+        """Use these settings of a list from now on."""
+        self._lists[kind] = settings
+
+    def save(self, kind: str) -> str:
+        """Save the settings of a list for the next start; return why that failed, or ""."""
+        if not self._saves:
+            return ""
+        try:
+            set_list(config_file(), kind, self.of(kind))
+        except (BadConfig, OSError) as error:
+            return (
+                f"The settings of this list could not be saved. They apply until you quit. ({literal(error)})"
+            )
+        return ""
+
+    def in_config(self, config: Config) -> Config:
+        """Return a config with all of this as it is now, for the next dashboard of this run."""
+        if self._saves:
+            config = replace(config, lists=dict(self._lists), panes=replace(self.panes))
+        return replace(config, times=times.chosen.style)
+
+    def used_filters(self, kind: str) -> list[str]:
+        """Return the lines that filtered a list before, the latest first."""
+        if self._used is None:
+            file, found = config_file().with_name(_FILTERS_FILE), None
+            if self._connection:
+                found = read_entry(file, self._connection)
+            lists = found.items() if isinstance(found, dict) else ()
+            self._used = {
+                name: [line for line in lines if isinstance(line, str)]
+                for name, lines in lists
+                if isinstance(lines, list)
+            }
+        return self._used.get(kind, [])
+
+    def use_filter(self, kind: str, line: str) -> None:
+        """Note that a line was used."""
+        lines = [line, *(each for each in self.used_filters(kind) if each != line)][:_LINES_KEPT]
+        if self._used is not None and lines != self.used_filters(kind):
+            self._used[kind] = lines
+            if self._connection:
+                keep_entry(config_file().with_name(_FILTERS_FILE), self._connection, self._used)
+
+    def save_panes(self) -> None:
+        """Save changed panes for the next start, if the config file can be written."""
+        if self._saves and self.panes != self._panes_before:
+            with suppress(BadConfig, OSError):
+                set_panes(config_file(), self.panes)
+                self._panes_before = replace(self.panes)
+
+    def next_times(self) -> str:
+        """Write times in the next style and save that; return why that failed, or ""."""
+        times.chosen.style = times.chosen.style.next
+        try:
+            set_times(config_file(), times.chosen.style)
+        except (BadConfig, OSError) as error:
+            return f"The time format could not be saved. It applies until you quit. ({literal(error)})"
+        return ""
+
+
+def read_left(file: Path, connection: str) -> Left | None:
+    """Return where the dashboard of this connection was left, None if that is not known."""
+    entry = read_entry(file, connection)
+    if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
+        return None
+    filters, record_id = entry.get("filters"), entry.get("record_id")
+    pairs = filters.items() if isinstance(filters, dict) else ()
+    return Left(
+        entry["kind"],
+        {name: value for name, value in pairs if isinstance(value, str)},
+        record_id if isinstance(record_id, str) else None,
+        entry.get("opened") is True,
+    )
+
+
+def keep_left(file: Path, connection: str, left: Left) -> None:
+    """Keep where the dashboard was left, beside the entries of the connections used last."""
+    keep_entry(file, connection, asdict(left))
