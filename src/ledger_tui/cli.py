@@ -313,14 +313,14 @@ def _resumed(options: Options) -> Options:
     return replace(options, resume=read_left(file, options.connection))
 
 
-def _keep_left(options: Options, app: LedgerApp) -> None:
+def _save_left(options: Options, app: LedgerApp) -> None:
     """Keep where the user was, except of a demo, whose data is gone."""
     from pathlib import Path
 
-    from ledger_tui.settings.saved import keep_left
+    from ledger_tui.settings.saved import save_left
 
     if app.left is not None and not options.shows_demo and "TEXTUAL_DRIVER" not in os.environ:
-        keep_left(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.left)
+        save_left(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.left)
 
 
 def _draw(options: Options, *, resume: bool) -> int:
@@ -352,7 +352,7 @@ def _draw(options: Options, *, resume: bool) -> int:
         gc.freeze()
         gc.enable()
         asyncio.run(_run(app))
-        _keep_left(following, app)
+        _save_left(following, app)
         following = app.next_options
     if app.failure:
         click.echo(f"Error: {app.failure}", err=True)

@@ -27,7 +27,7 @@ from ledger_tui.formats.text import literal
 from ledger_tui.forms.submission import question
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import BY_KIND
-from ledger_tui.settings.config import BadConfig, config_file, write_private
+from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
 from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
 from ledger_tui.ui.view import ActionRequested
@@ -236,22 +236,19 @@ def choose_theme(navigation: Navigation) -> None:
         if number is None:
             navigation.app.theme = before
         else:
-            _keep_theme(navigation, names[number])
+            _use_theme(navigation, names[number])
 
     at = names.index(before) if before in names else 0
     navigation.app.push_screen(ChooseScreen("Themes", lines, at, preview), chosen)
 
 
-def _keep_theme(navigation: Navigation, name: str) -> None:
+def _use_theme(navigation: Navigation, name: str) -> None:
     """Use a theme, also at the next start."""
-    from ledger_tui.settings.saved import set_theme
+    from ledger_tui.settings.saved import set_theme, unless_saved
 
     navigation.app.theme = name
-    try:
-        set_theme(config_file(), name)
-    except (BadConfig, OSError) as error:
-        said = f"The theme could not be saved. It applies until you quit. ({literal(error)})"
-        navigation.notify(said, severity="warning", markup=False)
+    if problem := unless_saved("The theme could not be saved. It applies", set_theme, name):
+        navigation.notify(problem, severity="warning", markup=False)
 
 
 # ---------------------------------------------------------------------- the command line
@@ -322,7 +319,7 @@ async def _run_command(navigation: Navigation, command: Command | None) -> None:
         case "save":
             navigation.post_message(SaveProfileRequested(command.argument))
         case "theme":
-            _keep_theme(navigation, command.argument)
+            _use_theme(navigation, command.argument)
         case "helper":
             if command.helper is not None:
                 ask_helper(navigation, command.helper)

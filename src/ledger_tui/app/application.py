@@ -35,7 +35,7 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import Left, Options
-from ledger_tui.settings.saved import Kept
+from ledger_tui.settings.saved import Saved
 from ledger_tui.ui.handlers import KeyOrder, WorkFailed, handles
 from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
 from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, custom_themes, theme_named
@@ -93,11 +93,11 @@ class LedgerApp(App[int]):
         self._themes = ABOUT | {theme.name: "your own, from the config file" for theme in own_themes}
         self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file, self._themes)
         check_lists(options.config.lists, options.config_file)
-        kept_for = "" if options.shows_demo or self.is_web else options.connection
+        saved_for = "" if options.shows_demo or self.is_web else options.connection
         if options.shows_demo:  # its tour presses keys that expect the lists as they are by default
-            self.kept = Kept(saves=False)
+            self.saved = Saved(saves=False)
         else:
-            self.kept = Kept(options.config.lists, options.config.panes, kept_for)
+            self.saved = Saved(options.config.lists, options.config.panes, saved_for)
         times.chosen.style = options.config.times or times.TimeStyle.UTC
         own_keys = keymap(options.config.keys, options.config_file)
         self._command_keys = command_bindings(
@@ -139,7 +139,7 @@ class LedgerApp(App[int]):
             self.names,
             self.traffic,
             self.tokens,
-            kept=self.kept,
+            saved=self.saved,
             profiles=[*config.profiles],
             themes=self._themes,
             commands=config.commands,
@@ -240,7 +240,7 @@ class LedgerApp(App[int]):
         if self.is_web:
             self.notify("In a browser, start another --web with that profile.", severity="warning")
             return
-        config = replace(self.kept.in_config(self.options.config), theme=self.theme)
+        config = replace(self.saved.in_config(self.options.config), theme=self.theme)
         if message.profile is not None:
             options = Options(
                 profile=config.profiles[message.profile],
@@ -347,7 +347,7 @@ class LedgerApp(App[int]):
 
     async def on_unmount(self) -> None:
         self.session.on_change = lambda: None
-        self.kept.save_panes()
+        self.saved.save_panes()
         await self.connection.close()
 
 

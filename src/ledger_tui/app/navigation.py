@@ -90,7 +90,6 @@ _VIEWS = {
     "flows": ("flows", "FlowsView"),
     "events": ("events", "EventsView"),
     "requests": ("requests", "RequestsView"),
-    "difference": ("past.difference", "DifferenceView"),
 }
 
 

@@ -307,7 +307,7 @@ class FilterBar(Vertical):
         bookmarks = self._list.settings.filters
         line = self.query_one(Input).value
         context = self._list.context
-        earlier = context.kept.used_filters(self._list.resource.kind)
+        earlier = context.saved.used_filters(self._list.resource.kind)
         self._offers = offers_for(line, self._filters, context.names, bookmarks, earlier)
         options = self.query_one(OptionList)
         options.clear_options()
@@ -373,10 +373,10 @@ class FilterBar(Vertical):
         except BadFilter as error:
             self.show(literal(error), problem=True)
             return
-        kept, kind = self._list.context.kept, self._list.resource.kind
-        settings = kept.of(kind).with_filter(line)
-        kept.use(kind, settings)
-        problem = kept.save(kind)
+        saved, kind = self._list.context.saved, self._list.resource.kind
+        settings = saved.of(kind).with_filter(line)
+        saved.use(kind, settings)
+        problem = saved.save(kind)
         done = "★ Bookmark added" if line in settings.filters else "Bookmark removed"
         self.show(problem or f"{done}; an empty line offers the bookmarks.", problem=bool(problem))
 
@@ -431,7 +431,7 @@ class FilterBar(Vertical):
             self.show(literal(error), problem=True)
         else:
             if line:
-                self._list.context.kept.use_filter(self._list.resource.kind, line)
+                self._list.context.saved.use_filter(self._list.resource.kind, line)
             self._looking_up = ""
             self.post_message(self.Applied(params))
 

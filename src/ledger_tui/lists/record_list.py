@@ -243,7 +243,7 @@ class RecordList(Stack):
     @property
     def settings(self) -> ListSettings:
         """The columns, the sorting and the bookmarks that the user chose for this list."""
-        return self.context.kept.of(self.resource.kind)
+        return self.context.saved.of(self.resource.kind)
 
     def settings_changed(self) -> None:
         """Show the columns and the order that are chosen now."""
@@ -255,10 +255,10 @@ class RecordList(Stack):
     def sort_by(self, message: TableHeader.Clicked) -> None:
         """Sort by the column whose heading was clicked; again the other way round, then not at all."""
         message.stop()
-        kept, kind = self.context.kept, self.resource.kind
-        kept.use(kind, self.settings.sorted_next(message.column.name))
+        saved, kind = self.context.saved, self.resource.kind
+        saved.use(kind, self.settings.sorted_next(message.column.name))
         self.settings_changed()
-        if problem := kept.save(kind):
+        if problem := saved.save(kind):
             self.notify(problem, severity="warning", markup=False)
 
     def times_changed(self) -> None:

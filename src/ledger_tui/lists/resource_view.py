@@ -68,7 +68,7 @@ class ResourceView(View):
         )
         self.opened = False  # whether the detail is open
         self.pinned: Record | None = None  # the open object, when its row is not loaded
-        self.panes = Panes(self.record_list, self.detail, context.kept.panes)
+        self.panes = Panes(self.record_list, self.detail, context.saved.panes)
         self.by_link = False  # whether a link led here, so that one key leads back
         self._awaited: str | None = None  # the typed id, until its object is read
 
@@ -88,8 +88,9 @@ class ResourceView(View):
         return self.pinned or self.window.current
 
     def news(self) -> Content:
-        """Return the text beside the position in the caption; empty here."""
-        return Content("")
+        """Return the text beside the position in the caption: what the server counts of the whole list."""
+        said = self.resource.counted(self.record_list.summary, self.context.session.missing_parts)
+        return Content.styled(f"{said}   " if said else "", "$muted")
 
     def stand_in_rows(self) -> list[Record]:
         """Return the rows to show when the server does not have the list, newest first."""
@@ -420,22 +421,22 @@ class ResourceView(View):
 
     def action_arrange(self) -> None:
         """Sort the list and choose its columns, with a preview of each change."""
-        kept, kind = self.context.kept, self.resource.kind
-        before = kept.of(kind)
+        saved, kind = self.context.saved, self.resource.kind
+        before = saved.of(kind)
 
         def preview(settings: ListSettings) -> None:
-            kept.use(kind, settings)
+            saved.use(kind, settings)
             self.record_list.settings_changed()
 
         def closed(settings: ListSettings | None) -> None:
-            if settings is not None and settings != before and (problem := kept.save(kind)):
+            if settings is not None and settings != before and (problem := saved.save(kind)):
                 self.notify(problem, severity="warning", markup=False)
 
         self.app.push_screen(ColumnsScreen(self.resource, before, preview), closed)
 
     def action_times(self) -> None:
         """Write times in the next style, on all screens."""
-        problem = self.context.kept.next_times()
+        problem = self.context.saved.next_times()
         for view in self.screen.query(ResourceView):
             view.times_changed()
         if problem:

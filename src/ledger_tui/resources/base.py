@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -261,6 +261,8 @@ class Resource(Place):
     invites: str = ""  # shown after it where one may be created
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
     names_users: bool = False  # whether its rows name users by their ids
+    # What the server counts of the whole list, in words; the parts that it lacks are given too.
+    counted: Callable[[Record, Collection[str]], str] = lambda _summary, _missing: ""
 
     @property
     def still(self) -> bool:

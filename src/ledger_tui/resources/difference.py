@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import postings_between
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.past import signed
+from ledger_tui.client.past import PART, signed
 from ledger_tui.client.records import Record
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
@@ -164,6 +164,26 @@ def _changed_fields(row: Record) -> tuple[Section, ...]:
     return (Section("what else changed", facts),) if facts else ()
 
 
+_COUNTED = (
+    ("accounts", "account"),
+    ("invoices", "invoice"),
+    ("users", "user"),
+    ("orders", "order"),
+    ("keys", "key"),
+    ("postings", "posting"),
+)
+
+
+def _counted(summary: Record, missing: Collection[str]) -> str:
+    counts = ((summary.get(name), one) for name, one in _COUNTED)
+    said = [
+        f"{count:,} {one}{'' if count == 1 else 's'}"
+        for count, one in counts
+        if isinstance(count, int) and count
+    ]
+    return " · ".join([*said, "this server shows no more of the past"] if PART in missing else said)
+
+
 DIFFERENCE = Resource(
     kind="difference",
     title="What changed",
@@ -187,6 +207,7 @@ DIFFERENCE = Resource(
     more=More(_explain, _explanation, _EXPLANATION),
     has_object_path=False,
     part="diff",
+    counted=_counted,
     under="accounts",
     empty="Nothing changed between two moments: set them with a and b, in the past.",
 )

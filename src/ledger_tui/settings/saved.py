@@ -9,7 +9,7 @@ files beside it, by connection.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -53,14 +53,9 @@ def check_profile(file: Path, profile: Profile) -> None:
 
 def add_profile(file: Path, profile: Profile) -> None:
     """Add a profile after the others. Raises BadConfig, also for a name that is taken."""
-    import tomlkit
-
     check_profile(file, profile)
-    before = read_config(file)
-    document = _document(file)
-    profiles: Any = document.setdefault("profiles", tomlkit.table(is_super_table=True))
-    profiles[profile.name] = _entries(profile)
-    _write(file, document, replace(before, profiles={**before.profiles, profile.name: profile}))
+    profiles = {**read_config(file).profiles, profile.name: profile}
+    _set(file, ("profiles", profile.name), _entries(profile), profiles=profiles)
 
 
 def remove_profile(file: Path, name: str) -> None:
@@ -77,38 +72,49 @@ def remove_profile(file: Path, name: str) -> None:
 
 def set_theme(file: Path, theme: str) -> None:
     """Set the theme for the next starts. Raises BadConfig."""
-    before = read_config(file)
-    # A new entry goes to the top: further down it would come under a comment on something else.
-    document = _document(file, "" if before.theme is not None else "theme = ''\n\n")
-    document["theme"] = theme
-    _write(file, document, replace(before, theme=theme))
+    _set(file, ("theme",), theme, theme=theme)
 
 
 def set_times(file: Path, style: TimeStyle) -> None:
     """Set how times are written from the next start on. Raises BadConfig."""
-    before = read_config(file)
-    document = _document(file, "" if before.times is not None else "times = ''\n\n")
-    document["times"] = style.value
-    _write(file, document, replace(before, times=style))
+    _set(file, ("times",), style.value, times=style)
 
 
 def set_list(file: Path, kind: str, settings: ListSettings) -> None:
     """Set how a list is shown from the next start on. Raises BadConfig."""
-    import tomlkit
-
-    before = read_config(file)
-    document = _document(file)
-    lists: Any = document.setdefault("lists", tomlkit.table(is_super_table=True))
-    lists[kind] = dict(entries_of(settings))
-    _write(file, document, replace(before, lists={**before.lists, kind: settings}))
+    lists = {**read_config(file).lists, kind: settings}
+    _set(file, ("lists", kind), dict(entries_of(settings)), lists=lists)
 
 
 def set_panes(file: Path, choice: PaneChoice) -> None:
     """Set how the list and the detail share the screen from the next start on. Raises BadConfig."""
+    entries = {name: value for name, value in asdict(choice).items() if value is not None}
+    _set(file, ("panes",), entries, panes=replace(choice))
+
+
+def unless_saved(what: str, save: Callable[..., None], *values: object) -> str:
+    """Save values in the config file; return that `what` until the user quits where that failed, or ""."""
+    try:
+        save(config_file(), *values)
+    except (BadConfig, OSError) as error:
+        return f"{what} until you quit. ({literal(error)})"
+    return ""
+
+
+def _set(file: Path, entry: tuple[str, ...], value: Any, **wanted: Any) -> None:
+    """Set an entry, or one of a table; the file then says what is `wanted`. Raises BadConfig."""
+    import tomlkit
+
     before = read_config(file)
-    document = _document(file)
-    document["panes"] = {name: value for name, value in asdict(choice).items() if value is not None}
-    _write(file, document, replace(before, panes=replace(choice)))
+    *tables, name = entry
+    # A new line goes to the top: further down it would come under a comment on something else.
+    is_new = isinstance(value, str) and getattr(before, name) is None
+    document = _document(file, f"{name} = ''\n\n" if is_new else "")
+    table: Any = document
+    for each in tables:
+        table = table.setdefault(each, tomlkit.table(is_super_table=True))
+    table[name] = value
+    _write(file, document, replace(before, **wanted))
 
 
 def _entries(profile: Profile) -> dict[str, Any]:
@@ -149,7 +155,7 @@ def save_connection(name: str, url: str, profile: Profile | None, key: str | Non
     return f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")
 
 
-_KEPT = 20  # connections
+_CONNECTIONS = 20  # connections
 
 
 def read_entry(file: Path, connection: str) -> Any:
@@ -157,12 +163,12 @@ def read_entry(file: Path, connection: str) -> Any:
     return _read(file).get(connection)
 
 
-def keep_entry(file: Path, connection: str, entry: Any) -> None:
-    """Keep an entry beside those of the connections used last."""
+def save_entry(file: Path, connection: str, entry: Any) -> None:
+    """Save an entry beside those of the connections used last."""
     known = _read(file)
     known.pop(connection, None)
     known[connection] = entry
-    while len(known) > _KEPT:
+    while len(known) > _CONNECTIONS:
         del known[next(iter(known))]
     with suppress(OSError):
         write_private(file, json.dumps(known))
@@ -177,13 +183,13 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 _FILTERS_FILE = "filters.json"
-_LINES_KEPT = 20  # of each list
+_LINES = 20  # of each list
 
 
-class Kept:
+class Saved:
     """The settings of each list, how times are written, the panes, and the filter lines used before.
 
-    Those lines are kept for each connection, as they may name its objects; with "" they last until the end.
+    Those lines are saved for each connection, as they may name its objects; with "" they last until the end.
     Unless it `saves`, the settings of lists and the panes last until the end too.
     """
 
@@ -214,13 +220,8 @@ class Kept:
         """Save the settings of a list for the next start; return why that failed, or ""."""
         if not self._saves:
             return ""
-        try:
-            set_list(config_file(), kind, self.of(kind))
-        except (BadConfig, OSError) as error:
-            return (
-                f"The settings of this list could not be saved. They apply until you quit. ({literal(error)})"
-            )
-        return ""
+        what = "The settings of this list could not be saved. They apply"
+        return unless_saved(what, set_list, kind, self.of(kind))
 
     def in_config(self, config: Config) -> Config:
         """Return a config with all of this as it is now, for the next dashboard of this run."""
@@ -244,11 +245,11 @@ class Kept:
 
     def use_filter(self, kind: str, line: str) -> None:
         """Note that a line was used."""
-        lines = [line, *(each for each in self.used_filters(kind) if each != line)][:_LINES_KEPT]
+        lines = [line, *(each for each in self.used_filters(kind) if each != line)][:_LINES]
         if self._used is not None and lines != self.used_filters(kind):
             self._used[kind] = lines
             if self._connection:
-                keep_entry(config_file().with_name(_FILTERS_FILE), self._connection, self._used)
+                save_entry(config_file().with_name(_FILTERS_FILE), self._connection, self._used)
 
     def save_panes(self) -> None:
         """Save changed panes for the next start, if the config file can be written."""
@@ -260,11 +261,7 @@ class Kept:
     def next_times(self) -> str:
         """Write times in the next style and save that; return why that failed, or ""."""
         times.chosen.style = times.chosen.style.next
-        try:
-            set_times(config_file(), times.chosen.style)
-        except (BadConfig, OSError) as error:
-            return f"The time format could not be saved. It applies until you quit. ({literal(error)})"
-        return ""
+        return unless_saved("The time format could not be saved. It applies", set_times, times.chosen.style)
 
 
 def read_left(file: Path, connection: str) -> Left | None:
@@ -282,6 +279,6 @@ def read_left(file: Path, connection: str) -> Left | None:
     )
 
 
-def keep_left(file: Path, connection: str, left: Left) -> None:
-    """Keep where the dashboard was left, beside the entries of the connections used last."""
-    keep_entry(file, connection, asdict(left))
+def save_left(file: Path, connection: str, left: Left) -> None:
+    """Save where the dashboard was left, beside the entries of the connections used last."""
+    save_entry(file, connection, asdict(left))

@@ -24,7 +24,7 @@ from ledger_tui.client.traffic import Exchange, Traffic, masked
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Action, Cell, Link, Place, Resource
 from ledger_tui.settings.own_commands import OwnCommand
-from ledger_tui.settings.saved import Kept
+from ledger_tui.settings.saved import Saved
 from ledger_tui.ui.handlers import WorkFailed, handles, while_running
 
 KEPT = 100
@@ -181,7 +181,7 @@ class Context:
     tokens: TokenManager
     history: History = field(default_factory=History)
     recent: RecentObjects = field(default_factory=RecentObjects)
-    kept: Kept = field(default_factory=Kept)
+    saved: Saved = field(default_factory=Saved)
     profiles: Sequence[str] = ()
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     key_variables: Collection[str] = ()  # of the environment, which own commands must not get

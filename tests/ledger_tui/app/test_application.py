@@ -69,10 +69,10 @@ async def test_a_demo_shows_its_lists_as_they_are_by_default_and_saves_none(serv
     lists = {"accounts": ListSettings(sort="name")}
     config = Config(lists=lists, panes=PaneChoice(split=False))
     app = LedgerApp(Options(url=server.url, key=server.key, of_demo=True, config=config))
-    assert (app.kept.of("accounts"), app.kept.panes) == (ListSettings(), PaneChoice())
-    app.kept.use("accounts", ListSettings(sort="-balance"))
-    app.kept.panes.split = True
-    app.kept.save_panes()
-    assert app.kept.save("accounts") == ""
+    assert (app.saved.of("accounts"), app.saved.panes) == (ListSettings(), PaneChoice())
+    app.saved.use("accounts", ListSettings(sort="-balance"))
+    app.saved.panes.split = True
+    app.saved.save_panes()
+    assert app.saved.save("accounts") == ""
     assert not config_file().exists() or "balance" not in config_file().read_text(encoding="utf-8")
-    assert app.kept.in_config(config) == replace(config, times=TimeStyle.UTC)
+    assert app.saved.in_config(config) == replace(config, times=TimeStyle.UTC)

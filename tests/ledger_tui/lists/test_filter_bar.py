@@ -61,7 +61,7 @@ async def test_an_empty_line_shows_all_and_is_not_offered_as_a_filter_later() ->
             bar.apply(Input.Submitted(line(bar), text))
             await pilot.pause()
             assert bar._list.filters == params
-        assert app.view.context.kept.used_filters("transactions") == ["type:debit"]
+        assert app.view.context.saved.used_filters("transactions") == ["type:debit"]
 
 
 async def test_names_that_are_read_are_offered_but_not_when_the_line_is_closed() -> None:

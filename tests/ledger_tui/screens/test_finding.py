@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.settings.config import read_config
-from ledger_tui.settings.saved import Kept
+from ledger_tui.settings.saved import Saved
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -147,9 +147,9 @@ async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
         await driver.type("type:credit")
         await driver.press("enter", "slash", "ctrl+u")
         await driver.sees("used before", "type:credit")
-    used = Kept(connection=server.url).used_filters("transactions")
+    used = Saved(connection=server.url).used_filters("transactions")
     assert used == ["type:credit", 'type:debit account:"Till, Berlin"']
-    assert Kept(connection="http://another").used_filters("transactions") == []
+    assert Saved(connection="http://another").used_filters("transactions") == []
     lists = read_config(tmp_path / "config.toml").lists
     assert lists["transactions"].filters == ('type:debit account:"Till, Berlin"',)
 

@@ -96,7 +96,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     running.server.stop()
 
 
-async def test_a_sign_in_through_the_browser_is_kept_for_the_next_start_and_rotates(ledger: Ledger) -> None:
+async def test_a_sign_in_through_the_browser_is_saved_for_the_next_start_and_rotates(ledger: Ledger) -> None:
     profile = Profile("shop", ledger.url, client_id=ledger.app.client_id, scope=ledger.app.scope)
     app = LedgerApp(Options(profile=profile))
     async with app.run_test(size=(100, 30), notifications=True) as pilot:

@@ -12,7 +12,7 @@ from ledger_tui import cli
 from ledger_tui.app import application as app_module
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.settings.config import Left, Options, Profile
-from ledger_tui.settings.saved import keep_left, read_left
+from ledger_tui.settings.saved import read_left, save_left
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, until
 
@@ -20,12 +20,12 @@ from tests.ledger_tui.driving import Driver, until
 def test_each_connection_has_its_own_entry(tmp_path: Path) -> None:
     file = tmp_path / "new" / "resume.json"
     left = Left("invoices", {"status": "paid"}, "inv_1", opened=True)
-    keep_left(file, "a", left)
-    keep_left(file, "b", Left("users"))
+    save_left(file, "a", left)
+    save_left(file, "b", Left("users"))
     assert (read_left(file, "a"), read_left(file, "b"), read_left(file, "c")) == (left, Left("users"), None)
     assert file.stat().st_mode & 0o777 == 0o600
     for number in range(30):
-        keep_left(file, str(number), left)
+        save_left(file, str(number), left)
     assert read_left(file, "a") is None
     assert read_left(file, "29") == left
 
@@ -39,7 +39,7 @@ def test_a_broken_file_is_as_none(tmp_path: Path, text: str) -> None:
 
 def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    keep_left(tmp_path / "file" / "resume.json", "a", Left("users"))
+    save_left(tmp_path / "file" / "resume.json", "a", Left("users"))
 
 
 class Ended:
@@ -61,7 +61,7 @@ def test_each_profile_of_a_run_begins_where_it_was_left(
     first, second = (
         Options(profile=Profile(name, "http://h"), config_file=config_file) for name in ("a", "b")
     )
-    keep_left(tmp_path / "resume.json", second.connection, Left("users"))
+    save_left(tmp_path / "resume.json", second.connection, Left("users"))
     opened: list[Ended] = []
 
     def open_app(options: Options) -> Ended:
@@ -86,7 +86,7 @@ def test_each_profile_of_a_run_begins_where_it_was_left(
 def test_no_place_in_a_demo_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: Options) -> None:
     monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
     options = replace(demo, config_file=str(tmp_path / "config.toml"))
-    cli._keep_left(options, cast(app_module.LedgerApp, Ended(options, None)))
+    cli._save_left(options, cast(app_module.LedgerApp, Ended(options, None)))
     assert not (tmp_path / "resume.json").exists()
 
 

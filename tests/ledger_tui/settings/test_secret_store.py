@@ -28,16 +28,16 @@ class Drawer(KeyringBackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kept: dict[tuple[str, str], str] = {}
+        self.saved: dict[tuple[str, str], str] = {}
 
     def get_password(self, service: str, username: str) -> str | None:
-        return self.kept.get((service, username))
+        return self.saved.get((service, username))
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        self.kept[service, username] = password
+        self.saved[service, username] = password
 
     def delete_password(self, service: str, username: str) -> None:
-        del self.kept[service, username]
+        del self.saved[service, username]
 
 
 class Sieve(Drawer):
