@@ -18,7 +18,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks.sending import Sender
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.app import create_app
-from ledger_engine.sandbox import wiring
+from ledger_engine.sandbox import routes
 from ledger_engine.sandbox.clock import MovableClock, clock_of
 from ledger_engine.sandbox.helpers import Helpers
 from ledger_engine.store.engine import open_engine
@@ -96,7 +96,7 @@ class HelpedServer(ThreadedServer):
         )
         helpers.begin(self._background, timekeeper)
         self._background.start()
-        return create_app(self.engine, recorder=self._background.recorder, test_helpers=wiring)
+        return create_app(self.engine, recorder=self._background.recorder, test_helpers=routes)
 
     def begin_stop(self) -> None:
         self._background.begin_stop()

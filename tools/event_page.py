@@ -17,7 +17,7 @@ from ledger_engine.access import projects
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.sandbox.happening import make_happen
+from ledger_engine.sandbox.routes import make_happen
 from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.connection import connect, make_private
 from ledger_engine.store.sqlite.unit import SqliteUnit

@@ -19,7 +19,7 @@ from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.errors import CODES, OAUTH_CODES
 from ledger_engine.http.openapi.documentation import document
 from ledger_engine.sandbox import routes as test_helpers
-from ledger_engine.sandbox.happening import make_happen
+from ledger_engine.sandbox.routes import make_happen
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented, check_code, escaped
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_client.addresses import root_of
-from ledger_engine.access import sessions
+from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
 from ledger_engine.cli.running import Ledger
@@ -59,7 +59,7 @@ class Target:
         ledger = Ledger(self.database, project=self.project, mode=mode_name(self.livemode))
         engine = open_engine(self.database)
         try:
-            async with sessions.key_of(engine, ledger.tenant, rights) as value:
+            async with api_keys.key_of(engine, ledger.tenant, rights) as value:
                 yield value
         finally:
             await engine.close()

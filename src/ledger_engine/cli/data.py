@@ -51,8 +51,8 @@ def seed(ledger: Ledger, file: str) -> None:
     command is run again.
     """
     from ledger_engine.tools.seed import reading
-    from ledger_engine.tools.seed.entries import BadDataSet
     from ledger_engine.tools.seed.loading import Progress, steps_of
+    from ledger_engine.tools.seed.reading import BadDataSet
     from ledger_engine.tools.seed.reading import read as read_data_set
     from ledger_engine.tools.seed.turns import load_data_set
 

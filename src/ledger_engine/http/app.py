@@ -58,7 +58,7 @@ RESOURCES: list[Routes] = [
 
 
 class Around(Protocol):
-    """What the test helpers add to the application (`sandbox/wiring.py`)."""
+    """What the test helpers add to the application (`sandbox/routes.py`)."""
 
     routes: Any
 

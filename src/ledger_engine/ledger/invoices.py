@@ -15,7 +15,7 @@ from ledger_engine.core.records import Format, Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, transactions
-from ledger_engine.ledger.fields import parse_metadata
+from ledger_engine.ledger.accounts import parse_metadata
 from ledger_engine.store import Row, Unit, Value, in_one_book
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import reader, update_row

@@ -12,7 +12,7 @@ from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts
-from ledger_engine.ledger.fields import DESCRIPTION
+from ledger_engine.ledger.accounts import DESCRIPTION
 from ledger_engine.store import Unit
 
 LINES_AT_ONCE = 500

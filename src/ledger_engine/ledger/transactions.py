@@ -20,7 +20,7 @@ from ledger_engine.core.pickling import pickled_by_fields
 from ledger_engine.core.records import JsonText, Moment, OneOf, values_writer
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.ledger import accounts, fields
+from ledger_engine.ledger import accounts
 from ledger_engine.ledger.balances import Balances
 from ledger_engine.store import GroupCache, Row, Unit, books, in_one_book
 from ledger_engine.store.books import BOOK, OF_BOOK
@@ -32,7 +32,7 @@ DESCRIPTION_MAX = 500
 BATCH_MAX = 1000
 # In the order of the fields of `Transaction`.
 _COLUMNS = (
-    f"id, account, amount, type, {fields.DESCRIPTION}, balance_after, created, :livemode AS livemode,"
+    f"id, account, amount, type, {accounts.DESCRIPTION}, balance_after, created, :livemode AS livemode,"
     " destination, transfer, reverses"
 )
 # Without a hint SQLite would search by the book and look at each type. PostgreSQL's index has the two as one
@@ -358,7 +358,7 @@ class Postings:
     def _add(self, posted: Transaction) -> None:
         """Add the row and the event."""
         book = self._book
-        description, long_description = fields.stored_description(posted.description)
+        description, long_description = accounts.stored_description(posted.description)
         book.rows.append(
             (
                 book.number,

@@ -22,13 +22,11 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import attempts, endpoints, sender_process
-from ledger_engine.sandbox import emptying
+from ledger_engine.sandbox import snapshots
 from ledger_engine.sandbox.clock import MovableClock, store_clock
-from ledger_engine.sandbox.emptying import Emptied
-from ledger_engine.sandbox.faults import Faults
-from ledger_engine.sandbox.faulty_sender import FaultySender
+from ledger_engine.sandbox.faults import Faults, FaultySender
 from ledger_engine.sandbox.guard import Turnstile
-from ledger_engine.sandbox.snapshots import Snapshot, Snapshots
+from ledger_engine.sandbox.snapshots import Emptied, Snapshot, Snapshots
 from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
@@ -131,7 +129,7 @@ class Helpers:
         async with self._turn, self.turnstile.alone():
             self.faults.clear(tenant)
             async with self._nothing_beside():
-                return await self._engine.write(partial(emptying.empty, tenant=tenant))
+                return await self._engine.write(partial(snapshots.empty, tenant=tenant))
 
     @contextlib.asynccontextmanager
     async def _nothing_beside(self) -> AsyncIterator[None]:

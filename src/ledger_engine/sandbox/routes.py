@@ -5,6 +5,7 @@ The guard refuses all but owners of test keys.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -16,18 +17,110 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, Record
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Event
 from ledger_engine.http.bodies import Body
+from ledger_engine.http.gate.gate import Gate
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.sandbox.emptying import Emptied
+from ledger_engine.http.wire.asgi import Asgi, Receive, Send
+from ledger_engine.ledger import accounts, invoices, orders, transactions, users
+from ledger_engine.ledger.accounts import Account, NewAccount
+from ledger_engine.ledger.invoices import Invoice, NewInvoice
+from ledger_engine.ledger.orders import NewOrder
+from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.ledger.users import NewUser
 from ledger_engine.sandbox.faults import Fault, checked
-from ledger_engine.sandbox.guard import ROOT
-from ledger_engine.sandbox.happening import make_happen
+from ledger_engine.sandbox.guard import ROOT, Guard, is_helper
 from ledger_engine.sandbox.helpers import Helpers
-from ledger_engine.sandbox.snapshots import Snapshot
+from ledger_engine.sandbox.snapshots import Emptied, Snapshot
 from ledger_engine.store import Unit
-from ledger_engine.store.pages import Page
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import Page, PageRequest
+
+# Events on demand: everything that one takes is made by the ledger's own rules, in one commit
+
+
+AMOUNT = 12_50
+_RECENT = PageRequest(10)  # no kind of event takes more events
+
+
+def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Record]]:
+    """Make an event of this type happen; return it and the objects made for it, as they are then.
+
+    Raises InvalidRequest for an unknown type, and what making the objects raises.
+    """
+    if type not in _MAKERS:
+        raise InvalidRequest("invalid_value", f"type must be one of {', '.join(outbox.KINDS)}.", "type")
+    make, moves = _MAKERS[type]
+    made = make(unit, tenant, *moves)
+    event = next(each for each in outbox.page(unit, tenant, _RECENT).items if each.type == type)
+    return event, made
+
+
+def _account(unit: Unit, tenant: Tenant) -> Account:
+    return accounts.create(unit, tenant, NewAccount("Test account", "EUR", {}))
+
+
+def _posted(unit: Unit, tenant: Tenant) -> list[Record]:
+    account = _account(unit, tenant)
+    posted = transactions.post(unit, tenant, NewTransaction(account.id, AMOUNT, "credit", "Test posting"))
+    return [accounts.get(unit, tenant, account.id), posted]
+
+
+def _invoice(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
+    account = _account(unit, tenant)
+    invoice = invoices.create(unit, tenant, NewInvoice(account.id, "Test customer", AMOUNT))
+    for move in moves:
+        invoice = move(unit, tenant, invoice.id)
+    payment = invoice.transaction
+    paid = [] if payment is None else [transactions.get(unit, tenant, payment)]
+    return [accounts.get(unit, tenant, account.id), invoice, *paid]
+
+
+def _update(unit: Unit, tenant: Tenant, id: str) -> Invoice:
+    return invoices.update(unit, tenant, id, {"amount": 2 * AMOUNT})
+
+
+def _user(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
+    # An address that no other user has.
+    user = users.create(unit, tenant, NewUser("Test user", f"{unit.new_id('usr')}@example.com"))
+    for move in moves:
+        user = move(unit, tenant, user.id)
+    return [user]
+
+
+def _order(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
+    (user,) = _user(unit, tenant)
+    item = {"name": "Test item", "quantity": 1, "unit_amount": AMOUNT}
+    order = orders.create(unit, tenant, NewOrder(user.id, [item]))
+    for move in moves:
+        order = move(unit, tenant, order.id)
+    return [user, order]
+
+
+Move = Callable[[Unit, Tenant, str], Any]
+Make = Callable[..., list[Record]]
+# How each is made: an object, and how that is then moved from state to state.
+_MAKERS: dict[str, tuple[Make, list[Move]]] = {
+    "account.created": (lambda unit, tenant: [_account(unit, tenant)], []),
+    "transaction.created": (_posted, []),
+    "invoice.created": (_invoice, []),
+    "invoice.updated": (_invoice, [_update]),
+    "invoice.opened": (_invoice, [invoices.finalize]),
+    "invoice.paid": (_invoice, [invoices.finalize, invoices.pay]),
+    "invoice.voided": (_invoice, [invoices.finalize, invoices.void]),
+    "user.created": (_user, []),
+    "user.deactivated": (_user, [users.deactivate]),
+    "user.restored": (_user, [users.deactivate, users.restore]),
+    "order.created": (_order, []),
+    "order.paid": (_order, [orders.pay]),
+    "order.shipped": (_order, [orders.pay, orders.ship]),
+}
+
+
+# Routes
+
 
 LATEST = 250_000_000_000_000  # milliseconds, in the year 9892: what is due later still has a date
 
@@ -242,3 +335,35 @@ def _reachable(moment: int, now: int, param: str) -> None:
         raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
     if moment > LATEST:
         raise InvalidRequest("invalid_value", "The clock goes no further than the year 9892.", param)
+
+
+# What wraps the gate and the dispatcher
+
+
+_STREAM = "/v1/events/stream"  # it ends when the ledger is replaced, so nobody waits for it
+
+
+def guard(dispatcher: Asgi, engine: Engine) -> Guard:
+    """Return what the gate passes requests on to."""
+    helpers = Helpers.of(engine)
+    return Guard(dispatcher, helpers.faults, helpers.turnstile)
+
+
+def outside(gate: Gate, engine: Engine) -> Asgi:
+    """Return the application, whose requests wait while the ledger is replaced."""
+    helpers = Helpers.of(engine)
+    helpers.when_restored.append(gate.begin_anew)
+    turnstile = helpers.turnstile
+
+    async def passed(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or is_helper(path):
+            await gate(scope, receive, send)
+        elif path == _STREAM:
+            await turnstile.wait()
+            await gate(scope, receive, send)
+        else:
+            async with turnstile.passing():
+                await gate(scope, receive, send)
+
+    return passed

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from quart import Quart
 
-from ledger_engine.access import credentials, sessions
+from ledger_engine.access import api_keys, credentials
 from ledger_engine.core import logs
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings
-from ledger_engine.server import ledger, systemd
-from ledger_engine.server.listening import cannot_listen, configure, listen, url_of
+from ledger_engine.server import ledger
+from ledger_engine.server.listening import cannot_listen, configure, listen, tell_systemd, url_of
 from ledger_engine.server.serving import Stop, begin_serving, loop_factory, make_app, serve_until
 from ledger_engine.server.workers.pool import Workers
 from ledger_engine.store.engine import open_engine
@@ -115,7 +115,7 @@ async def _accompany(url: str, database: Location, announce: Callable[[Ready], N
     stop.at_end_of_stdin()
     engine = open_engine(database)
     try:
-        async with sessions.key_of(engine, ledger.tenant_of_dashboard, ledger.DASHBOARD) as key:
+        async with api_keys.key_of(engine, ledger.tenant_of_dashboard, ledger.DASHBOARD) as key:
             announce(Ready(url, key, None, None))
             while not stop.asked.is_set():
                 await engine.read(partial(credentials.find, value=key))
@@ -146,7 +146,7 @@ async def _serve(
             if lock is not None:
                 lock.note_url(url)
             announce(Ready(url, served.key, engine.notice, served.metrics_url, served.keyless))
-            systemd.tell("READY=1")
+            tell_systemd("READY=1")
             if served.demo is not None:
                 served.demo.start(url, settings.certfile)
 

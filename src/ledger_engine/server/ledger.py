@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ledger_engine.access import api_keys, projects, sessions
+from ledger_engine.access import api_keys, projects
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
@@ -63,7 +63,7 @@ async def seed(settings: ServeSettings, database: Location) -> None:
     if settings.seed is None:
         return
     from ledger_engine.tools.seed import reading
-    from ledger_engine.tools.seed.entries import BadDataSet
+    from ledger_engine.tools.seed.reading import BadDataSet
     from ledger_engine.tools.seed.turns import load_once
 
     try:
@@ -127,12 +127,12 @@ async def presence(engine: Engine, settings: ServeSettings, database: Location) 
     """Yield the id of this server, None if it is the only one; its sessions are revoked at the end."""
     if isinstance(database, Path):
         # Only one process serves a file, so the servers of all stored session keys have ended.
-        await engine.write(sessions.end_all)
+        await engine.write(api_keys.end_all)
         try:
             yield None
         finally:
             if settings.embedded:
-                await engine.write(sessions.end_all)
+                await engine.write(api_keys.end_all)
         return
     heartbeat = Heartbeat(engine)
     await heartbeat.begin()

@@ -1,10 +1,12 @@
-"""Where the server listens: its socket, its URL, and the settings of its connections."""
+"""Where the server listens: its socket, its URL, its connections' settings, and what systemd is told."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
+import sys
 from pathlib import Path
 
 from hypercorn.config import Config
@@ -93,3 +95,14 @@ def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
     if "PEM" in str(error):
         return f"--keyfile {keyfile} has no private key that can be read; it must be a PEM file."
     return f"--certfile {certfile} and --keyfile {keyfile} cannot be used: {error.reason or error}."
+
+
+def tell_systemd(state: str) -> None:
+    """Tell systemd a state such as `READY=1` (sd_notify(3)), if it started this process and waits for it."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address or sys.platform == "win32":
+        return
+    if address.startswith("@"):  # an abstract socket, which has no file
+        address = f"\0{address[1:]}"
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.sendto(state.encode(), address)

@@ -23,7 +23,7 @@ from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.http.pages.views import Issuer
 from ledger_engine.http.wire.passed import PassedConnections
 from ledger_engine.http.wire.serving import cut_connections, serve
-from ledger_engine.server import systemd
+from ledger_engine.server.listening import tell_systemd
 from ledger_engine.store.engine import Engine
 
 
@@ -46,7 +46,7 @@ class Stop:
             if self.asked.is_set():
                 self.hurry.set()
             else:
-                systemd.tell("STOPPING=1")
+                tell_systemd("STOPPING=1")
                 self.asked.set()
 
         for number in signals:
@@ -122,9 +122,9 @@ def _test_helpers(settings: ServeSettings) -> Around | None:
     if not settings.test_helpers:
         return None
     # Imported here: hardly any server has them.
-    from ledger_engine.sandbox import wiring
+    from ledger_engine.sandbox import routes
 
-    return wiring
+    return routes
 
 
 async def serve_until(

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ledger_engine.testing.helpers import Clock, Fault, Faults, Snapshots
     from ledger_engine.testing.inbox import Inbox
-    from ledger_engine.testing.project import Ledger
-    from ledger_engine.testing.server import LedgerServer
+    from ledger_engine.testing.server import Ledger, LedgerServer
 
 __all__ = ["Clock", "Fault", "Faults", "Inbox", "Ledger", "LedgerServer", "Snapshots"]
 
@@ -21,7 +20,7 @@ _MODULES = {
     "Fault": "helpers",
     "Faults": "helpers",
     "Inbox": "inbox",
-    "Ledger": "project",
+    "Ledger": "server",
     "LedgerServer": "server",
     "Snapshots": "helpers",
 }

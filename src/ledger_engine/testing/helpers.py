@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ledger_client import Ledger
-from ledger_engine.testing.project import asked
+from ledger_engine.testing.server import asked
 
 _ROOT = "/v1/test_helpers"
 

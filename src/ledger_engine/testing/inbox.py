@@ -12,7 +12,7 @@ from typing import Any
 
 from ledger_client.errors import NotFound
 from ledger_client.webhooks import is_signed
-from ledger_engine.testing.project import Ledger
+from ledger_engine.testing.server import Ledger
 
 WAIT_S = 10.0
 

@@ -13,7 +13,7 @@ import logging
 import secrets
 from functools import partial
 
-from ledger_engine.access import sessions
+from ledger_engine.access import api_keys
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
@@ -35,7 +35,7 @@ class Heartbeat:
 
     async def begin(self) -> None:
         """Note that this server has started. Raises StorageUnavailable."""
-        await self._engine.write(partial(sessions.begin, server=self.server))
+        await self._engine.write(partial(api_keys.begin, server=self.server))
 
     def start(self) -> None:
         """Beat from now on; needs a running event loop."""
@@ -48,12 +48,12 @@ class Heartbeat:
     async def end(self) -> None:
         """End the sessions of this server. Without storage the other servers do so, once they notice."""
         with contextlib.suppress(StorageUnavailable):
-            await self._engine.write(partial(sessions.end, server=self.server))
+            await self._engine.write(partial(api_keys.end, server=self.server))
 
     async def beat(self) -> None:
         """Beat once, and end the sessions of servers that have ended. Raises StorageUnavailable."""
         silent = {id: beats for id, (beats, mine) in self._seen.items() if mine >= SILENT_BEATS}
-        others = await self._engine.write(partial(sessions.beat, server=self.server, silent=silent))
+        others = await self._engine.write(partial(api_keys.beat, server=self.server, silent=silent))
         for id in silent.keys() - others.keys():
             log.warning("no heartbeat from the server %s; its sessions were ended", id)
         self._seen = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.access import api_keys, credentials, projects, sessions
+from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.errors import AuthenticationError, Conflict, DuplicateIdempotencyKey, NotFound
@@ -187,7 +187,7 @@ async def test_a_rolled_key_of_a_session_ends_with_the_session(engine: Engine, t
     value = api_keys.new_value(livemode=False)
     await engine.write(partial(api_keys.roll, tenant=tenant, id=old.id, value=value))
     assert await is_good(engine, value)
-    await engine.write(sessions.end_all)
+    await engine.write(api_keys.end_all)
     assert not await is_good(engine, value)
 
 

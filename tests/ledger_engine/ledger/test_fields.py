@@ -8,8 +8,7 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, statements, transactions
-from ledger_engine.ledger.accounts import NewAccount
-from ledger_engine.ledger.fields import ELSEWHERE, SHORT_MAX, parse_metadata
+from ledger_engine.ledger.accounts import ELSEWHERE, SHORT_MAX, NewAccount, parse_metadata
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest

@@ -24,8 +24,8 @@ from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import ROLES
 from ledger_engine.events import outbox
 from ledger_engine.ledger import invoices, orders, transactions
+from ledger_engine.ledger.accounts import stored_description
 from ledger_engine.ledger.balances import Balances
-from ledger_engine.ledger.fields import stored_description
 from ledger_engine.store import Row, Unit, Value
 from ledger_engine.tools.pull.remote import PullFailed
 from ledger_engine.tools.pull.staging import Book, newest

@@ -25,7 +25,7 @@ from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.transactions import NewTransaction, Postings
 from ledger_engine.store import Columns, H, Parameters, Row, Unit, Value
 from ledger_engine.store.books import condition_on
-from ledger_engine.tools.seed.entries import (
+from ledger_engine.tools.seed.reading import (
     AccountEntry,
     BadDataSet,
     DataSet,

@@ -40,8 +40,8 @@ from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.lock import served_at
 from ledger_engine.store.sqlite.log import require_own_log
 from ledger_engine.tools.seed import loading
-from ledger_engine.tools.seed.entries import DataSet
 from ledger_engine.tools.seed.loading import History, Progress, Step, UnitInThePast
+from ledger_engine.tools.seed.reading import DataSet
 
 TURN_STEPS = 40
 # Others wait for a commit, so it has one turn while others write, otherwise all that begin in this time.

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.tools.seed.entries import DataSet
-from ledger_engine.tools.seed.reading import read
+from ledger_engine.tools.seed.reading import DataSet, read
 
 Written = Callable[..., DataSet]
 

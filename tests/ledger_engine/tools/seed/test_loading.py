@@ -18,8 +18,8 @@ from ledger_engine.ledger import invoices, orders, transactions, users
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
 from ledger_engine.tools.seed import reading
-from ledger_engine.tools.seed.entries import BadDataSet, DataSet
 from ledger_engine.tools.seed.loading import TABLES, Progress, steps_of
+from ledger_engine.tools.seed.reading import BadDataSet, DataSet
 from ledger_engine.tools.seed.reading import read as read_data_set
 from ledger_engine.tools.seed.turns import load_at_once
 from tests import auditing

@@ -10,8 +10,8 @@ import pytest
 from ledger_engine.core.clock import DAY
 from ledger_engine.ledger import invoices
 from ledger_engine.tools.seed import loading
-from ledger_engine.tools.seed.entries import BadDataSet, Whole
 from ledger_engine.tools.seed.loading import steps_of
+from ledger_engine.tools.seed.reading import BadDataSet, Whole
 from tests.ledger_engine.tools.seed.conftest import BANK, Written
 
 CREDIT: dict[str, Any] = {"account": "bank", "type": "credit", "amount": {"from": 1, "to": 999}}

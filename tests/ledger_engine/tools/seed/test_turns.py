@@ -23,8 +23,8 @@ from ledger_engine.store.pages import PageRequest
 from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.store.sqlite.lock import lock_file
 from ledger_engine.tools.seed import turns
-from ledger_engine.tools.seed.entries import BadDataSet, DataSet
 from ledger_engine.tools.seed.loading import Progress, steps_of
+from ledger_engine.tools.seed.reading import BadDataSet, DataSet
 from ledger_engine.tools.seed.turns import TURN_STEPS, Rests, load_data_set, load_in_turns
 from ledger_engine.verify import audit
 from tests import auditing

@@ -4,7 +4,7 @@ from random import Random
 
 import httpx
 
-from ledger_engine.tools.seed.receivers import Receiver, make_receivers, receiving
+from ledger_engine.tools.seed.demo import Receiver, make_receivers, receiving
 
 
 async def test_each_answers_in_its_way_and_a_repaired_one_well() -> None:
