@@ -182,7 +182,7 @@ async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
     newest = publishing.newest(folder, f"{NAME}/{tenant.project}/test")
     assert newest is not None
     assert newest.size == 2
-    sealer.start()
+    sealer._publisher.start()
     await post(engine, tenant, account)
     await sealer.seal()
     await sealer.stop()

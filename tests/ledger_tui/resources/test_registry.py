@@ -38,7 +38,7 @@ def test_every_binding_has_an_id_of_its_own() -> None:
     ]
     by_id = {binding.id: binding.action for binding in bindings}
     assert "" not in by_id
-    assert len(by_id) == len({binding.action for binding in bindings})
+    assert len(by_id) == len({(binding.id, binding.action) for binding in bindings})
 
 
 def test_an_id_names_its_resource() -> None:
