@@ -313,16 +313,7 @@ def _users(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     rows = applied.usable(read, lambda fields: _user(book, fields))
     # Those who are deactivated first: one of them may have had the address of one who is active now.
     rows.sort(key=lambda row: row["status"] == "active")
-    known = _known(unit, book, "users")
-    unit.execute_many(
-        "INSERT INTO users (id, project, livemode, name, email, email_folded, role, status, deactivated_at,"
-        " erased_at, created) VALUES (:id, :project, :livemode, :name, :email, :email_folded, :role, :status,"
-        " :deactivated_at, :erased_at, :created) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"
-        " email = excluded.email, email_folded = excluded.email_folded, role = excluded.role,"
-        " status = excluded.status, deactivated_at = excluded.deactivated_at, erased_at = excluded.erased_at",
-        rows,
-    )
-    return _counted(unit, book, "users", sum(row["id"] not in known for row in rows), applied)
+    return _stored(unit, book, "users", rows, applied)
 
 
 def _user(book: Book, fields: Fields) -> dict[str, Value]:
@@ -349,15 +340,7 @@ def _orders(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     applied = Applied()
     users = _known(unit, book, "users")
     rows = applied.usable(read, lambda fields: _order(book, fields, users))
-    known = _known(unit, book, "orders")
-    unit.execute_many(
-        "INSERT INTO orders (id, project, livemode, user_id, items, total, status, paid_at, shipped_at,"
-        " created) VALUES (:id, :project, :livemode, :user_id, :items, :total, :status, :paid_at,"
-        " :shipped_at, :created) ON CONFLICT (id) DO UPDATE SET status = excluded.status,"
-        " paid_at = excluded.paid_at, shipped_at = excluded.shipped_at",
-        rows,
-    )
-    return _counted(unit, book, "orders", sum(row["id"] not in known for row in rows), applied)
+    return _stored(unit, book, "orders", rows, applied)
 
 
 def _order(book: Book, fields: Fields, users: set[str]) -> dict[str, Value]:
@@ -384,15 +367,7 @@ def _invoices(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     applied = Applied()
     accounts = _known(unit, book, "accounts")
     rows = applied.usable(read, lambda fields: _invoice(unit, book, fields, accounts))
-    known = _known(unit, book, "invoices")
-    columns = [*rows[0]] if rows else []
-    changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in ("id", "created"))
-    unit.execute_many(
-        f"INSERT INTO invoices ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
-        f" ON CONFLICT (id) DO UPDATE SET {changed}",
-        rows,
-    )
-    applied = _counted(unit, book, "invoices", sum(row["id"] not in known for row in rows), applied)
+    applied = _stored(unit, book, "invoices", rows, applied)
     unit.execute(
         "UPDATE counters SET invoice_numbers = (SELECT count(number) FROM invoices"
         " WHERE project = :project AND livemode = :livemode)"
@@ -482,6 +457,19 @@ def _known(unit: Unit, book: Book, table: str) -> set[str]:
         f"SELECT id FROM {table} WHERE project = :project AND livemode = :livemode", book.tenant.bind()
     )
     return {row["id"] for row in rows}
+
+
+def _stored(unit: Unit, book: Book, table: str, rows: list[dict[str, Value]], applied: Applied) -> Applied:
+    """Store rows, each with all columns; what is known already is changed where it was."""
+    known = _known(unit, book, table)
+    columns = [*rows[0]] if rows else []
+    changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in ("id", "created"))
+    unit.execute_many(
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
+        f" ON CONFLICT (id) DO UPDATE SET {changed}",
+        rows,
+    )
+    return _counted(unit, book, table, sum(row["id"] not in known for row in rows), applied)
 
 
 def _counted(unit: Unit, book: Book, kind: str, new: int, applied: Applied) -> Applied:
