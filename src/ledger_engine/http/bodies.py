@@ -143,7 +143,7 @@ def _media_type(content_type: str | None) -> str | None:
 
 
 def _error_of(detail: ErrorDetails) -> InvalidRequest:
-    param = ".".join(str(part) for part in detail["loc"]) or None
+    param = ".".join(str(name) for name in detail["loc"]) or None
     if detail["type"] == "missing":
         return InvalidRequest("missing_field", f"{param} is required.", param)
     if detail["type"] == "extra_forbidden":
@@ -201,7 +201,7 @@ def _refuse_constant(name: str) -> NoReturn:
     _refuse(f"{name} is not a JSON number")
 
 
-def _kept(text: str) -> float:
+def _exact(text: str) -> float:
     """Return the number; raises InvalidRequest when a float cannot represent it exactly as it was sent."""
     number = float(text)
     if math.isinf(number):
@@ -217,10 +217,10 @@ def _kept(text: str) -> float:
 
 _NESTS = (dict, list)
 _decode = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_kept
+    object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_exact
 ).decode
 # Of a field that occurs twice it keeps the last.
-_decode_quickly = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_kept).decode
+_decode_quickly = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_exact).decode
 
 
 def _decode_large(text: str) -> Any:
@@ -236,11 +236,11 @@ def _members(value: object) -> int:
     level: list[Any] = [value] if type(value) in _NESTS else []
     for _ in range(DEPTH_MAX):
         below: list[Any] = []
-        for part in level:
-            if type(part) is dict:
-                count += len(part)
-                part = part.values()
-            for inner in part:
+        for outer in level:
+            if type(outer) is dict:
+                count += len(outer)
+                outer = outer.values()
+            for inner in outer:
                 if type(inner) in _NESTS:
                     below.append(inner)
         if not below:

@@ -239,7 +239,7 @@ class Routes:
     def add(self, method: str, path: str, **declared: Any) -> Callable[[Handler], Handler]:
         """Declare the decorated function as the handler of a route; see Operation for what can be declared.
 
-        The handler is called with the Call, the variable parts of the path, and `body` and `query` where it
+        The handler is called with the Call, the variables of the path, and `body` and `query` where it
         has these. Their classes, and that of the answer, are those of its annotations.
         """
 
@@ -289,11 +289,11 @@ class Route:
         return parse_query(self._query, b"")
 
     async def serve(
-        self, call: Call, parts: dict[str, str], raw_path: bytes, query_string: bytes
+        self, call: Call, variables: dict[str, str], raw_path: bytes, query_string: bytes
     ) -> Rendered | Streamed:
         """Check the request against what is declared, and answer it. Raises LedgerError."""
         operation = self.operation
-        arguments: dict[str, Any] = parts
+        arguments: dict[str, Any] = variables
         headers = [JSON, *_UNSTORED] if operation.secret else [JSON]
         if not operation.public:
             tenant = call.authenticate()

@@ -26,7 +26,7 @@ from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.transactions import Transaction
 from ledger_engine.ledger.users import User
 
-_PART = re.compile(r"<(?:path:)?(\w+)>")
+_VARIABLE = re.compile(r"<(?:path:)?(\w+)>")
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
@@ -50,7 +50,7 @@ def document(resources: Iterable[Routes]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for routes in resources:
         for operation in routes.operations:
-            path = _PART.sub(r"{\1}", operation.path)
+            path = _VARIABLE.sub(r"{\1}", operation.path)
             paths.setdefault(path, {})[operation.method.lower()] = _operation(routes, operation, records)
     webhooks = {kind: {"post": _webhook(kind, records)} for kind in KINDS}
     bodies = [operation.body for routes in resources for operation in routes.operations if operation.body]
@@ -96,13 +96,13 @@ def _headers(names: Iterable[str]) -> dict[str, Any]:
 def _operation(routes: Routes, operation: Operation, records: Records) -> dict[str, Any]:
     parameters: list[Schema] = [
         {
-            "name": part,
+            "name": name,
             "in": "path",
             "required": True,
             "schema": {"type": "string"},
-            "description": TERMS[part],
+            "description": TERMS[name],
         }
-        for part in _PART.findall(operation.path)
+        for name in _VARIABLE.findall(operation.path)
     ]
     if operation.query is not None:
         parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}")

@@ -84,23 +84,23 @@ class Records:
     def _value(self, hint: Any) -> Schema:
         if hint in _PLAIN:
             return dict(_PLAIN[hint])
-        origin, parts = get_origin(hint), get_args(hint)
+        origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
-            schema = self._value(parts[0])
-            for noted in parts[1:]:
+            schema = self._value(arguments[0])
+            for noted in arguments[1:]:
                 if isinstance(noted, OneOf):
                     schema["enum"] = list(noted.values)
                 elif isinstance(noted, Format):
                     schema["format"] = noted.name
             return schema
         if origin is Literal:
-            return {"type": "string", "enum": list(parts)}
+            return {"type": "string", "enum": list(arguments)}
         if origin in (Union, types.UnionType):
-            return with_null({"anyOf": [self._value(part) for part in parts]})
+            return with_null({"anyOf": [self._value(each) for each in arguments]})
         if origin is list:
-            return {"type": "array", "items": self._value(parts[0])}
+            return {"type": "array", "items": self._value(arguments[0])}
         if origin is not None and issubclass(origin, Mapping):
-            return {"type": "object", "additionalProperties": self._value(parts[1]) or True}
+            return {"type": "object", "additionalProperties": self._value(arguments[1]) or True}
         if hasattr(hint, "OBJECT"):
             return self.refer(hint)
         if is_dataclass(hint) or is_typeddict(hint):
@@ -163,11 +163,11 @@ def _given(declared: Schema) -> Schema:
 def _tidy(schema: Any) -> Any:
     """Return the schema without the titles that pydantic generates, and with `with_null` applied."""
     if isinstance(schema, list):
-        return [_tidy(part) for part in schema]
+        return [_tidy(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: part for name, part in schema.items() if name != "title" or not isinstance(part, str)}
-    return with_null({name: _tidy(part) for name, part in kept.items()})
+    untitled = {name: each for name, each in schema.items() if name != "title" or not isinstance(each, str)}
+    return with_null({name: _tidy(each) for name, each in untitled.items()})
 
 
 def name_of(model: type[BaseModel]) -> Schema:

@@ -18,21 +18,21 @@ EXAMPLES: dict[str, dict[str, Any]] = json.loads(asset("examples.json"))
 TERMS: dict[str, str] = TEXTS["terms"]
 
 
-def meaning(place: str, name: str) -> str | None:
+def meaning(owner: str, name: str) -> str | None:
     """Return the meaning of a name, None if it has none.
 
-    `place` is a schema such as `Account`, a field of one such as `Delivery.attempts`, or an operation such as
+    `owner` is a schema such as `Account`, a field of one such as `Delivery.attempts`, or an operation such as
     `GET /v1/requests`, whose parameter it is.
     """
-    return TERMS.get(f"{place}.{name}", TERMS.get(name))
+    return TERMS.get(f"{owner}.{name}", TERMS.get(name))
 
 
-def explain(place: str, schema: dict[str, Any]) -> None:
+def explain(owner: str, schema: dict[str, Any]) -> None:
     """Add its meaning to each member of an object's schema, and within it, that has no description yet."""
     for name, member in schema.get("properties", {}).items():
-        description = meaning(place, name)
+        description = meaning(owner, name)
         if description is not None and "$ref" not in member and "const" not in member:
             member.setdefault("description", description)
-        explain(f"{place}.{name}", member)
+        explain(f"{owner}.{name}", member)
     if isinstance(schema.get("items"), dict):
-        explain(place, schema["items"])
+        explain(owner, schema["items"])

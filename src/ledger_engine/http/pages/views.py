@@ -176,7 +176,7 @@ class PasswordChecks:
     """Checks passwords in threads, a few at a time; further ones wait, and too many are refused."""
 
     def __init__(self) -> None:
-        self._places = asyncio.Semaphore(CHECKED_AT_ONCE)
+        self._slots = asyncio.Semaphore(CHECKED_AT_ONCE)
         self._waiting = 0
 
     async def is_right(self, login: Login | None, password: str) -> bool:
@@ -185,7 +185,7 @@ class PasswordChecks:
             raise TooManyChecks
         self._waiting += 1
         try:
-            async with self._places:
+            async with self._slots:
                 return await asyncio.to_thread(passwords.is_right, login, password)
         finally:
             self._waiting -= 1

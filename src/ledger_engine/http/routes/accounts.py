@@ -114,7 +114,7 @@ async def get_statement(call: Call, id: str, query: Period) -> Streamed:
     return Streamed(KINDS[-1], _csv(call, statement), ((b"content-disposition", name.encode()),))
 
 
-async def _parts(call: Call, statement: Statement) -> AsyncIterator[list[Line]]:
+async def _pages_of_lines(call: Call, statement: Statement) -> AsyncIterator[list[Line]]:
     after = None
     while lines := await call.read(statements.lines, statement, after):
         yield lines
@@ -124,7 +124,7 @@ async def _parts(call: Call, statement: Statement) -> AsyncIterator[list[Line]]:
 async def _json(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
     yield dumps(as_json(statement)).removesuffix("}") + ',"lines":['
     separator = ""
-    async for lines in _parts(call, statement):
+    async for lines in _pages_of_lines(call, statement):
         yield separator + ",".join(dumps(as_json(line)) for line in lines)
         separator = ","
     yield "]}"
@@ -135,7 +135,7 @@ async def _csv(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
     opening = (iso(statement.period_start), "Opening balance", "", statement.opening_balance, currency, "")
     closing = (iso(statement.period_end), "Closing balance", "", statement.closing_balance, currency, "")
     yield csv_rows([COLUMNS, opening])
-    async for lines in _parts(call, statement):
+    async for lines in _pages_of_lines(call, statement):
         yield csv_rows(
             (
                 iso(line.date),

@@ -216,9 +216,9 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:
     """Yield the session's secret, then every event after the cursor, until the listener or the server ends.
 
-    The first message is empty: asking for it takes a place among the followers, which is kept until the
-    generator ends; raises PermissionDenied if none is free. Events are read only as fast as the listener
-    takes them, so a slow one costs the memory of a few events.
+    The first message is empty: asking for it takes one of the slots of followers, until the generator ends;
+    raises PermissionDenied if none is free. Events are read only as fast as the listener takes them, so a
+    slow one costs the memory of a few events.
     """
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
