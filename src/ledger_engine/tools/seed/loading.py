@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any
-from urllib.parse import quote
 
-from ledger_engine.access import idempotency
 from ledger_engine.access.projects import Project
 from ledger_engine.core.clock import DAY, iso
-from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
+from ledger_engine.core.errors import Conflict, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
@@ -338,14 +336,6 @@ def happen(
             raise BadDataSet(path, error.message) from error
         if progress is not None:
             progress.done += 1
-
-
-def take_once(unit: Unit, tenant: Tenant, data_set: DataSet) -> None:
-    """Record that the data set was loaded into the project. Raises Conflict when it was before."""
-    try:
-        idempotency.take(unit, tenant, f"seed/{quote(data_set.name)[:200]}", tenant.project)
-    except DuplicateIdempotencyKey:
-        raise loaded_before(tenant, data_set) from None
 
 
 def loaded_before(tenant: Tenant, data_set: DataSet) -> Conflict:

@@ -203,18 +203,16 @@ def begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load) 
     """Record that the load starts or continues. Raises Conflict when another one started meanwhile."""
     project = find_project(unit)
     tenant = loading.tenant_of(project)
-    if load.done == 0:
-        past = UnitInThePast(unit, IdSource())
-        past.now = load.start
-        known = unit.first(
-            "SELECT 1 FROM seeds WHERE project = :project AND name = :name AND salt = :salt",
-            {"project": project.id, "name": data_set.name, "salt": load.salt},
-        )
-        if known is None:
-            loading.take_once(past, tenant, data_set)
-            seed: dict[str, Value] = {"project": project.id, "name": data_set.name, "start": load.start}
-            seed |= {"fingerprint": _fingerprint(data_set), "salt": load.salt}
-            insert(unit, "seeds", seed | {"stored_before": load.stored_before, "done": 0})
+    row = unit.first(
+        "SELECT salt FROM seeds WHERE project = :project AND name = :name",
+        {"project": project.id, "name": data_set.name},
+    )
+    if row is None:
+        seed: dict[str, Value] = {"project": project.id, "name": data_set.name, "start": load.start}
+        seed |= {"fingerprint": _fingerprint(data_set), "salt": load.salt}
+        insert(unit, "seeds", seed | {"stored_before": load.stored_before, "done": 0})
+    elif row["salt"] != load.salt:
+        raise loading.loaded_before(tenant, data_set)
     return Load(project, load.start, load.salt, load.stored_before, load.done)
 
 
