@@ -6,14 +6,19 @@ See docs/interface.md#pagination.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
 
 from ledger_engine.core.clock import Clock, parse_moment
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import Query
-from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
+from ledger_engine.http.operations import Call
+from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, Page, PageRequest
+
+N = TypeVar("N")
+T = TypeVar("T")
 
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
@@ -64,6 +69,25 @@ class LookingBack(Query):
         Raises InvalidRequest for what is no time, or later than the clock's.
         """
         return None if self.at is None else moment_until_now(self.at, "at", clock.now())
+
+    async def one(self, call: Call, now: Callable[..., N], then: Callable[..., T], id: str) -> N | T:
+        """Read one object, by the work `now` or, for an earlier moment, by `then`."""
+        at = self.moment(call.engine.clock)
+        return await (call.read_short(now, id) if at is None else call.read(then, id, at))
+
+    async def many(
+        self,
+        call: Call,
+        now: Callable[..., Page[N]],
+        then: Callable[..., Page[T]],
+        wanted: PageRequest,
+        **filters: Any,
+    ) -> Page[N] | Page[T]:
+        """Read a page of objects in the same way."""
+        at = self.moment(call.engine.clock)
+        if at is None:
+            return await call.read_page(now, wanted, **filters)
+        return await call.read(then, wanted, at, **filters)
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:

@@ -42,10 +42,7 @@ class ListAccounts(LedgerList, LookingBack):
 @routes.add("GET", "/accounts", needs="read:projects", in_contract=True, tagged=True)
 async def list_accounts(call: Call, query: ListAccounts) -> Page[accounts.Account]:
     """List the accounts, newest first."""
-    at = query.moment(call.engine.clock)
-    if at is not None:
-        return await call.read(past.account_page, query.page(), at)
-    return await call.read_page(accounts.page, query.page())
+    return await query.many(call, accounts.page, past.account_page, query.page())
 
 
 @routes.add("POST", "/accounts", needs="write:projects", status=201, in_contract=True)
@@ -58,10 +55,7 @@ async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
 @routes.add("GET", "/accounts/<id>", needs="read:projects", in_contract=True, tagged=True)
 async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Account:
     """Get one account."""
-    at = query.moment(call.engine.clock)
-    if at is not None:
-        return await call.read(past.account, id, at)
-    return await call.read_short(accounts.get, id)
+    return await query.one(call, accounts.get, past.account, id)
 
 
 @routes.add("GET", "/accounts/<id>/balance", needs="read:projects")

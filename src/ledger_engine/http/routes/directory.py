@@ -137,10 +137,7 @@ async def create_user(call: Call, body: CreateUser) -> User:
 @user_routes.add("GET", "/users/<id>", needs="read:users", in_contract=True)
 async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, Any]:
     """Get one user."""
-    at = query.moment(call.engine.clock)
-    if at is not None:
-        return await call.read(past.user, id, at)
-    return await call.read_short(users.get, id)
+    return await query.one(call, users.get, past.user, id)
 
 
 @user_routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", in_contract=True)
@@ -173,10 +170,7 @@ class ListOrders(GenericList, LookingBack):
 @order_routes.add("GET", "/orders", needs="read:projects", in_contract=True, tagged=True)
 async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]]:
     """List the orders, newest first."""
-    at = query.moment(call.engine.clock)
-    if at is not None:
-        return await call.read(past.order_page, query.page(), at, status=query.status)
-    return await call.read_page(orders.page, query.page(), status=query.status)
+    return await query.many(call, orders.page, past.order_page, query.page(), status=query.status)
 
 
 @order_routes.add("GET", "/users/<id>/orders", needs="read:projects", tagged=True)
@@ -194,10 +188,7 @@ async def place_order(call: Call, body: PlaceOrder) -> Order:
 @order_routes.add("GET", "/orders/<id>", needs="read:projects", tagged=True)
 async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
     """Get one order."""
-    at = query.moment(call.engine.clock)
-    if at is not None:
-        return await call.read(past.order, id, at)
-    return await call.read_short(orders.get, id)
+    return await query.one(call, orders.get, past.order, id)
 
 
 @order_routes.add("POST", "/orders/<id>/pay", needs="write:projects")

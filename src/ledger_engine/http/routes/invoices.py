@@ -57,11 +57,8 @@ class ListInvoices(LedgerList, LookingBack):
 @routes.add("GET", "/invoices", needs="read:projects", tagged=True)
 async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | Page[dict[str, Any]]:
     """List the invoices, newest first."""
-    at = query.moment(call.engine.clock)
-    if at is not None:
-        wanted = query.page()
-        return await call.read(past.invoice_page, wanted, at, status=query.status, account=query.account)
-    return await call.read_page(invoices.page, query.page(), status=query.status, account=query.account)
+    filters = {"status": query.status, "account": query.account}
+    return await query.many(call, invoices.page, past.invoice_page, query.page(), **filters)
 
 
 @routes.add("POST", "/invoices", needs="write:projects", status=201, in_contract=True)
@@ -74,10 +71,7 @@ async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
 @routes.add("GET", "/invoices/<id>", needs="read:projects", in_contract=True, tagged=True)
 async def get_invoice(call: Call, id: str, query: LookingBack) -> Invoice | dict[str, Any]:
     """Get one invoice."""
-    at = query.moment(call.engine.clock)
-    if at is not None:
-        return await call.read(past.invoice, id, at)
-    return await call.read_short(invoices.get, id)
+    return await query.one(call, invoices.get, past.invoice, id)
 
 
 @routes.add("PATCH", "/invoices/<id>", needs="write:projects", in_contract=True)
