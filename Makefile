@@ -92,6 +92,7 @@ test-ha: dev
 
 # Each campaign in its long form, and their table in docs/trust.md. SEED=… repeats one.
 trust: dev
+	@$(pip) install "atheris>=3,<4" || echo "There is no atheris for this Python: what it chooses is skipped." >&2
 	SCALE=$(SCALE) $(bin)/python tools/trust.py
 
 soak: dev

@@ -1,7 +1,7 @@
 """The campaigns that show what the ledger withstands; their table goes into docs/trust.md.
 
 Run by `make trust SCALE=…`. Each campaign is a few tests in their long form, which count what they did, and
-which have a control: a fault that was put there must be found.
+which have a control: a fault that was put there must be found. Two campaigns run at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,20 +26,35 @@ PAGE = ROOT / "docs" / "trust.md"
 BEGIN, END = "<!-- the last run -->", "<!-- end of the last run -->"
 
 
+FULL = 100  # what SCALE=full stands for
+AT_ONCE = 2
+
+
 @dataclass(frozen=True)
 class Campaign:
-    """Tests by their names, the scale that each takes of the whole, and the control in words."""
+    """Tests by their names, how many times their short length they have at full scale, and the control."""
 
     name: str
     tests: Sequence[str]
     control: str
-    weight: float = 1.0
-    options: Sequence[str] = ()
+    full: int
+
+    def length(self, scale: float) -> int:
+        """Return how many times its short length each test has at this scale."""
+        return max(1, round(self.full * scale / FULL))
 
 
+CONTROLS = "tests/trust/test_controls.py"
 FAULTS = "tests/faults/test_"
 WIRE = "tests/ledger_engine/http/wire/test_"
+# The longest comes first, as two run at a time.
 CAMPAIGNS = (
+    Campaign(
+        "the model, in process",
+        ("tests/ledger_engine/test_model.py::test_the_engine_does_what_the_model_says[sqlite]",),
+        f"a balance that is moved wrongly is found ({CONTROLS})",
+        1050,
+    ),
     Campaign(
         "kills of a server",
         (
@@ -46,6 +62,13 @@ CAMPAIGNS = (
             f"{FAULTS}kill.py::test_of_fifty_creates_with_one_key_one_is_made_whenever_the_server_dies",
         ),
         "an acknowledged change that is not there, or another, is seen",
+        300,
+    ),
+    Campaign(
+        "cuts of the power",
+        ("tests/trust/test_power_cuts.py",),
+        "a disk that only says it has synced is seen",
+        2000,
     ),
     Campaign(
         "kills of workers and of their parent",
@@ -54,24 +77,31 @@ CAMPAIGNS = (
             f"{FAULTS}workers.py::test_an_acknowledged_write_survives_the_end_of_all",
         ),
         "as above",
-        0.5,
+        70,
     ),
     Campaign(
-        "kills while webhooks are sent",
-        (f"{FAULTS}webhooks_survive_kills.py::test_every_event_reaches_every_endpoint_through_kills",),
-        "an event that did not come is seen",
-        0.5,
-    ),
-    Campaign(
-        "kills of servers on PostgreSQL, and of PostgreSQL",
-        (f"{FAULTS}several_servers.py::test_kills_of_servers_and_of_the_database_lose_and_double_nothing",),
-        "an acknowledged change that is not there, or another, is seen",
-        0.5,
+        "requests that coverage has chosen, to the reader",
+        ("tests/trust/test_chosen_requests.py",),
+        "a reader that fails at one header is found",
+        100,
     ),
     Campaign(
         "kills and faults at the calls of `backup`, `restore` and `recover`",
         (f"{FAULTS}every_call.py::test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing",),
         "a result that lacks a posting is seen",
+        100,
+    ),
+    Campaign(
+        "kills while webhooks are sent",
+        (f"{FAULTS}webhooks_survive_kills.py::test_every_event_reaches_every_endpoint_through_kills",),
+        "an event that did not come is seen",
+        50,
+    ),
+    Campaign(
+        "kills of servers on PostgreSQL, and of PostgreSQL",
+        (f"{FAULTS}several_servers.py::test_kills_of_servers_and_of_the_database_lose_and_double_nothing",),
+        "an acknowledged change that is not there, or another, is seen",
+        50,
     ),
     Campaign(
         "kills of a start that upgrades from the baseline",
@@ -79,37 +109,27 @@ CAMPAIGNS = (
             f"{FAULTS}killed_migration.py::test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole",
         ),
         "a row that was changed is seen",
+        100,
     ),
     Campaign(
         "calls of a server that fail (disk full, errors of reading, writing, syncing)",
         (f"{FAULTS}storage.py::test_a_call_of_the_system_that_fails",),
         "the refusals are counted: without one the run fails",
-        0.2,
-    ),
-    Campaign(
-        "cuts of the power",
-        ("tests/trust/test_power_cuts.py",),
-        "a disk that only says it has synced is seen",
-        10,
-    ),
-    Campaign(
-        "the model, in process",
-        ("tests/ledger_engine/test_model.py::test_the_engine_does_what_the_model_says[sqlite]",),
-        "a balance that is moved wrongly is found (tests/trust/test_controls.py)",
-        2,
+        20,
     ),
     Campaign(
         "three clients over HTTP, linearizable",
         ("tests/trust/test_linearizability.py",),
         "a read from a stale cache is told apart",
-        5,
+        340,
     ),
     Campaign(
         "mutated requests to a server",
         (
             "tests/contract/test_mutations.py::test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed",
         ),
-        "none: each answer is checked for its form, and the next request is asked",
+        f"an answer with 500 fails the run ({CONTROLS})",
+        125,
     ),
     Campaign(
         "heads and bodies read as h11 and llhttp read them",
@@ -118,22 +138,23 @@ CAMPAIGNS = (
             f"{WIRE}head.py::test_whatever_a_head_holds_it_is_read_as_h11_reads_it",
             f"{WIRE}head.py::test_what_llhttp_takes_too_it_reads_as_we_do",
         ),
-        "a reader that takes more than it may is found (tests/trust/test_controls.py)",
-        2,
+        f"a reader that takes more than it may is found ({CONTROLS})",
+        200,
     ),
     Campaign(
         "jumping clocks",
         (
             f"{FAULTS}clock_jumps_over_starts.py::test_servers_with_jumping_clocks_revive_erase_and_flood_nothing",
+            f"{FAULTS}clock_jumps_over_starts.py::test_a_server_that_revives_a_token_when_its_clock_goes_back_is_found",
         ),
-        "none",
-        0.5,
+        "a server that revives a token when its clock goes back is found",
+        40,
     ),
     Campaign(
         "memory and slow sockets",
         (f"{FAULTS}overload.py",),
-        "none",
-        0.2,
+        "a server that keeps slow sockets, or what they send, is found",
+        34,
     ),
     Campaign(
         "damaged files, verified",
@@ -142,7 +163,7 @@ CAMPAIGNS = (
             "::test_damaged_files_end_in_a_report_and_no_change_passes",
         ),
         "what is changed without a fault fails the run",
-        0.5,
+        25,
     ),
 )
 
@@ -163,10 +184,10 @@ def run(campaign: Campaign, scale: float, seed: int) -> Result:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         tally = Path(folder, "tally")
-        soak = max(1, round(scale * campaign.weight))
         words = [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *campaign.tests),
-            *("--soak", str(soak), "--seed", str(seed), "--tally", str(tally), "--timeout", "3600"),
+            *("--soak", str(campaign.length(scale)), "--seed", str(seed)),
+            *("--tally", str(tally), "--timeout", "3600"),
         ]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
         counts: Counter[str] = Counter()
@@ -184,30 +205,40 @@ def controls() -> bool:
     return not subprocess.run(words, cwd=ROOT).returncode
 
 
-def table(commit: str, results: Sequence[Result], scale: float, seed: int, controlled: bool) -> str:
+def table(
+    begun: str, results: dict[Campaign, Result], scale: float, seed: int, minutes: float, controlled: bool
+) -> str:
     """Return the table of a run, with what it was run on."""
-    minutes = sum(each.seconds for each in results) / 60
+    named = "full" if scale == FULL else f"{scale:g}"
     rows = [
-        f"Commit {commit}, {datetime.now(UTC):%Y-%m-%d},"
-        f" `make trust SCALE={scale:g} SEED={seed}`:"
+        f"Commit {begun}, `make trust SCALE={named} SEED={seed}`:"
         f" {minutes:.0f} minutes on {os.cpu_count()} processors ({platform.machine()}, Linux"
-        f" {platform.release()}), Python {platform.python_version()}. The controls in"
-        f" tests/trust/test_controls.py {'passed' if controlled else '**failed**'}.",
+        f" {platform.release()}), Python {platform.python_version()}, {AT_ONCE} campaigns at a time. The"
+        f" controls in {CONTROLS} {'passed' if controlled else '**failed**'}.",
         "",
         "| campaign | counted | result | time | control |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for each in results:
+    for campaign in CAMPAIGNS:
+        each = results.get(campaign)
+        if each is None:
+            rows.append(f"| {campaign.name} | – | not run | – | {campaign.control} |")
+            continue
         counted = ", ".join(
             f"{count:,} {name.replace('_', ' ')}" for name, count in each.counts.items() if count
         )
         outcome = "held" if each.passed else "**failed**"
         skipped = "; " + each.said if "skipped" in each.said else ""
         rows.append(
-            f"| {each.campaign.name} | {counted or '–'} | {outcome}{skipped} | {each.seconds:.0f} s |"
-            f" {each.campaign.control} |"
+            f"| {campaign.name} | {counted or '–'} | {outcome}{skipped} | {each.seconds:.0f} s |"
+            f" {campaign.control} |"
         )
-    rows += [f"| {each.name} | – | not run | – | {each.control} |" for each in CAMPAIGNS[len(results) :]]
+    total = sum((each.counts for each in results.values()), Counter[str]())
+    rows += [
+        "",
+        f"In all {total['kills'] + total['kills_of_postgresql']:,} kills and"
+        f" {total['acknowledged']:,} acknowledged changes.",
+    ]
     return "\n".join(rows)
 
 
@@ -220,18 +251,23 @@ def write(text: str) -> None:
 
 def main() -> None:
     """Run all campaigns; what was done until then is in the page if this is stopped."""
-    scale = float(os.environ.get("SCALE", "1"))
+    given = os.environ.get("SCALE", "1")
+    scale = FULL if given == "full" else float(given)
     seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(2**31)
     said = subprocess.run(
         ("git", "rev-parse", "--short=10", "HEAD"), cwd=ROOT, capture_output=True, text=True
     )
-    controlled, results = controls(), list[Result]()
-    for campaign in CAMPAIGNS:
-        result = run(campaign, scale, seed)
-        print(f"{campaign.name}: {'held' if result.passed else 'FAILED'}, {dict(result.counts)}", flush=True)
-        results.append(result)
-        write(table(said.stdout.strip(), results, scale, seed, controlled))
-    sys.exit(not (controlled and all(each.passed for each in results)))
+    begun, began = f"{said.stdout.strip()}, {datetime.now(UTC):%Y-%m-%d}", time.monotonic()
+    controlled, results = controls(), dict[Campaign, Result]()
+    with ThreadPoolExecutor(AT_ONCE) as lanes:
+        for each in as_completed([lanes.submit(run, campaign, scale, seed) for campaign in CAMPAIGNS]):
+            result = each.result()
+            results[result.campaign] = result
+            outcome = "held" if result.passed else "FAILED"
+            print(f"{result.campaign.name}: {outcome}, {dict(result.counts)}", flush=True)
+            minutes = (time.monotonic() - began) / 60
+            write(table(begun, results, scale, seed, minutes, controlled))
+    sys.exit(not (controlled and all(each.passed for each in results.values())))
 
 
 if __name__ == "__main__":

@@ -231,37 +231,50 @@ async def read_all(port: int, key: str, path: str) -> list[dict[str, Any]]:
             after = f"&starting_after={answer.body['next_cursor']}"
 
 
-async def assert_a_loss_is_seen(port: int, key: str, memory: Memory) -> None:
-    """Assert that `assert_all_is_there_once` fails where one is lost, or another."""
+@dataclass(frozen=True)
+class Found:
+    """What a server answers when it is asked for everything."""
+
+    transactions: list[dict[str, Any]]
+    accounts: list[dict[str, Any]]
+
+
+async def assert_all_is_there_once(port: int, key: str, memory: Memory) -> Found:
+    """Assert what `assert_found` does of all that the server has; return that."""
+    found = Found(await read_all(port, key, "/v1/transactions"), await read_all(port, key, "/v1/accounts"))
+    assert_found(found, memory)
+    return found
+
+
+def assert_a_loss_is_seen(found: Found, memory: Memory) -> None:
+    """Assert that `assert_found` fails where one is lost, or another."""
     some = next(iter(memory.acknowledged.values()))
     for other in ({**some, "id": "txn_lost"}, {**some, "amount": some["amount"] + 1}):
         wrong = replace(memory, acknowledged={**memory.acknowledged, "a key that was lost": other})
         try:
-            await assert_all_is_there_once(port, key, wrong)
+            assert_found(found, wrong)
         except (AssertionError, KeyError):
             continue
         raise AssertionError(f"nobody sees that {other} is not there")
 
 
-async def assert_all_is_there_once(port: int, key: str, memory: Memory) -> None:
-    """The server's transactions are those that were acknowledged, each once, and its balances their sums."""
-    transactions = await read_all(port, key, "/v1/transactions")
-    by_id = {each["id"]: each for each in transactions}
-    assert len(by_id) == len(transactions)
+def assert_found(found: Found, memory: Memory) -> None:
+    """The transactions are those that were acknowledged, each once, and the balances their sums."""
+    by_id = {each["id"]: each for each in found.transactions}
+    assert len(by_id) == len(found.transactions)
     acknowledged = list(memory.acknowledged.values())
     assert len({each["id"] for each in acknowledged}) == len(acknowledged)
     for each in acknowledged:
         assert by_id[each["id"]] == each
     # A transfer has a second side, which no answer told of.
     sides = sum(1 if each["transfer"] is None else 2 for each in acknowledged)
-    assert len(transactions) == sides
+    assert len(found.transactions) == sides
     balances: dict[str, int] = {}
     for each in acknowledged:
         change = each["amount"] if each["type"] == "credit" else -each["amount"]
         balances[each["account"]] = balances.get(each["account"], 0) + change
         if each["destination"] is not None:
             balances[each["destination"]] = balances.get(each["destination"], 0) - change
-    accounts = await read_all(port, key, "/v1/accounts")
-    assert {each["id"]: each["balance"] for each in accounts} == {
-        each["id"]: balances.get(each["id"], 0) for each in accounts
+    assert {each["id"]: each["balance"] for each in found.accounts} == {
+        each["id"]: balances.get(each["id"], 0) for each in found.accounts
     }

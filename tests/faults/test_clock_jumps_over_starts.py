@@ -49,6 +49,20 @@ def draw_offset(chance: random.Random) -> int:
     return chance.randint(least, most) * chance.choice((1, 1, -1))
 
 
+# A server whose tokens expire by the machine's clock, which may go back.
+FORGETFUL = """
+import time
+from ledger_engine import cli
+from ledger_engine.access.credentials import Credential
+
+def check_expiry(self, now, check=Credential.check_expiry, time_ns=time.time_ns):
+    check(self, time_ns() // 10**6)
+
+Credential.check_expiry = check_expiry
+cli.main()
+"""
+
+
 @dataclass
 class Seen:
     """What must not come back or go."""
@@ -75,6 +89,34 @@ async def test_servers_with_jumping_clocks_revive_erase_and_flood_nothing(
     expired = f"{len(seen.expired)} of {len(seen.tokens)} tokens expired"
     tally(starts=2 * soak, tokens=len(seen.tokens), requests=seen.logged)
     print(f"{2 * soak} starts, {expired}, {seen.logged} requests logged")
+
+
+@pytest.mark.parametrize("program", [None, pytest.param(FORGETFUL, id="forgetful")])
+def test_a_server_that_revives_a_token_when_its_clock_goes_back_is_found(
+    tmp_path: Path, seed: int, program: str | None
+) -> None:
+    server, seen, chance = Server(tmp_path / "ledger.db", program=program), Seen(), random.Random(seed)
+
+    def look_at_all_hours() -> None:
+        key = user = ""
+        for hours in (0, 2, 0):
+            server.clock_ahead_s = hours * 3600
+            server.start()
+            key = key or server.make_key()
+            with calling(server, key) as client:
+                user = user or prepare(client, "http://127.0.0.1:9", seen)
+                look(client, server.database, user, seen, chance)
+            assert server.stop() == 0
+
+    try:
+        if program is None:
+            look_at_all_hours()
+        else:
+            with pytest.raises(AssertionError, match="revived"):
+                look_at_all_hours()
+        assert seen.expired
+    finally:
+        server.kill()
 
 
 async def jump(server: Server, seen: Seen, chance: random.Random, starts: int) -> None:

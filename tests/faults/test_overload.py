@@ -18,6 +18,24 @@ from tests.faults.server import Server
 
 IDLE = 2000
 GOES_ON_EVERY_S = 0.01  # a client that has its answer
+SLOW_MAX = 10_000
+FORGETTING_NOTHING = """
+from ledger_engine import cli
+from ledger_engine.http.wire.tcp import TcpConnection
+
+def buffer_updated(self, nbytes, go_on=TcpConnection.buffer_updated, kept=[]):
+    kept.append(b"x" * 10 * nbytes)
+    go_on(self, nbytes)
+
+TcpConnection.buffer_updated = buffer_updated
+cli.main()
+"""
+KEEPING = """
+from ledger_engine import cli
+from ledger_engine.http.wire import connections
+connections.connections_max = lambda: 10**6
+cli.main()
+"""
 HEAD = b"POST /v1/transactions HTTP/1.1\r\nHost: ledger\r\n"
 
 
@@ -30,6 +48,12 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def slow_sockets(soak: int) -> int:
+    """Return how many slow sockets a run opens; the system limits a server's open files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(300 * soak, SLOW_MAX, hard - 1000)
 
 
 @pytest.fixture(scope="module")
@@ -109,11 +133,7 @@ def strangers(stack: ExitStack, port: int, count: int, path: str, framing: bytes
             connection.send(head + body)
 
 
-@pytest.mark.timeout(600)
-async def test_unfinished_bodies_of_anonymous_clients_take_little_memory(
-    many_files: None, server: Server, soak: int, tally: Tally
-) -> None:
-    count = min(300 * soak, 2000)
+async def assert_unfinished_bodies_take_little_memory(server: Server, count: int) -> None:
     key = server.make_key()
     accounts = await open_accounts(server.port, key)
     await assert_served(server, key, accounts)
@@ -124,14 +144,34 @@ async def test_unfinished_bodies_of_anonymous_clients_take_little_memory(
                 await asyncio.to_thread(strangers, stack, server.port, count // 10, path, framing, body)
         await assert_served(server, key, accounts)
         assert peak_kb(server) - before < 2_000 + 8 * count
-        tally(slow_sockets=len(UNFINISHED) * 2 * (count // 10))
+
+
+@pytest.mark.timeout(600)
+async def test_unfinished_bodies_of_anonymous_clients_take_little_memory(
+    many_files: None, server: Server, soak: int, tally: Tally
+) -> None:
+    count = slow_sockets(soak)
+    await assert_unfinished_bodies_take_little_memory(server, count)
+    tally(slow_sockets=len(UNFINISHED) * 2 * (count // 10))
+
+
+async def test_a_server_that_keeps_what_anonymous_clients_send_is_found(
+    many_files: None, tmp_path: Path
+) -> None:
+    server = Server(tmp_path / "ledger.db", program=FORGETTING_NOTHING)
+    server.start()
+    try:
+        with pytest.raises(AssertionError, match="peak_kb"):
+            await assert_unfinished_bodies_take_little_memory(server, 300)
+    finally:
+        server.kill()
 
 
 @pytest.mark.timeout(600)
 async def test_unfinished_heads_take_little_more_memory_than_was_sent(
     many_files: None, server: Server, soak: int, tally: Tally
 ) -> None:
-    count = min(300 * soak, 2000)
+    count = slow_sockets(soak)
     key = server.make_key()
     accounts = await open_accounts(server.port, key)
     await assert_served(server, key, accounts)
@@ -154,6 +194,20 @@ async def test_where_files_run_out_the_longest_idle_connection_makes_room(tmp_pa
                 await asyncio.to_thread(idle_sockets, stack, server.port, 200, sending)
                 await assert_served(server, key, accounts)
         assert server.stop() == 0
+    finally:
+        server.kill()
+
+
+async def test_a_server_that_keeps_idle_connections_where_files_run_out_is_found(tmp_path: Path) -> None:
+    server = Server(tmp_path / "few.db", open_files_max=300, program=KEEPING)
+    server.start()
+    try:
+        key = server.make_key()
+        accounts = await open_accounts(server.port, key)
+        with ExitStack() as stack:
+            await asyncio.to_thread(idle_sockets, stack, server.port, 350, b"")
+            with pytest.raises(OSError):  # a reset, or no answer in time
+                await asyncio.wait_for(assert_served(server, key, accounts), 5)
     finally:
         server.kill()
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ledger_engine.http.wire import framing, head
 from ledger_engine.ledger.balances import Balances
+from tests.contract import test_mutations
+from tests.faults.server import Server
 from tests.ledger_engine.http.wire import test_framing, test_head
 from tests.ledger_engine.test_model import Ledger, _run
+
+ANSWERING_500 = """
+from ledger_engine import cli
+from ledger_engine.http.wire.exchange import Exchange
+
+def start(self, status, headers, start=Exchange._start):
+    start(self, 500 if status == 405 else status, headers)
+
+Exchange._start = start
+cli.main()
+"""
 
 
 def nothing(**counts: int) -> None:
@@ -25,6 +40,19 @@ def test_the_model_finds_a_balance_that_is_moved_wrongly(monkeypatch: pytest.Mon
     machine = type("Ledger", (Ledger,), {"kind": "sqlite", "steps": 0})
     with pytest.raises((AssertionError, ExceptionGroup)):
         _run(machine, 30, derandomize=True)
+
+
+@pytest.mark.process
+def test_mutated_requests_find_a_server_that_answers_with_500_once(tmp_path: Path) -> None:
+    server = Server(tmp_path / "ledger.db", program=ANSWERING_500)
+    server.start()
+    try:
+        with pytest.raises(AssertionError, match="request"):
+            test_mutations.test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed(
+                server, server.cli, 1, 1, nothing
+            )
+    finally:
+        server.kill()
 
 
 @pytest.mark.slow

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ from tests.faults.tracing import can_trace
 
 SECTOR = 512
 IMAGES = 50
+OF_ONE_RECORDING = 5000
 WHOLLY_CHECKED_EVERY = 20
 POSTINGS = 80
 _CALL = re.compile(r"(\d+) +(\w+)\((\d+)<([^>]*)>(?:, )?(.*)", re.DOTALL)
@@ -155,10 +158,9 @@ def images(
 ) -> Iterator[tuple[dict[str, bytes], set[str]]]:
     """Yield so many images, each of a moment drawn by chance."""
     moments = sum(1 for _ in record(loses_syncs))
-    drawn = sorted(chance.randrange(moments) for _ in range(count))
+    drawn = Counter(chance.randrange(moments) for _ in range(count))
     for number, disk in enumerate(record(loses_syncs)):
-        while drawn and drawn[0] == number:
-            drawn.pop(0)
+        for _ in range(drawn[number]):
             yield disk.image(chance), set(disk.acknowledged)
 
 
@@ -169,7 +171,16 @@ async def test_whenever_the_power_is_cut_what_was_acknowledged_is_on_the_disk(
 ) -> None:
     if not can_trace():
         pytest.skip("needs strace and the right to trace")
-    ledger, trace = tmp_path / "ledger.db", tmp_path / "trace"
+    for done in range(0, IMAGES * soak, OF_ONE_RECORDING):
+        folder = tmp_path / str(done)
+        folder.mkdir()
+        await _cut(folder, min(OF_ONE_RECORDING, IMAGES * soak - done), seed + done, tally)
+        shutil.rmtree(folder)
+
+
+async def _cut(folder: Path, count: int, seed: int, tally: Tally) -> None:
+    """Record a server, and look at so many images of its disk."""
+    ledger, trace = folder / "ledger.db", folder / "trace"
     server = Server(ledger)
     server.start()
     key = server.make_key()
@@ -183,6 +194,7 @@ async def test_whenever_the_power_is_cut_what_was_acknowledged_is_on_the_disk(
     async with writers.writing(4):
         await writers.until(POSTINGS)
     assert server.stop() == 0
+    tally(recordings=1)
 
     calls = recorded(trace)
 
@@ -192,7 +204,7 @@ async def test_whenever_the_power_is_cut_what_was_acknowledged_is_on_the_disk(
     chance = random.Random(seed)
     *_, last = record(False)
     assert len(last.acknowledged) >= POSTINGS
-    for number, (image, acknowledged) in enumerate(images(record, IMAGES * soak, chance)):
+    for number, (image, acknowledged) in enumerate(images(record, count, chance)):
         wrong = lost(image, ledger, acknowledged, wholly=number % WHOLLY_CHECKED_EVERY == 0)
         assert wrong is None, f"image {number} of seed {seed}: {wrong}"
         tally(images=1)
