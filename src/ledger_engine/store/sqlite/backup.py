@@ -267,10 +267,8 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = Tr
         except BaseException:
             connection.close()
             raise
-    except (StorageUnavailable, sqlite3.Error) as error:
+    except (StorageUnavailable, sqlite3.Error, UnicodeDecodeError) as error:
         raise StorageUnavailable(f"{file}: {reason_not_opened(file, error)}") from error
-    except UnicodeDecodeError as error:  # of SQLite's message, which names a part of the tables
-        raise StorageUnavailable(f"{file}: the database is damaged: its tables have no names") from error
     return connection
 
 

@@ -236,7 +236,7 @@ def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatab
     """
     try:
         return SqliteDatabase(path, clock, checkpoints=checkpoints)
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
         raise StorageUnavailable(f"{path}: {reason_not_opened(path, error)}") from error
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.snapshot import ReportRows, Snapshot, UnitReader, report_nothing
 from ledger_engine.store.sqlite.backup import open_to_read
+from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 
 # For each connection. Pages are read once, and faster into memory that the processor has in its cache: with
@@ -56,7 +57,7 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
             stack.callback(snapshot.close)
             yield snapshot
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise StorageUnavailable(f"{file}: {error}") from error
+        raise StorageUnavailable(f"{file}: {reason_of(error)}") from error
 
 
 def _on_one_state(watch: sqlite3.Connection, readers: list[ConnectionReader]) -> list[ConnectionReader]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -11,6 +12,7 @@ import pytest
 
 from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.sqlite.backup import open_to_read
 from ledger_engine.store.sqlite.connection import public_error, reason_of
 
 
@@ -49,6 +51,19 @@ def test_a_file_that_is_no_ledger_keeps_its_mode(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailable, match=r"tables of another program \(theirs\)"):
         open_engine(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+async def test_a_file_whose_tables_have_no_readable_definition_is_refused_with_a_sentence(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "own.db"
+    await open_engine(path, serving=True).close()
+    whole = path.read_bytes()
+    for place in (found.start() for found in re.finditer(b"CREATE TABLE", whole)):
+        path.write_bytes(whole[: place + 2] + b"\xff" + whole[place + 3 :])
+        for opened in (open_engine, open_to_read):
+            with pytest.raises(StorageUnavailable, match=r"own\.db: "):
+                opened(path)
 
 
 @pytest.mark.parametrize(
