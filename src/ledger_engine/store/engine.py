@@ -83,13 +83,13 @@ class Engine:
 
     async def read_short(self, work: Work[T]) -> T:
         """Do the same as `read` for a work that reads a few rows by an index: at once where possible."""
-        found = self._database.read_at_once(work)
-        return await self.read(work) if found is None else found[0]
+        return await self.read(work, short=True)
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T], *, short: bool = False) -> T:
         """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""
         try:
-            return await self._database.read(work)
+            found = self._database.read_at_once(work) if short else None
+            return await self._database.read(work) if found is None else found[0]
         except ExpiredCredential as error:
             await self.keep_time(error.expired_at)
             raise

@@ -90,7 +90,7 @@ class Authenticator:
         async with self._look_ups:
             generation = self._generation
             try:
-                credential = await self._engine.read(partial(credentials.find, value=value))
+                credential = await self._engine.read_short(partial(credentials.find, value=value))
             except AuthenticationError as error:
                 if generation == self._generation:
                     _make_room(self._refused, _REFUSALS_MAX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -23,6 +24,7 @@ from ledger_engine.http.gate import authentication
 from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.store import Listener, Unit
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.sqlite.readers import READERS
 from tests.ledger_engine.manual_clock import ManualClock
 
 
@@ -103,6 +105,20 @@ async def test_a_key_revoked_by_another_process_is_refused_within_a_second(
 # What it costs
 
 
+@pytest.mark.sqlite
+async def test_a_credential_is_found_while_all_reading_threads_are_busy(
+    anyone: httpx.AsyncClient, engine: Engine, key: tuple[str, str]
+) -> None:
+    """Else a caller whose credential is looked up again would wait for the statements of others."""
+    release = threading.Event()
+    busy = [asyncio.create_task(engine.read(lambda _: release.wait())) for _ in range(READERS)]
+    try:
+        assert (await ask(anyone, f"Bearer {key[1]}")).status_code == 200
+    finally:
+        release.set()
+        await asyncio.gather(*busy)
+
+
 class CountedEngine:
     """An engine as far as the authenticator knows one, that counts its reads and can be made to fail."""
 
@@ -116,7 +132,7 @@ class CountedEngine:
         self.hangs_until: asyncio.Event | None = None
         self.before_answer: Callable[[], Any] | None = None
 
-    async def read(self, work: Callable[[Unit], Credential]) -> Credential:
+    async def read_short(self, work: Callable[[Unit], Credential]) -> Credential:
         self.reads += 1
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
