@@ -1,4 +1,4 @@
-"""Which figures of the past are not read again at a step, as no event between both moments changed them."""
+"""Which figures are not read again, as no event has changed them since they were read."""
 
 from __future__ import annotations
 
@@ -15,32 +15,36 @@ _DAY_MS = 86_400_000  # another day makes other invoices overdue
 
 
 class KnownFigures:
-    """The moment whose figures are read, `ms`, and those of which each was read last."""
+    """The moment whose figures are read, `ms` (None for now), and what each was read for last."""
 
     def __init__(self) -> None:
         self.ms: int | None = None
-        self._read_for: dict[str, int] = {}
+        self._read_for: dict[str, int | tuple[object, int]] = {}
         self._events: deque[tuple[int, Sequence[Record]]] = deque(maxlen=2)  # the newest until a moment
+        self._newest: tuple[object, int] | None = None  # the newest event's id, and the day
 
     def begin(self, ms: int | None) -> None:
-        """Read this moment from now on; the present is read whole, and nothing of it stays."""
-        self.ms = ms
-        if ms is None:
-            self._read_for.clear()
+        """Read this moment from now on, None for now."""
+        self.ms, self._newest = ms, None
 
-    def take(self, name: str, figure: Any) -> None:
-        """Note that a figure was read; a text in its place says why it was not."""
-        if self.ms is None or figure is None or isinstance(figure, str):
+    def take(self, name: str, figure: Any, now: float) -> None:
+        """Note that a figure was read; a text in its place says why it was not. The events are read first."""
+        if name == "events" and figure and not isinstance(figure, str):
+            self._newest = figure[0].get("id"), round(now * 1000) // _DAY_MS
+            if self.ms is not None:
+                self._events.append((self.ms, figure))
+        stamp = self._newest if self.ms is None else self.ms
+        if figure is None or stamp is None or isinstance(figure, str):
             self._read_for.pop(name, None)
-            return
-        self._read_for[name] = self.ms
-        if name == "events":
-            self._events.append((self.ms, figure))
+        else:
+            self._read_for[name] = stamp
 
     def stays(self, name: str) -> bool:
-        """Return whether a figure is still what it was when it was read; the events are read first."""
+        """Return whether a figure is still what it was when it was read."""
         read_for = self._read_for.get(name)
-        if self.ms is None or read_for is None:
+        if self.ms is None:
+            return name in _CHANGED_BY and self._newest is not None and read_for == self._newest
+        if not isinstance(read_for, int):
             return False
         if name == "log":  # it has only a present
             return True

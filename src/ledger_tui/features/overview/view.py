@@ -183,7 +183,7 @@ class Overview(TiledView):
                 figure = None
             except LedgerError as error:
                 figure = literal(error)
-            self._known.take(name, figure)
+            self._known.take(name, figure, session.server_time)
             self.call_later(self.take_figure, name, figure)
             if not generous:
                 await asyncio.sleep(_PACE_SECONDS)
