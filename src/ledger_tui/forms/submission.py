@@ -24,7 +24,7 @@ from ledger_tui.client.lists import fetch_page, learn_accounts_until, learn_user
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
 from ledger_tui.client.session import Mode
-from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, parse_amount
+from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, localised, parse_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Action, Field, Form, Resource
 from ledger_tui.resources.events import known_by, subject
@@ -310,7 +310,8 @@ class Submission:
 
 
 _MOST_PAIRS = 20
-_ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)(?:\s*@\s*(\d{1,15}))?")
+_PRICE = r"(?:\s*@\s*([\d.,]{1,20})(?:\s*([A-Za-z]{3}))?)?"
+_ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)" + _PRICE)
 # `2xl shirt` may be a name, and `2,000 x Mug` cannot be read with certainty: neither is guessed at.
 _LIKE_A_QUANTITY = re.compile(r"[-+]?\d[\d.,']*\s*[xX×*]")
 
@@ -403,18 +404,25 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _items(text: str) -> list[dict[str, Any]]:
-    """Return an order's items for `2 x Beans @ 1250; 3 × Mug; Filter`.
+    """Return an order's items for `2 x Beans @ 12.50 EUR; 3 × Mug; Filter`.
 
-    An order has no currency, so prices are in the smallest unit.
+    An order has no currency of its own, so a price without one is in the smallest unit.
     """
     items: list[dict[str, Any]] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         found = _ITEM.fullmatch(part)
         if found is None:
-            raise ValueError("Write items like 2 x Beans @ 1250; Filter.")
-        quantity, name, unit_amount = found.groups()
+            raise ValueError(f"Write items like 2 x Beans @ {localised('12.50')} EUR; Filter.")
+        quantity, name, price, currency = found.groups()
         if quantity is None and _LIKE_A_QUANTITY.match(name):
             raise ValueError("Is that a quantity? Write 2 x Mug; for a name that begins so, 1 x 2xl Shirt.")
         item: dict[str, Any] = {"name": name, "quantity": int(quantity or 1)}
-        items.append(item | ({"unit_amount": int(unit_amount)} if unit_amount else {}))
+        if currency:
+            item["unit_amount"] = parse_amount(price, currency.upper(), least=0)
+            item["currency"] = currency.upper()
+        elif price:
+            if not price.isdigit():
+                raise ValueError(f"A price like {price} needs its currency: {name} @ {price} EUR.")
+            item["unit_amount"] = int(price)
+        items.append(item)
     return items

@@ -308,10 +308,13 @@ _WHOLE_TIME = 19  # characters of a time in UTC or of this machine
 
 
 def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
-    """Return a record's own currency, else its account's; None when neither is known."""
+    """Return a record's own currency, or that of its account or of all its prices; None if none is known."""
     own = record.get("currency")
     if isinstance(own, str):
         return own
+    priced = [item.get("currency") for item in records_of(record.get("items")) if "unit_amount" in item]
+    if priced and isinstance(priced[0], str) and priced.count(priced[0]) == len(priced):
+        return priced[0].upper()
     return names.currency(record.get("account")) if names is not None else None
 
 

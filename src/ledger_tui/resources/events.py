@@ -24,6 +24,7 @@ from ledger_tui.resources.base import (
     Section,
     Tone,
     clock_of,
+    currency_of,
     facts_of,
     text_of,
     to_delivery,
@@ -120,7 +121,7 @@ def known_by(about: Record, names: AccountNames) -> list[str]:
     """Return what people know an object by: its amount, its names, the number of its items."""
     parts: list[str] = []
     amount = next((about[name] for name in ("amount", "total") if isinstance(about.get(name), int)), None)
-    currency = about.get("currency") or names.currency(about.get("account"))
+    currency = currency_of(about, names)
     if amount is not None:
         sign = {"debit": MINUS, "credit": "+"}.get(str(about.get("type")), "")
         known = isinstance(currency, str)

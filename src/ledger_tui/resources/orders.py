@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.formats.money import localised
+from ledger_tui.formats.money import decimals, format_amount, localised
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
@@ -21,6 +21,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
+    currency_of,
     facts_of,
     in_state,
     status_of,
@@ -40,10 +41,19 @@ ORDER_LOOKS: Mapping[str, tuple[str, Tone]] = {
 _STATE_TIMES = {"open": "created", "paid": "paid_at", "shipped": "shipped_at"}
 
 
+def _amount(amount: int, currency: str | None) -> str:
+    # An order has the currency of its items where they name one; otherwise amounts stay in the smallest unit.
+    known = currency is not None and decimals(currency) is not None
+    return format_amount(amount, currency) if known else localised(f"{amount:,}")
+
+
 def _total(record: Record, _names: AccountNames) -> Cell:
-    # An order has no currency, so its total stays in the smallest unit.
     total = record.get("total")
-    return Cell(localised(f"{total:,}")) if isinstance(total, int) else text_of(record, "total")
+    return Cell(_amount(total, currency_of(record))) if isinstance(total, int) else text_of(record, "total")
+
+
+def _currency(record: Record, _names: AccountNames) -> Cell:
+    return Cell(literal(currency_of(record) or ""), "dim")
 
 
 def _items(record: Record) -> list[object]:
@@ -51,14 +61,16 @@ def _items(record: Record) -> list[object]:
     return items if isinstance(items, list) else []
 
 
-def _item_facts(number: int, item: object) -> list[Fact]:
-    """Return `2 × 1,250     Beans`, as on an invoice, with the item's other fields below, one per line."""
+def _item_facts(number: int, item: object, currency: str | None) -> list[Fact]:
+    """Return `2 × 12.50     Beans`, as on an invoice, with the item's other fields below, one per line."""
     if not isinstance(item, dict):
         return [Fact(f"{number}", Cell(literal(item)))]
     known = {name: item[name] for name in ("quantity", "unit_amount") if isinstance(item.get(name), int)}
-    label = " × ".join(f"{value:,}" for value in known.values()) or f"{number}"
+    written = {"quantity": lambda value: f"{value:,}", "unit_amount": lambda value: _amount(value, currency)}
+    label = " × ".join(written[name](value) for name, value in known.items()) or f"{number}"
     facts = [Fact(label, text_of(item, "name"))]
-    rest = (name for name in item if name != "name" and name not in known)
+    said = {"name", *known} | ({"currency"} if currency else set())
+    rest = (name for name in item if name not in said)
     return facts + [Fact("", Cell(f"{literal(name)} {literal(item[name])}", "dim")) for name in rest]
 
 
@@ -68,13 +80,15 @@ def _user(record: Record, names: AccountNames) -> Cell:
 
 
 def _detail(record: Record, names: AccountNames) -> Detail:
+    currency, total = currency_of(record), _total(record, names)
     facts = (
-        Fact("total", _total(record, names)),
+        Fact("total", Cell(f"{total.text} {literal(currency)}") if currency else total),
         Fact("user", _user(record, names)),
         *facts_of(record, "created", "mode", "id"),
     )
     items = _items(record)
-    lines = tuple(fact for number, item in enumerate(items, 1) for fact in _item_facts(number, item))
+    numbered = enumerate(items, 1)
+    lines = tuple(fact for number, item in numbered for fact in _item_facts(number, item, currency))
     return Detail(
         headline=Cell(f"Order of {len(items)} item{'s' if len(items) != 1 else ''}", "strong"),
         sections=(lifecycle(record, ORDER_LOOKS, _STATE_TIMES), Section("", facts), Section("items", lines)),
@@ -95,6 +109,7 @@ ORDERS = Resource(
         Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("status", 9, lambda r, _n: status_of(r, ORDER_LOOKS)),
         Column("total", 9, _total, align="right"),
+        Column("cur", 3, _currency),
         Column("items", 5, lambda r, _n: Cell(str(len(_items(r))), "dim"), align="right"),
         Column("user", 12, _user, grow=1),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
@@ -109,7 +124,7 @@ ORDERS = Resource(
         done="Placed",
         fields=(
             Field("user_id", "User", "user", hint="part of a name or email, or an id"),
-            Field("items", "Items", "items", hint="2 x Beans @ 1250; Filter"),
+            Field("items", "Items", "items", hint="2 x Beans @ 12.50 EUR; Filter"),
         ),
     ),
     actions=(

@@ -249,8 +249,30 @@ def test_what_may_be_a_quantity_is_refused_and_not_taken_for_a_name(typed: str) 
     assert "Write 2 x Mug" in refused.value.errors["items"]
 
 
-@pytest.mark.parametrize("typed", ["@ 1250", "Beans @ much", "Beans @ 12.50", "Beans @ 1 @ 2"])
+def test_a_price_with_a_currency_is_read_by_its_decimals() -> None:
+    typed = {"user_id": "usr_1", "items": "2 x Beans @ 12.50 EUR; Mug @ 900jpy"}
+    assert body_of(ORDER, typed)["items"] == [
+        {"name": "Beans", "quantity": 2, "unit_amount": 1250, "currency": "EUR"},
+        {"name": "Mug", "quantity": 1, "unit_amount": 900, "currency": "JPY"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        ("Beans @ 12.50", "A price like 12.50 needs its currency: Beans @ 12.50 EUR."),
+        ("Beans @ 9.5 JPY", "JPY has no decimals."),
+        ("Beans @ 1 XYZ", "The number of decimals of XYZ is not known."),
+    ],
+)
+def test_a_price_that_no_amount_can_be_made_of_says_why(typed: str, reason: str) -> None:
+    with pytest.raises(FieldErrors) as refused:
+        items(typed)
+    assert refused.value.errors == {"items": reason}
+
+
+@pytest.mark.parametrize("typed", ["@ 1250", "Beans @ much", "Beans @ 1 @ 2"])
 def test_what_is_no_item_is_answered_with_how_one_is_written(typed: str) -> None:
     with pytest.raises(FieldErrors) as refused:
         items(f"Tray; {typed}")
-    assert refused.value.errors == {"items": "Write items like 2 x Beans @ 1250; Filter."}
+    assert refused.value.errors == {"items": "Write items like 2 x Beans @ 12.50 EUR; Filter."}

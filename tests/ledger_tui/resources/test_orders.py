@@ -1,5 +1,7 @@
 """Orders: an item a line, and the user by name where it was seen."""
 
+import pytest
+
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.orders import ORDERS
 
@@ -17,6 +19,30 @@ def test_an_item_has_a_line_of_its_own_whatever_its_name_holds() -> None:
         ("", "size 4"),
         ("3", "loose"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("currencies", "total", "first"),
+    [
+        (("EUR", "EUR"), "34.00 EUR", "2 × 12.50"),
+        (("jpy", "jpy"), "3,400 JPY", "2 × 1,250"),
+        (("EUR", "USD"), "3,400", "2 × 1,250"),
+        ((["EUR"], ["EUR"]), "3,400", "2 × 1,250"),
+        ((None, None), "3,400", "2 × 1,250"),
+    ],
+)
+def test_the_total_has_a_currency_where_all_prices_have_the_same(
+    currencies: tuple[object, object], total: str, first: str
+) -> None:
+    prices = ((2, 1250), (1, 900))
+    pairs = zip(prices, currencies, strict=True)
+    items = [{"quantity": n, "unit_amount": price, "currency": of} for (n, price), of in pairs]
+    order = {"id": "ord_1", "total": 3400, "items": [*items, {"name": "A gift"}]}
+    sections = ORDERS.detail(order, AccountNames()).sections
+    assert sections[1].facts[0].value.text == total
+    assert sections[-1].facts[0].label == first
+    columns = {column.title: column.cell(order, AccountNames()).text for column in ORDERS.columns}
+    assert f"{columns['total']} {columns['cur']}".strip() == total
 
 
 def test_a_user_that_was_seen_stands_by_name() -> None:

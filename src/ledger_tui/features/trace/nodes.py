@@ -14,7 +14,7 @@ from ledger_tui.client.totals import moment
 from ledger_tui.features.trace.reading import Change, Step, Trace, balance_before, changes, later
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
-from ledger_tui.resources.base import KIND_OF_OBJECT, Cell, Link, Tone, text_of, time_of
+from ledger_tui.resources.base import KIND_OF_OBJECT, Cell, Link, Tone, currency_of, text_of, time_of
 from ledger_tui.resources.endpoints import LOOKS, attempts_of
 from ledger_tui.resources.events import known_by, subject
 
@@ -226,7 +226,7 @@ def _object(event: Record, about: Record, step: Step, names: AccountNames) -> No
 
 def _difference(event: Record, about: Record, step: Step, names: AccountNames) -> tuple[Line, ...]:
     """Return the fields that the event's change has changed; of a posting, its account's balance."""
-    currency = about.get("currency") or names.currency(about.get("account"))
+    currency = currency_of(about, names)
     if str(event.get("type")).endswith(".created"):
         before = balance_before(about)
         if before is None:
