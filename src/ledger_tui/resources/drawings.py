@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -42,21 +42,17 @@ class _Lines:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Return a line in parts that fit; the later ones are indented as it is."""
+    """Return a line in parts that fit and begin with no comma; the later ones are indented as it is."""
     indent = " " * min(len(line) - len(line.lstrip()), width // 2)
-    parts = list(_chopped(line, width, indent))
+    parts: list[str] = []
+    while line:
+        room = max(1, width - len(indent) if parts else width)
+        part = chop_cells(line[:room], room)[0]
+        if line[len(part) :].startswith(",") and len(part) > 1:  # a comma goes with what is before it
+            part = part[:-1]
+        parts.append(indent + part if parts else part)
+        line = line[len(part) :]
     return parts or [""]
-
-
-def _chopped(line: str, width: int, indent: str) -> Iterator[str]:
-    first, *rest = chop_cells(line, max(1, width)) or [""]
-    remaining = "".join(rest)
-    if remaining.startswith(",") and len(remaining) == 1:  # a comma goes with the value before it
-        first, remaining = first[:-1], first[-1] + remaining
-    yield first
-    if remaining:
-        for part in chop_cells(remaining, max(1, width - len(indent))):
-            yield indent + part
 
 
 Looks = Mapping[str, tuple[str, Tone]]

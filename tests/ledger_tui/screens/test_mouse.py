@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.color import Color
 from textual.geometry import Offset
-from textual.widgets import OptionList
 
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.forms.form_screen import FormScreen
 from ledger_tui.lists.paged_table import TableHeader
 from ledger_tui.settings.config import Config, Options, read_config
 from ledger_tui.ui.keys import KeyBar
-from ledger_tui.ui.styles import ABOUT
-from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -72,49 +68,3 @@ async def test_a_theme_of_the_config_file_is_used_and_offered(server: ContractSe
         assert not app.current_theme.dark
         await driver.press("ctrl+t")
         await driver.sees("mine ", "your own, from the config file", "ledger-contrast")
-
-
-@pytest.mark.parametrize("theme", ABOUT)
-async def test_the_highlighted_line_of_a_choice_can_be_read(server: ContractServer, theme: str) -> None:
-    server.post(server.add_account("Beans"), 5)
-    app = LedgerApp(Options(url=server.url, key=server.key, config=Config(theme=theme)))
-    async with app.run_test() as pilot:
-        driver = Driver(app, pilot)
-        await driver.sees("Beans")
-        for key, seen in (("ctrl+t", "ledger-light"), ("i", "acc_")):
-            if key == "i":
-                await driver.press("2")
-                await driver.sees("credit")
-            await driver.press(key)
-            await driver.sees(seen)
-            options = app.screen.query_one(OptionList)
-            for foreground, background in shown_colors(driver, options):
-                assert contrast(foreground, background) >= 3.5, (key, foreground, background)
-            await driver.press("escape", "escape")
-
-
-def shown_colors(driver: Driver, options: OptionList) -> list[tuple[Color, Color]]:
-    """Return the colours of the text of the highlighted line."""
-    assert options.highlighted is not None
-    strip = strips_on_screen(driver.app)[options.content_region.y + options.highlighted]
-    inside = strip.crop(options.content_region.x, options.content_region.right)
-    found = []
-    for segment in inside:
-        if segment.text.strip() and segment.style and segment.style.color and segment.style.bgcolor:
-            colors = (segment.style.color, segment.style.bgcolor)
-            found.append((Color.from_rich_color(colors[0]), Color.from_rich_color(colors[1])))
-    assert found
-    return found
-
-
-def contrast(one: Color, other: Color) -> float:
-    """Return the contrast of two colours as WCAG 2 defines it."""
-    darker, lighter = sorted(map(luminance, (one, other)))
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def luminance(color: Color) -> float:
-    red, green, blue = (
-        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
