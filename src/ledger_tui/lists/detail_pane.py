@@ -154,6 +154,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._detail: Detail | None = None
         self._note = ""
         self._drawn_last: tuple[Detail | None, str, int] | None = None
+        self._walked_to: int | None = None  # the link that a key went to, until another key scrolls
 
     def compose(self) -> ComposeResult:
         yield Static(id="facts")
@@ -173,7 +174,6 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def _show_detail(self, detail: Detail | None, note: str, about: str) -> None:
         links_before = self._detail.links if self._detail else ()
-        walked_to = self._link_walked_to() if about == self._about else None
         self._detail, self._note = detail, note
         self._draw()
         links = detail.links if detail else ()
@@ -186,14 +186,13 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         if links != links_before or about != self._about:
             # Links that are read from the server later do not move the highlight.
             came_later = about == self._about and links[: len(links_before)] == links_before
+            self._walked_to = self._walked_to if came_later else None
             options.highlighted = (came_later and highlighted) or 0 if links else None
             if links and self.has_focus:
                 self.focus_content()
         if about != self._about:
             self._about = about
             self._look_at(0)
-        elif walked_to is not None:  # what was read stands above it, and has moved it
-            self.call_after_refresh(self._bring_into_view, walked_to)
 
     def _draw(self) -> None:
         width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
@@ -299,7 +298,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         if 0 <= wanted < links.option_count:
             links.highlighted = wanted
             self._bring_into_view(wanted)
-            self.call_after_refresh(self._bring_into_view, wanted)  # once what was just read is laid out
+            self._walked_to = wanted
         else:
             self._look_at(self.scroll_y + rows)
 
@@ -313,15 +312,13 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._look_at(self.max_scroll_y)
 
     def _look_at(self, line: float) -> None:
+        self._walked_to = None
         self.scroll_to(y=line, animate=False, immediate=True, force=True)
 
-    def _link_walked_to(self) -> int | None:
-        """Return the highlighted link if the user has scrolled to where it is in view."""
-        links = self.query_one("#links", OptionList)
-        if links.highlighted is None or not self.scroll_y:
-            return None
-        line = links.virtual_region.y + links.highlighted - self.scroll_y
-        return links.highlighted if 0 <= line < self.scrollable_content_region.height else None
+    def watch_virtual_size(self) -> None:
+        """Keep the link in view that was walked to, when what is read beyond the record comes above it."""
+        if self._walked_to is not None:
+            self._bring_into_view(self._walked_to)
 
     def _bring_into_view(self, number: int) -> bool:
         """Scroll until the link is in view; return False when it was."""
@@ -330,7 +327,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         top = max(min(self.scroll_y, line), line - height + 1)
         if not height or top == self.scroll_y:
             return False
-        self._look_at(top)
+        self.scroll_to(y=top, animate=False, immediate=True, force=True)
         return True
 
     @on(OptionList.OptionSelected)

@@ -59,20 +59,30 @@ async def test_a_link_out_of_sight_is_shown_before_it_is_followed(
 
 
 @pytest.mark.parametrize("key", ["down", "j"])
-async def test_the_link_that_is_walked_to_comes_into_view(
+async def test_the_link_that_is_walked_to_comes_into_view_and_stays_when_more_comes_above_it(
     server: ContractServer, dashboards: Dashboards, key: str
 ) -> None:
-    server.post(server.add_account("Till"), 100, description=" ".join(f"word{n}" for n in range(400)))
+    words = " ".join(f"word{n}" for n in range(400))
+    posted = server.post(server.add_account("Till"), 100, description=words)
     async with dashboards.open() as driver:
         await driver.press("2")
         await driver.sees("word0")
         await driver.press("enter")
         pane = driver.view.query_one(DetailPane)
-        await until(lambda: pane.max_scroll_y > 5 and bool(pane._more))
-        await driver.pilot.pause()  # until what was read is laid out
+        await until(lambda: pane.max_scroll_y > 5)
         assert "→ All of this account" not in driver.text()
         await driver.press(key)
         await driver.sees("→ All of this account")
+        below = pane.max_scroll_y
+        posted["description"] = words + words
+        driver.view.poll_soon()
+        await until(lambda: pane.max_scroll_y > below + 5)
+        await driver.sees("→ All of this account")
+        await driver.press("home")
+        posted["description"] = words
+        driver.view.poll_soon()
+        await until(lambda: pane.max_scroll_y < below + 5)
+        assert pane.scroll_y == 0
 
 
 async def test_another_object_is_shown_from_its_beginning(
