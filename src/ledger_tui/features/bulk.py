@@ -21,7 +21,7 @@ from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Action, Resource, currency_of
-from ledger_tui.resources.events import known_by, subject
+from ledger_tui.resources.webhooks import known_by, subject
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.view import Context

@@ -14,7 +14,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.stream import EventLine, ReceivedEvent
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Place
-from ledger_tui.resources.events import Listening, WebhookLog, events_resource
+from ledger_tui.resources.webhooks import Listening, WebhookLog, events_resource
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import EVENTS_KEYS, RESOURCE_KEYS
 from ledger_tui.ui.view import Context

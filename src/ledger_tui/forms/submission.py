@@ -27,8 +27,8 @@ from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, localised, parse_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Action, Field, Form, Resource
-from ledger_tui.resources.events import known_by, subject
 from ledger_tui.resources.invoices import load_lines, parse_lines, sum_as_typed
+from ledger_tui.resources.webhooks import known_by, subject
 from ledger_tui.ui.view import Context
 
 

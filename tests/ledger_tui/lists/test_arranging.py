@@ -4,9 +4,9 @@ import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.lists.arranging import check_lists, columns_of, order_of, selected_by
-from ledger_tui.resources.events import WebhookLog, events_resource
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.requests import requests_resource
+from ledger_tui.resources.webhooks import WebhookLog, events_resource
 from ledger_tui.settings.config import BadConfig, ListSettings
 
 NAMES = AccountNames()

@@ -14,7 +14,7 @@ from ledger_client.webhooks import is_signed
 from ledger_tui.app.navigation import ScreenTabs
 from ledger_tui.features import events
 from ledger_tui.features.events import EventsView
-from ledger_tui.resources.events import Listening
+from ledger_tui.resources.webhooks import Listening
 from tests.ledger_tui.driving import Driver, until
 
 

@@ -18,8 +18,8 @@ from ledger_tui.client.totals import moment
 from ledger_tui.client.traffic import OWN_PREFIX
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import records_of
-from ledger_tui.resources.events import subject
 from ledger_tui.resources.proofs import PART, read_proof
+from ledger_tui.resources.webhooks import subject
 
 # What never differs, or says nothing of a change.
 _NOT_COMPARED = frozenset({"id", "object", "livemode", "created"})

@@ -6,7 +6,7 @@ import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.base import Cell, Fact
-from ledger_tui.resources.endpoints import DELIVERIES, answer_sections, attempt_facts, sent_sections
+from ledger_tui.resources.webhooks import DELIVERIES, answer_sections, attempt_facts, sent_sections
 
 
 def attempt(number: int, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.base import Cell
-from ledger_tui.resources.events import KEPT, Listening, WebhookLog, events_resource, known_by
+from ledger_tui.resources.webhooks import KEPT, Listening, WebhookLog, events_resource, known_by
 
 ATTEMPT = {"number": 1, "status": 200, "attempted_at": "2026-11-20T06:37:26.000Z", "latency_ms": 3}
 
