@@ -6,7 +6,7 @@ It is read in a bounded number of requests, one after the other, and yielded as 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -155,7 +155,11 @@ _NO_OBJECT_FILTER = "this server does not list the events of one object"
 _TOO_MANY = "not read: a trace takes {} requests at most here"
 
 
-class _UsedUp(Exception):
+class _Without(Exception):
+    """A part of the trace is not there; the message says why."""
+
+
+class _UsedUp(_Without):
     """The trace has taken as many requests as it may."""
 
 
@@ -170,7 +174,7 @@ class _Reader:
 
     async def get(self, path: str, part: str | None = None, **params: str) -> Record:
         if self.count >= self.most:
-            raise _UsedUp
+            raise _UsedUp(_TOO_MANY.format(self.most))
         limit = self.api.session.limit
         if self.count and (limit is None or limit < _GENEROUS_LIMIT):
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -199,14 +203,6 @@ class _Reader:
             self.of_object[object_id] = [each for each in found if subject(each).get("id") == object_id]
         return self.of_object[object_id]
 
-    @property
-    def too_many(self) -> str:
-        return _TOO_MANY.format(self.most)
-
-
-class _Without(Exception):
-    """A part of the trace is not there; the message says why."""
-
 
 def most_requests(limit: int | None) -> int:
     """Return how many requests a trace may take with a rate limit of so many a minute."""
@@ -223,8 +219,6 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
     yield trace
     try:
         steps, more = await _first_steps(reader, kind, record)
-    except _UsedUp:
-        steps, more, trace = [], 0, replace(trace, problem=reader.too_many)
     except (_Without, LedgerError) as error:
         steps, more, trace = [], 0, replace(trace, problem=_why(error, NO_EVENTS))
     trace = replace(trace, steps=tuple(steps), more_steps=more, requests=reader.count)
@@ -260,13 +254,8 @@ async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list
     by_request: dict[str, list[Record]] = {}
     for event in events:
         by_request.setdefault(str(event.get("request") or event.get("id")), []).append(event)
-    steps = [Step(_request_of(caused), events=tuple(caused)) for caused in by_request.values()]
+    steps = [Step(caused[0].get("request"), events=tuple(caused)) for caused in by_request.values()]
     return steps[-_STEPS_SHOWN:], max(0, len(steps) - _STEPS_SHOWN)
-
-
-def _request_of(events: Sequence[Record]) -> str | None:
-    request = events[0].get("request")
-    return request if isinstance(request, str) else None
 
 
 async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
@@ -286,12 +275,10 @@ async def _with_request(reader: _Reader, step: Step) -> Step:
         return step
     try:
         request = await reader.get(f"/v1/requests/{quote(step.request_id, safe='')}")
-    except _UsedUp:
-        return replace(step, no_request=reader.too_many)
     except NotFound as error:
         # A log that has no such entry says so in a ledger's words; a server without a log does not.
         return replace(step, no_request=NOT_LOGGED if error.code else _NO_LOG)
-    except LedgerError as error:
+    except (_Without, LedgerError) as error:
         return replace(step, no_request=_why(error, _NO_LOG))
     return replace(step, request=request)
 
@@ -306,9 +293,7 @@ async def _with_events(reader: _Reader, step: Step) -> Step:
         path = f"/v1/requests/{quote(str(step.request_id), safe='')}/events"
         try:
             found = await reader.listed(path, "requests.events", limit=str(_EVENTS_SHOWN))
-        except _UsedUp:
-            return replace(step, no_events=reader.too_many)
-        except LedgerError as error:
+        except (_Without, LedgerError) as error:
             return replace(step, no_events=_why(error, "this server does not list the events of a request"))
         for event in found:
             if len(known) < _EVENTS_SHOWN:
@@ -326,7 +311,7 @@ async def _with_before(reader: _Reader, step: Step) -> Step:
         event_id = str(event.get("id"))
         try:
             about = await reader.events_of_object(str(subject(event).get("id")))
-        except (_UsedUp, _Without, LedgerError):
+        except (_Without, LedgerError):
             continue
         older = next((each for each in about if str(each.get("id")) < event_id), None)
         if older is not None:
@@ -345,10 +330,10 @@ async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Recor
         try:
             path = f"/v1/events/{quote(event_id, safe='')}/deliveries"
             found[event_id] = tuple(await reader.listed(path, "events.deliveries"))
-        except _UsedUp:
-            return replace(step, deliveries=found, no_deliveries=reader.too_many)
-        except LedgerError as error:
-            if isinstance(record.get("attempts"), list):  # the traced delivery itself is known
+        except (_Without, LedgerError) as error:
+            if not isinstance(error, _UsedUp) and isinstance(
+                record.get("attempts"), list
+            ):  # the traced delivery itself is known
                 found.setdefault(str(record.get("event")), (record,))
             return replace(step, deliveries=found, no_deliveries=_why(error, _NO_DELIVERIES))
     return replace(step, deliveries=found)
