@@ -18,7 +18,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
-from ledger_tui.resources.base import Cell, Link, Place, Tone
+from ledger_tui.resources.base import Cell, Link, Place, Tone, joined
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import COMPARE_KEYS
 from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
@@ -99,15 +99,11 @@ def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]
     drawn = []
     for row in range(height):
         label = labels[0] if row == 0 else labels[1] if row == height - 1 else ""
-        cells = [Cell(f"{label.rjust(margin)} ┤", "dim")]
+        cells = []
         for column in range(columns):
             here = [(line[row][column], tone) for line, tone in zip(lines, TONES, strict=False)]
-            text, tone = next(((text, tone) for text, tone in here if text not in _BLANK), (" ", TONES[0]))
-            if len(cells) > 1 and cells[-1].tone == tone:
-                cells[-1] = Cell(cells[-1].text + text, tone)
-            else:
-                cells.append(Cell(text, tone))
-        drawn.append(cells)
+            cells.append(next((Cell(*each) for each in here if each[0] not in _BLANK), Cell(" ", TONES[0])))
+        drawn.append([Cell(f"{label.rjust(margin)} ┤", "dim"), *joined(cells)])
     return drawn
 
 

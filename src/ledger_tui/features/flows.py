@@ -18,9 +18,10 @@ from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.past import moment_ms, moment_text
 from ledger_tui.client.records import Record, Want
+from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
-from ledger_tui.resources.base import Cell, Link, Place, Tone
+from ledger_tui.resources.base import Cell, Link, Place, Tone, joined
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import FLOW_KEYS
 from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
@@ -28,8 +29,6 @@ from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
 DAY_MS = 86_400_000
-_BRAILLE = 0x2800
-_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _ROWS_EACH = 2  # of the drawing for each flow, at least, or it is among the others
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12
@@ -199,7 +198,7 @@ def _band(
             row, cell = dot // 4, column // 2
             if owner[row][cell] is not flow:
                 bits[row][cell], owner[row][cell] = 0, flow
-            bits[row][cell] |= _DOTS[column % 2][dot % 4]
+            bits[row][cell] |= plot.DOTS[column % 2][dot % 4]
 
 
 def tone_of(flow: Flow | None, chosen: Flow | None) -> Tone:
@@ -213,14 +212,8 @@ def tone_of(flow: Flow | None, chosen: Flow | None) -> Tone:
 
 def _merged(bits: list[int], owners: list[Flow | None], chosen: Flow | None) -> list[Cell]:
     """Return a row of dots, each run of one tone as one cell."""
-    cells: list[Cell] = []
-    for bit, flow in zip(bits, owners, strict=True):
-        text, tone = chr(_BRAILLE + bit) if bit else " ", tone_of(flow, chosen)
-        if cells and cells[-1].tone == tone:
-            cells[-1] = Cell(cells[-1].text + text, tone)
-        else:
-            cells.append(Cell(text, tone))
-    return cells
+    dots = zip(bits, owners, strict=True)
+    return joined(Cell(chr(plot.BRAILLE + bit) if bit else " ", tone_of(flow, chosen)) for bit, flow in dots)
 
 
 def _box_cell(

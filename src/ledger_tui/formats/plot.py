@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_BRAILLE = 0x2800
+BRAILLE = 0x2800
 # The bit of a dot in its cell, by column, and by row from the top.
-_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
 UNKNOWN = "·"
@@ -39,9 +39,9 @@ def line(
     for column, new in enumerate(_by_column(values, columns, times)):
         levels = [before, *map(level, new)]
         for row in range(min(levels), max(levels) + 1):
-            cells[row // 4][column // 2] |= _DOTS[column % 2][row % 4]
+            cells[row // 4][column // 2] |= DOTS[column % 2][row % 4]
         before = levels[-1]
-    return ["".join(chr(_BRAILLE + cell) if cell else " " for cell in row) for row in cells]
+    return ["".join(chr(BRAILLE + cell) if cell else " " for cell in row) for row in cells]
 
 
 def _by_column(values: Sequence[float], columns: int, times: Sequence[float] | None) -> list[list[float]]:

@@ -144,7 +144,8 @@ class FormScreen(Dialog[Created | None]):
         self._show_amount_or_lines()
         if empty is not None:
             self._focus_field(empty.name)
-        self.read_names()
+        if any(field.kind == "user" for field in self._form.fields):
+            self._learn_names("", users=True)  # the newest, to be chosen by name
 
     def typed(self) -> dict[str, str]:
         """Return the value of each field."""
@@ -366,7 +367,7 @@ class FormScreen(Dialog[Created | None]):
     def field_changed(self, message: FieldChanged) -> None:
         """Remove a field's error when its value differs from the one that was sent."""
         message.stop()
-        self.look_for_typed()
+        self.set_timer(_TYPING_SECONDS, self._look_for_names)
         self.refresh_bindings()  # enter may now do something else
         for lines in self.query(LinesField):
             lines.show_sum()
@@ -392,26 +393,12 @@ class FormScreen(Dialog[Created | None]):
         line.update(Content.styled(f"✕ {text}" if text else "", "bold $error"))
         line.display = bool(text)
 
-    def read_names(self) -> None:
-        """Read the newest users if the form has a field for one."""
-        if any(field.kind == "user" for field in self._form.fields):
-            self._learn_users()
-
-    @asks("names", exclusive=False)
-    async def _learn_users(self) -> None:
-        with suppress(LedgerError):
-            if await self.submission.learn_users():
-                self.post_message(NamesLoaded())
-
     def focused_picker(self) -> PickerField | None:
         return next((picker for picker in self.query(PickerField) if picker.has_focus_within), None)
 
-    def look_for_typed(self) -> None:
-        """Look for what is typed in a picker, unless more is typed at once."""
-        self.set_timer(_TYPING_SECONDS, self._look_for_names)
-
     @while_running
     def _look_for_names(self) -> None:
+        """Look for what is typed in a picker, once."""
         picker = self.focused_picker()
         wanted = picker.looks_for if picker is not None else ""
         if picker is not None and wanted and wanted not in self._looked_for:

@@ -20,9 +20,9 @@ from ledger_tui.client.errors import (
     PermissionDenied,
     RateLimited,
 )
-from ledger_tui.client.lists import fetch_page, learn_accounts_until, learn_users_until
+from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.records import Record, Want
+from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, localised, parse_amount
 from ledger_tui.formats.text import literal
@@ -272,11 +272,6 @@ class Submission:
         except LedgerError:  # it is asked again when the form is sent
             pass
         return ""
-
-    async def learn_users(self) -> bool:
-        """Read the newest users, to be chosen by name; return whether any is new. Raises LedgerError."""
-        page = await fetch_page(self._api, "/api/users", "page", {}, Want(0, "page", 0, None))
-        return self._names.learn_users(page.rows)
 
     async def _require_user(self, typed: Mapping[str, str]) -> None:
         """Raise FieldErrors for a user that does not exist."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -30,33 +30,6 @@ MARGIN = 2  # cells left of the first column, for the cursor's mark and a space
 FLASH_SECONDS = 1.0
 _WATCHED = ("balance", "status")  # fields, which are the names of their columns too
 _NONE: frozenset[str] = frozenset()
-
-
-class ChangedRows:
-    """The changed fields by the row's id, until `forget`."""
-
-    def __init__(self) -> None:
-        self._fields: dict[object, frozenset[str]] = {}
-
-    def note(self, before: Mapping[object, Record], rows: Sequence[Record | None]) -> bool:
-        """Compare the rows with those shown before, by id; return whether a watched field has changed."""
-        found = False
-        for row in rows:
-            old = before.get(row.get("id")) if row is not None else None
-            if row is None or old is None or old is row:
-                continue
-            changed = frozenset(name for name in _WATCHED if old.get(name) != row.get(name))
-            if changed:
-                self._fields[row.get("id")] = changed
-                found = True
-        return found
-
-    def of(self, record: Record) -> frozenset[str]:
-        """Return the fields of a row that have just changed."""
-        return self._fields.get(record.get("id"), _NONE) if self._fields else _NONE
-
-    def forget(self) -> None:
-        self._fields.clear()
 
 
 class Fitted(NamedTuple):
@@ -183,7 +156,7 @@ class PagedTable(ScrollView, can_focus=True):
         self._styles: dict[str, Style] = {}
         self._styles_are_old = True
         self.marked: dict[str, Record] = {}  # the records marked with space, by id
-        self.changes = ChangedRows()
+        self.flashing: dict[object, frozenset[str]] = {}  # by id: what has just changed
         self._went_to: int | None = None  # the row that was the last one loaded when it was gone to
 
     def show_columns(self, columns: Sequence[Column]) -> None:
@@ -243,11 +216,17 @@ class PagedTable(ScrollView, can_focus=True):
     def _flash(self, rows: Sequence[Record | None]) -> None:
         """Mark the balances and states that differ from what was shown, for a second."""
         before = {row["id"]: row for row in self._rows if row is not None and "id" in row}
-        if self.changes.note(before, rows):
+        found = {}
+        for row in filter(None, rows):
+            old = before.get(row.get("id"), row)
+            if old is not row and (changed := frozenset(n for n in _WATCHED if old.get(n) != row.get(n))):
+                found[row.get("id")] = changed
+        if found:
+            self.flashing |= found
             self.set_timer(FLASH_SECONDS, self._end_flash)
 
     def _end_flash(self) -> None:
-        self.changes.forget()
+        self.flashing.clear()
         self.redraw()
 
     def widen_columns(self) -> None:
@@ -404,7 +383,7 @@ class PagedTable(ScrollView, can_focus=True):
             return self._line_without_record(index)
         if index == self.window.cursor:
             return self._row_strip(record, "table--cursor" if self.has_focus else "table--cursor-idle")
-        if self.changes.of(record):
+        if record.get("id") in self.flashing:
             return self._row_strip(record)
         cached = self._strips.get(index)
         if cached is not None and cached[0] is record:
@@ -420,7 +399,7 @@ class PagedTable(ScrollView, can_focus=True):
         mark = "●" if record.get("id") in self.marked else " "
         edge = f"{'▌' if cursor else ' '}{mark}"
         segments = [Segment(edge, self._style("accent", cursor) if edge.strip() else self._style(""))]
-        flashing = self.changes.of(record)
+        flashing = self.flashing.get(record.get("id"), _NONE)
         width = MARGIN
         for number, (column, column_width) in enumerate(self._fitted):
             cell = column.cell(record, self._names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -316,6 +316,17 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
     if priced and isinstance(priced[0], str) and priced.count(priced[0]) == len(priced):
         return priced[0].upper()
     return names.currency(record.get("account")) if names is not None else None
+
+
+def joined(cells: Iterable[Cell]) -> list[Cell]:
+    """Return cells side by side with neighbours of one tone as one, as each is drawn by itself."""
+    found: list[Cell] = []
+    for cell in cells:
+        if found and found[-1].tone == cell.tone:
+            found[-1] = Cell(found[-1].text + cell.text, cell.tone)
+        else:
+            found.append(cell)
+    return found
 
 
 def records_of(value: object) -> list[Record]:

@@ -177,12 +177,12 @@ async def test_a_changed_balance_flashes_unless_motion_is_reduced(
         await driver.sees("Till")
         table = driver.view.table
         server.post(till, 500)
-        await until(lambda: table.changes.of(till) == {"balance"})
-        await until(lambda: not table.changes.of(till))
+        await until(lambda: table.flashing.get(till["id"]) == {"balance"})
+        await until(lambda: till["id"] not in table.flashing)
         driver.app.animation_level = "none"
         server.post(till, 500)
         await driver.sees("10.00  EUR")
-        assert not table.changes.of(till)
+        assert till["id"] not in table.flashing
 
 
 async def test_a_record_without_a_terminal_to_hand_over_stays_and_says_so(

@@ -19,7 +19,7 @@ from textual.widget import Widget
 from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.past import Happening, moment_ms, moment_text, the_present
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Cell, Link, Tone
+from ledger_tui.resources.base import Cell, Link, joined
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import Context, toned_line
@@ -132,20 +132,14 @@ def line(
 ) -> list[Cell]:
     """Return the line in so many cells: what has passed, the moment, failures, and the two marked moments."""
     here = place_of(ms, first_ms, now_ms, width)
-    cells: list[tuple[str, Tone]] = [("━", "accent") if n < here else ("─", "dim") for n in range(width)]
+    cells = [Cell("━", "accent") if n < here else Cell("─", "dim") for n in range(width)]
     for failed in failures:
         if first_ms <= failed <= now_ms:
-            cells[place_of(failed, first_ms, now_ms, width)] = ("✕", "bad")
+            cells[place_of(failed, first_ms, now_ms, width)] = Cell("✕", "bad")
     for name, marked in marks.items():
-        cells[place_of(marked, first_ms, now_ms, width)] = (name, "warn")
-    cells[here] = ("◆", "strong")
-    merged: list[Cell] = []
-    for text, tone in cells:  # neighbours of one tone are one cell: each is drawn by itself
-        if merged and merged[-1].tone == tone:
-            merged[-1] = Cell(merged[-1].text + text, tone)
-        else:
-            merged.append(Cell(text, tone))
-    return merged
+        cells[place_of(marked, first_ms, now_ms, width)] = Cell(name, "warn")
+    cells[here] = Cell("◆", "strong")
+    return joined(cells)
 
 
 def short(ms: int, now_ms: int) -> str:
