@@ -16,7 +16,6 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.names import AccountName, AccountNames
@@ -33,7 +32,7 @@ from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Filter, Resource
 from ledger_tui.resources.filtering import BadFilter, check_date, parse_filters, split_words, usage
 from ledger_tui.resources.registry import BY_KIND, PLACES, TEST_HELPERS, is_id, resource_of_id
-from ledger_tui.ui.dialogs import Dialog
+from ledger_tui.ui.dialogs import Dialog, Offers
 from ledger_tui.ui.handlers import asks, while_running
 
 Kind = Literal[
@@ -384,7 +383,7 @@ class CommandScreen(Dialog[Command | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="command-line"):
-            yield OptionList(markup=False, compact=True)
+            yield Offers()
             yield Static(id="command-problem")
             yield Input(
                 self._begun,
@@ -394,7 +393,6 @@ class CommandScreen(Dialog[Command | None]):
             )
 
     def on_mount(self) -> None:
-        self.query_one(OptionList).can_focus = False
         self.query_one(Input).focus()
         self._show(self._begun)
 
@@ -414,16 +412,15 @@ class CommandScreen(Dialog[Command | None]):
         else:
             self._found = [*self._actions, *begun]
         del self._found[_SHOWN:]
-        options = self.query_one(OptionList)
-        options.clear_options()
-        options.add_options(
-            Option(Content.assemble(fit(literal(each.text), _WIDTH), (f"  {literal(each.about)}", "$muted")))
-            for each in self._found
-        )
-        options.display = bool(self._found)
         # What is done at once is marked, so that nobody runs it unseen.
         means = line.strip() and self._found and self._found[0].run is not None and not self._is_command(line)
-        options.highlighted = 0 if means else None
+        self.query_one(Offers).offer(
+            (
+                Content.assemble(fit(literal(each.text), _WIDTH), (f"  {literal(each.about)}", "$muted"))
+                for each in self._found
+            ),
+            0 if means else None,
+        )
         self._say("" if self._found or self._is_command(line) else NOTHING, "$muted")
 
     def _is_command(self, line: str) -> bool:
@@ -464,15 +461,12 @@ class CommandScreen(Dialog[Command | None]):
         line.update(Content.styled(literal(text), style))
 
     def action_choose(self, step: int) -> None:
-        options = self.query_one(OptionList)
-        if self._found:
-            at = (-1 if step > 0 else 0) if options.highlighted is None else options.highlighted
-            options.highlighted = (at + step) % len(self._found)
+        self.query_one(Offers).step(step)
 
     def action_complete(self) -> None:
         """Take the chosen completion, or the first."""
         if self._found:
-            self._take(self._found[self.query_one(OptionList).highlighted or 0])
+            self._take(self._found[self.query_one(Offers).highlighted or 0])
 
     def _take(self, offer: Offer) -> None:
         if offer.run is not None:
@@ -492,7 +486,7 @@ class CommandScreen(Dialog[Command | None]):
     @on(Input.Submitted)
     def run_line(self, event: Input.Submitted) -> None:
         event.stop()
-        chosen = self.query_one(OptionList).highlighted
+        chosen = self.query_one(Offers).highlighted
         offer = self._found[chosen] if chosen is not None else Offer(event.value)
         if offer.run is not None:
             self.dismiss(Command("run", run=offer.run))

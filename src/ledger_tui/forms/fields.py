@@ -15,7 +15,6 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
 from ledger_tui.client.names import AccountName, Directory, UserName
 from ledger_tui.formats.text import fit, literal
@@ -26,6 +25,7 @@ from ledger_tui.resources.invoices import (
     load_lines,
     sum_as_typed,
 )
+from ledger_tui.ui.dialogs import Offers
 
 
 @dataclass
@@ -107,10 +107,7 @@ class PickerField(Vertical):
         self._chosen = chosen
         text = self._value if chosen is None else literal(chosen.name)
         yield Input(text, placeholder=self._hint, compact=True, select_on_focus=True)
-        matches = OptionList(markup=False, compact=True)
-        matches.can_focus = False
-        matches.display = False
-        yield matches
+        yield Offers()
         yield Static(classes="chosen")
 
     def on_mount(self) -> None:
@@ -166,17 +163,12 @@ class PickerField(Vertical):
         if matches == self._matches:
             return  # keep the highlight
         self._matches = matches
-        options = self.query_one(OptionList)
-        options.clear_options()
-        options.add_options(Option(_line(match)) for match in matches)
-        options.display = bool(matches)
-        if matches:
-            options.highlighted = 0
+        self.query_one(Offers).offer(map(_line, matches), 0)
 
     def take_offered(self) -> bool:
         """Choose the highlighted object; return False if none is listed."""
         self._offer(self.value)  # the list may lag behind the input
-        highlighted = self.query_one(OptionList).highlighted
+        highlighted = self.query_one(Offers).highlighted
         if not self._matches or highlighted is None:
             return False
         self._choose(highlighted)
@@ -195,9 +187,7 @@ class PickerField(Vertical):
         return bool(found.name.casefold() != typed.casefold())
 
     def action_pick(self, step: int) -> None:
-        options = self.query_one(OptionList)
-        if self._matches and options.highlighted is not None:
-            options.highlighted = (options.highlighted + step) % len(self._matches)
+        self.query_one(Offers).step(step)
 
     @on(OptionList.OptionSelected)
     def clicked(self, event: OptionList.OptionSelected) -> None:

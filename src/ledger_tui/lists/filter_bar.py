@@ -30,6 +30,7 @@ from ledger_tui.resources.filtering import (
     parse_filters,
     usage,
 )
+from ledger_tui.ui.dialogs import Offers
 from ledger_tui.ui.handlers import asks, while_running
 
 MOST_OFFERED = 8
@@ -216,9 +217,7 @@ class FilterBar(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Input(compact=True, select_on_focus=False)
-        offers = OptionList(markup=False, compact=True)
-        offers.can_focus = False
-        yield offers
+        yield Offers()
         yield Static(id="filter-hint")
 
     def on_mount(self) -> None:
@@ -309,21 +308,13 @@ class FilterBar(Vertical):
         context = self._list.context
         earlier = context.saved.used_filters(self._list.resource.kind)
         self._offers = offers_for(line, self._filters, context.names, bookmarks, earlier)
-        options = self.query_one(OptionList)
-        options.clear_options()
-        options.add_options(
+        self.query_one(Offers).offer(
             Content.assemble(fit(literal(each.shown), _OFFER_WIDTH), "  ", (literal(each.beside), "$muted"))
             for each in self._offers
         )
-        options.display = bool(self._offers)
-        options.highlighted = None
 
     def action_pick(self, step: int) -> None:
-        options = self.query_one(OptionList)
-        if self._offers:
-            last = len(self._offers) - 1
-            at = options.highlighted
-            options.highlighted = (0 if step > 0 else last) if at is None else (at + step) % (last + 1)
+        self.query_one(Offers).step(step)
 
     def action_drop_word(self) -> None:
         """Remove the last filter of the line, with all of its value."""
@@ -334,7 +325,7 @@ class FilterBar(Vertical):
     def action_take(self) -> None:
         """Complete the line with the highlighted offer, or the first."""
         if self._offers:
-            self._take(self.query_one(OptionList).highlighted or 0)
+            self._take(self.query_one(Offers).highlighted or 0)
 
     @on(OptionList.OptionSelected)
     def clicked(self, event: OptionList.OptionSelected) -> None:
@@ -385,7 +376,7 @@ class FilterBar(Vertical):
     @on(Input.Submitted)
     def apply(self, event: Input.Submitted) -> None:
         event.stop()
-        highlighted = self.query_one(OptionList).highlighted
+        highlighted = self.query_one(Offers).highlighted
         if highlighted is not None and self._offers and not self._take(highlighted).complete:
             return
         line = self.line

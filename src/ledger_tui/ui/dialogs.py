@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -90,6 +90,27 @@ class Dialog(ModalScreen[ScreenResultType]):
     def end(self, result: ScreenResultType | None = None) -> None:
         """Close with a result that a worker has, whose `call_later` would await what `dismiss` returns."""
         self.dismiss(result)
+
+
+class Offers(OptionList, can_focus=False):
+    """What a typed line may become, beside the input, which keeps the focus."""
+
+    def __init__(self) -> None:
+        super().__init__(markup=False, compact=True)
+        self.display = False
+
+    def offer(self, lines: Iterable[Content], highlighted: int | None = None) -> None:
+        """Show these lines in place of those before."""
+        self.clear_options()
+        self.add_options(lines)
+        self.display = self.option_count > 0
+        self.highlighted = highlighted if self.display else None
+
+    def step(self, step: int) -> None:
+        """Highlight the next line or the one before; from the last goes on with the first."""
+        if count := self.option_count:
+            at = (-1 if step > 0 else 0) if self.highlighted is None else self.highlighted
+            self.highlighted = (at + step) % count
 
 
 class ConfirmScreen(Dialog[bool]):
