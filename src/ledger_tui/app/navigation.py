@@ -312,7 +312,7 @@ class Navigation(Switcher):
         if location.record is not None:
             view.open_record(dict(location.record), by_link=location.by_link and bool(self._trail))
         else:
-            view.close()
+            view.open(False)
 
     async def open_object(self, record_id: str, kind: str | None = None) -> None:
         """Go to an object by its id; warn when no screen shows it."""

@@ -105,7 +105,7 @@ class ResourceView(View):
         self.panes.lay_out(event.size.width, opened=self.opened)
         self._say_problem()
 
-    def _open(self, opened: bool) -> None:
+    def open(self, opened: bool) -> None:
         """Focus the detail or the list; on a narrow screen only that one is visible."""
         self.opened = opened
         if not opened:
@@ -118,14 +118,6 @@ class ResourceView(View):
         self.focus_content()
         self.refresh_bindings()
 
-    def close(self) -> None:
-        """Close the detail and focus the list."""
-        self._open(False)
-
-    def open_pane(self, opened: bool) -> None:
-        self._open(opened)
-        self._read_more()
-
     def focus_content(self) -> None:
         if not self.display:  # a hidden view must not take the focus
             return
@@ -136,7 +128,7 @@ class ResourceView(View):
 
     def enter(self) -> None:
         super().enter()
-        self._open(self.opened)
+        self.open(self.opened)
         self.record_list.fetch()
 
     # ------------------------------------------------------------------ looking again
@@ -239,7 +231,7 @@ class ResourceView(View):
             return
         self.window.hold()
         self.by_link = False
-        self._open(True)
+        self.open(True)
         if self.resource.changes and self.detail.can_read_objects:
             self.detail.read(str(record.get("id")))
         self._read_more()
@@ -278,7 +270,7 @@ class ResourceView(View):
         """Show the list around the open object, wherever it is in the list."""
         record = self.pinned
         if record is not None:
-            self._open(False)
+            self.open(False)
             self.record_list.open_at(record)
 
     def show_record(self, record: Record) -> None:
@@ -295,7 +287,7 @@ class ResourceView(View):
             awaited = awaited or not self.opened or selected is not self.pinned
             self.pinned = record
         if awaited:
-            self._open(True)
+            self.open(True)
         self._show_detail()
         self._read_more()
 
@@ -312,24 +304,28 @@ class ResourceView(View):
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "back":
-            filters = self.record_list.filters
-            return (
-                self.opened
-                or bool(filters)
-                or self.pinned is not None
-                or bool(self.resource.under)
-                or self.leaves_something()
-            )
-        if action == "locate":
-            return self.pinned is not None and self.resource.paging == "starting_after"
+        list_, marked = self.record_list, [] if self.opened else self.marked
         name = str(parameters[0]) if parameters else ""
-        if action == "act" and (possible := self.may_act_on_marked(name)) is not None:
-            return possible or None
-        if (offered := self.offers_key(action)) is not True:
-            return offered
-        session, names = self.context.session, self.context.names
-        return offers(self.resource, action, name, self.selected, names, bool(session.forbids_changes))
+        may_change = not self.context.session.forbids_changes
+        match action:
+            case "back":
+                leads = self.opened or self.pinned or list_.filters or self.resource.under
+                return bool(leads) or self.leaves_something()
+            case "locate":
+                return self.pinned is not None and self.resource.paging == "starting_after"
+            case "act" if marked and (act := self.resource.action(name)) is not None:
+                return True if may_change and any(map(act.allowed, marked)) else None
+            case "batch":
+                return bool(self.resource.batch) and (may_change or None)
+            case "look":
+                return self.window.arranged and self.window.has_older
+            case "program":
+                return True if self.selected is not None else None
+            case "widen":
+                return True if self.panes.wide else None
+            case _:
+                names = self.context.names
+                return offers(self.resource, action, name, self.selected, names, not may_change)
 
     def action_back(self) -> None:
         if not (self.opened or self.pinned):
@@ -339,13 +335,13 @@ class ResourceView(View):
                 super().action_back()
             return
         by_link, self.by_link = self.by_link, False
-        self._open(False)
+        self.open(False)
         if by_link:
             super().action_back()
 
     def action_follow(self) -> None:
         if self.opened or self.pinned:
-            self._open(False)
+            self.open(False)
         self.window.follow()
         self.table.repaint()
         self.poll_soon()
@@ -387,12 +383,12 @@ class ResourceView(View):
     @handles(FilterBar.Applied)
     def apply_filters(self, message: FilterBar.Applied) -> None:
         self.close_filter()
-        self._open(False)
+        self.open(False)
         self.record_list.apply_filters(message.params)
 
     def set_filters(self, params: dict[str, str]) -> None:
         """Show the list with these filters."""
-        self._open(False)
+        self.open(False)
         self.record_list.set_filters(params)
 
     def forget(self) -> None:
@@ -460,7 +456,8 @@ class ResourceView(View):
 
     def action_panes(self) -> None:
         """Go on from the list to list and detail to the detail."""
-        self.open_pane(self.panes.cycle(opened=self.opened))
+        self.open(self.panes.cycle(opened=self.opened))
+        self._read_more()
 
     def action_widen(self, step: int) -> None:
         self.panes.resize(step, self.size.width)
@@ -498,13 +495,6 @@ class ResourceView(View):
         elif selected is not None:
             self.record_list.window.hold()
             self.post_message(ActionRequested(self.resource, action, selected))
-
-    def may_act_on_marked(self, action_name: str) -> bool | None:
-        """Return whether an action is possible on the marked objects; None where none is marked."""
-        action, marked = self.resource.action(action_name), self.marked
-        if action is None or not marked or self.opened:
-            return None
-        return any(map(action.allowed, marked)) and not self.context.session.forbids_changes
 
     def why_not(self, binding: Binding) -> str:
         """Return why a greyed key does nothing to the selected or the marked objects, or to the panes."""
@@ -566,20 +556,3 @@ class ResourceView(View):
         else:
             list_.narrow("")
         self.refresh_bindings()
-
-    def offers_key(self, action: str) -> bool | None:
-        """Return whether one of these keys is active; None to grey it."""
-        list_ = self.record_list
-        match action:
-            case "batch":
-                if not self.resource.batch:
-                    return False
-                return None if self.context.session.forbids_changes else True
-            case "look":
-                return list_.window.arranged and list_.window.has_older
-            case "program":
-                return True if self.selected is not None else None
-            case "widen":
-                return True if self.panes.wide else None
-            case _:
-                return True

@@ -59,7 +59,7 @@ async def test_on_an_empty_list_a_key_for_an_object_does_nothing() -> None:
         kinds = (ActionRequested, BulkRequested, LinkFollowed)
         assert not app.those_said(*kinds)
         assert not view.opened
-        view.open_pane(True)  # the empty detail may be shown, and is no object that was opened
+        view.open(True)  # the empty detail may be shown, and is no object that was opened
         assert view.opened
         assert not [*view.context.recent]
 
@@ -72,7 +72,7 @@ async def test_the_id_of_a_loaded_row_opens_it_and_closes_the_line_it_was_typed_
         view.open_typed_id(FilterBar.OpenId("acc_1"))
         assert (id_at_cursor(view), view.opened, view.filter_bar.display) == ("acc_1", True, False)
         assert view.shown_path() == "/v1/accounts/acc_1"
-        view.close()
+        view.open(False)
         assert view.shown_path() == "/v1/accounts"
 
 
