@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
@@ -19,9 +20,7 @@ from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
 from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import PART, HelperLineRequested, HelperRequested
-from ledger_tui.features.token import TokensChanged
 from ledger_tui.formats.text import literal
-from ledger_tui.forms.form_screen import Created, FormScreen
 from ledger_tui.lists.resource_view import BulkRequested, ResourceView
 from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.registry import (
@@ -45,8 +44,12 @@ from ledger_tui.ui.view import (
     Location,
     LocationOpened,
     NamesLoaded,
+    TokensChanged,
     View,
 )
+
+if TYPE_CHECKING:
+    from ledger_tui.forms.form_screen import Created
 
 
 class Begun(Message):
@@ -236,6 +239,7 @@ class Dashboard(Screen[None]):
 
     def _open_form(self, form: Form, record: Record | None) -> None:
         # Imported here, as most dialogs are: the first paint does not need them.
+        from ledger_tui.forms.form_screen import FormScreen
         from ledger_tui.forms.submission import Submission
 
         view = self.navigation.resource_view

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -29,7 +28,7 @@ from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TOKEN_KEYS, VIEW_KEYS
-from ledger_tui.ui.view import Context, View, toned_line
+from ledger_tui.ui.view import Context, TokensChanged, View, toned_line
 
 Lines = Sequence[Sequence[Cell]]
 Draw = Callable[[int, int], Lines]
@@ -56,10 +55,6 @@ class Panel(Widget):
 def fact(label: str, *value: Cell) -> list[Cell]:
     """Return a line with its label, aligned with the lines around it."""
     return [Cell(fit(label, _LABEL_WIDTH - 1) + " ", "dim"), *value]
-
-
-class TokensChanged(Message):
-    """The pair of tokens in use was replaced or removed."""
 
 
 _KINDS = {"api_key": "API key", "access_token": "access token", "oauth_token": "OAuth token"}

@@ -137,6 +137,10 @@ class ObjectFound(Message):
     by_link: bool = field(kw_only=True)
 
 
+class TokensChanged(Message):
+    """The pair of tokens in use was replaced or removed."""
+
+
 class NamesLoaded(Message):
     """Names and currencies of accounts were read; whatever shows them is to be redrawn."""
 
