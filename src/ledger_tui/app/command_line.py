@@ -20,17 +20,16 @@ from textual.widgets import Input, OptionList, Static
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.names import AccountName, AccountNames
 from ledger_tui.client.transport import is_key
-from ledger_tui.features.past.machine import BadMoment, parse_moment
+from ledger_tui.features.past.machine import parse_moment
 from ledger_tui.features.test_helpers import (
     HELPER_WORDS,
-    BadHelper,
     HelperRequest,
     helper_completions,
     parse_helper,
 )
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Filter, Resource
-from ledger_tui.resources.filtering import BadFilter, check_date, parse_filters, split_words, usage
+from ledger_tui.resources.filtering import BadLine, check_date, parse_filters, split_words, usage
 from ledger_tui.resources.registry import BY_KIND, PLACES, TEST_HELPERS, is_id, resource_of_id
 from ledger_tui.ui.dialogs import Dialog, Offers
 from ledger_tui.ui.handlers import asks, while_running
@@ -50,10 +49,6 @@ Kind = Literal[
     "date",
     "run",
 ]
-
-
-class BadCommand(ValueError):
-    """The line is no command; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +154,11 @@ _WORDS = ("draft", "open", "paid", "void", "shipped", "credit", "debit", "member
 
 
 def parse_command(line: str, choices: Choices) -> Command:
-    """Return what a line asks for. Raises BadCommand."""
+    """Return what a line asks for. Raises BadLine."""
     first, _, rest = line.strip().lstrip(":").partition(" ")
     rest = rest.strip()
     if not first:
-        raise BadCommand("Type a screen, an id, or a command; tab completes it.")
+        raise BadLine("Type a screen, an id, or a command; tab completes it.")
     if is_id(first):
         return _object(first)
     word = _meant(first)
@@ -175,26 +170,19 @@ def parse_command(line: str, choices: Choices) -> Command:
     if kind == "screen":
         return Command("screen", word)
     if kind == "at":
-        return _moment(rest, choices.now_ms)
+        return Command("at", ms=parse_moment(rest, choices.now_ms))
     known = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
     begun = [name for name in known or () if rest and name.startswith(rest)]
     if len(begun) == 1 and rest not in (known or ()):
         rest = begun[0]
     if known is not None and rest not in known:
         there = f"{kind.capitalize()}s: {', '.join(known) or 'none yet; `:save NAME` makes one'}."
-        raise BadCommand(f"There is no {kind} “{rest}”. {there}" if rest else f"Which {kind}? {there}")
+        raise BadLine(f"There is no {kind} “{rest}”. {there}" if rest else f"Which {kind}? {there}")
     if kind == "date" and (problem := check_date(rest)) is not None:
-        raise BadCommand(problem)
+        raise BadLine(problem)
     if kind == "save" and not rest:
-        raise BadCommand("Name the profile: :save NAME")
+        raise BadLine("Name the profile: :save NAME")
     return Command(kind, rest)
-
-
-def _moment(text: str, now_ms: int) -> Command:
-    try:
-        return Command("at", ms=parse_moment(text, now_ms))
-    except BadMoment as error:
-        raise BadCommand(str(error)) from None
 
 
 def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
@@ -206,7 +194,7 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
         return [(word, about) for word, about in commands if word.startswith(first.lower())]
     try:
         word = _meant(first)
-    except BadCommand:
+    except BadLine:
         return []
     before, _, last = rest.rpartition(" ")
     head = f"{first} {before} ".replace("  ", " ")
@@ -263,7 +251,7 @@ def _about(word: str) -> str:
 
 
 def _meant(word: str) -> str:
-    """Return the screen or command that a word or the beginning of one names. Raises BadCommand."""
+    """Return the screen or command that a word or the beginning of one names. Raises BadLine."""
     word = word.lower()
     words = _commands()
     exact = word in words or word in _HELPERS
@@ -274,25 +262,22 @@ def _meant(word: str) -> str:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        raise BadCommand(f"“{word}” may be {', '.join(meant)}; write more of it.")
-    raise BadCommand(f"There is no command “{word}”; tab shows what there is.")
+        raise BadLine(f"“{word}” may be {', '.join(meant)}; write more of it.")
+    raise BadLine(f"There is no command “{word}”; tab shows what there is.")
 
 
 def _object(record_id: str) -> Command:
     resource = resource_of_id(record_id)
     if resource is None or not resource.has_object_path:
-        raise BadCommand(f"No screen shows {record_id}.")
+        raise BadLine(f"No screen shows {record_id}.")
     return Command("object", record_id)
 
 
 def _helper(word: str, rest: str) -> Command:
-    """Return what a line asks of a test helper. Raises BadCommand."""
+    """Return what a line asks of a test helper. Raises BadLine."""
     if word == "clock" and not rest:
         return Command("screen", TEST_HELPERS.kind)
-    try:
-        return Command("helper", word, helper=parse_helper(word, rest))
-    except BadHelper as error:
-        raise BadCommand(str(error)) from None
+    return Command("helper", word, helper=parse_helper(word, rest))
 
 
 def _screen(kind: str, rest: str, choices: Choices) -> Command:
@@ -300,14 +285,11 @@ def _screen(kind: str, rest: str, choices: Choices) -> Command:
     if not rest:
         return Command("screen", kind)
     if resource is None or not (resource.filters or is_id(rest)):
-        raise BadCommand(f"{kind} has no filters.")
+        raise BadLine(f"{kind} has no filters.")
     if is_id(rest) and resource_of_id(rest) is resource:
         return _object(rest)
     line = " ".join(_as_filter(word, resource) for word in _words(rest, resource))
-    try:
-        return Command("screen", kind, parse_filters(line, resource.filters, choices.names))
-    except BadFilter as error:
-        raise BadCommand(str(error)) from None
+    return Command("screen", kind, parse_filters(line, resource.filters, choices.names))
 
 
 def _words(rest: str, resource: Resource) -> list[str]:
@@ -335,7 +317,7 @@ def _as_filter(word: str, resource: Resource) -> str:
     if account := next((each for each in resource.filters if each.account), None):
         return f"{account.name}:{word}"
     plain = word.replace('"', "")
-    raise BadCommand(f"“{plain}” is not one of {usage(resource.filters)}.")
+    raise BadLine(f"“{plain}” is not one of {usage(resource.filters)}.")
 
 
 def _value(word: str, resource: Resource) -> str | None:
@@ -426,7 +408,7 @@ class CommandScreen(Dialog[Command | None]):
     def _is_command(self, line: str) -> bool:
         try:
             parse_command(line, self._choices)
-        except BadCommand:
+        except BadLine:
             return False
         return True
 
@@ -493,7 +475,7 @@ class CommandScreen(Dialog[Command | None]):
             return
         try:
             command = parse_command(offer.text, self._choices)
-        except BadCommand as error:
+        except BadLine as error:
             self._say(f"✕ {error}")
         else:
             self.dismiss(command)

@@ -22,7 +22,7 @@ from ledger_tui.client.records import EVENT_TYPES, Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.formats.times import written
 from ledger_tui.resources.base import Cell, Link, Place, records_of, text_of, time_of
-from ledger_tui.resources.filtering import check_date
+from ledger_tui.resources.filtering import BadLine, check_date
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import HELPER_KEYS
 from ledger_tui.ui.tiles import Tile, TileContent, TiledView, TileRow, sentence
@@ -93,10 +93,6 @@ _VALUES: Mapping[str, Sequence[str]] = {
 _METHODS = frozenset({"HEAD", "OPTIONS", *_VALUES["method"]})
 
 
-class BadHelper(ValueError):
-    """The line asks for nothing that a test helper does; the message says why."""
-
-
 @dataclass(frozen=True)
 class HelperRequest:
     """A request to a helper. A `question` is asked first; after one that `rewinds` all is read anew."""
@@ -112,7 +108,7 @@ class HelperRequest:
 
 
 def parse_helper(word: str, rest: str) -> HelperRequest:
-    """Return the request that a line asks for. Raises BadHelper."""
+    """Return the request that a line asks for. Raises BadLine."""
     match word:
         case "clock":
             return HelperRequest("POST", f"{ROOT}/clock", _clock(rest))
@@ -122,11 +118,11 @@ def parse_helper(word: str, rest: str) -> HelperRequest:
             return restoring(_named(rest, "restore"))
         case "reset":
             if rest:
-                raise BadHelper("reset takes nothing: it empties the project of this key.")
+                raise BadLine("reset takes nothing: it empties the project of this key.")
             return resetting()
         case "trigger":
             if not rest:
-                raise BadHelper("Which event? :trigger invoice.paid")
+                raise BadLine("Which event? :trigger invoice.paid")
             return HelperRequest("POST", f"{ROOT}/events", {"type": rest})
         case _:
             if rest == "none":
@@ -157,7 +153,7 @@ def deleting(record: Record) -> HelperRequest:
 
 def _named(rest: str, word: str) -> str:
     if not rest or " " in rest:
-        raise BadHelper(f"One name, without spaces: :{word} before-import")
+        raise BadLine(f"One name, without spaces: :{word} before-import")
     return rest
 
 
@@ -170,7 +166,7 @@ def _clock(rest: str) -> Mapping[str, Any]:
         return {"advance": sum(int(number) * _UNIT_SECONDS[unit] for number, unit in spans)}
     if rest and check_date(rest) is None:
         return {"now": rest.replace(" ", "T")}
-    raise BadHelper(
+    raise BadLine(
         "Forward by +1d, +2h30m or +45 (seconds); to 2026-12-01 or 2026-12-01T07:18; freeze or run."
     )
 
@@ -179,22 +175,22 @@ def _fault(rest: str) -> Mapping[str, Any]:
     """Return the body of a fault: `503 POST /api/orders* times:3`."""
     body: dict[str, Any] = {"match": {}, "action": {}}
     if rest.count('"') % 2:
-        raise BadHelper("A quote is not closed.")
+        raise BadLine("A quote is not closed.")
     for word in _WORD.findall(rest):
         name, colon, value = _whole(word.replace('"', "")).partition(":")
         if name not in _FAULT_WORDS or not colon or not value.strip():
             some = "  ".join(example for _where, _read, example in _FAULT_WORDS.values())
-            raise BadHelper(f"“{word}” is not one of {some}")
+            raise BadLine(f"“{word}” is not one of {some}")
         where, read, example = _FAULT_WORDS[name]
         try:
             read_value = read(value.strip())
         except ValueError:
-            raise BadHelper(f"{name} needs a number, like {example}.") from None
+            raise BadLine(f"{name} needs a number, like {example}.") from None
         part = body[where] if where else body
         if part.setdefault(_ON_THE_WIRE.get(name, name), read_value) is not read_value:
-            raise BadHelper(f"{name} is given twice.")
+            raise BadLine(f"{name} is given twice.")
     if not body["action"]:
-        raise BadHelper(
+        raise BadLine(
             "What is to happen? :fault 503 /api/orders* times:3, or delay:500, cut:after_commit, webhook:drop"
         )
     return body

@@ -23,7 +23,7 @@ from ledger_tui.formats.text import fit, literal
 from ledger_tui.lists.record_list import RecordList
 from ledger_tui.resources.base import Filter
 from ledger_tui.resources.filtering import (
-    BadFilter,
+    BadLine,
     UnknownName,
     filter_line,
     is_filter_line,
@@ -361,7 +361,7 @@ class FilterBar(Vertical):
             return
         try:
             parse_filters(line, self._filters, self._list.context.names)
-        except BadFilter as error:
+        except BadLine as error:
             self.show(literal(error), problem=True)
             return
         saved, kind = self._list.context.saved, self._list.resource.kind
@@ -418,7 +418,7 @@ class FilterBar(Vertical):
                 self._looking_up = line
                 self.show(f"Looking the {'user' if error.user else 'account'} up…")
                 self._read_names(error.name, user=error.user)
-        except BadFilter as error:
+        except BadLine as error:
             self.show(literal(error), problem=True)
         else:
             if line:

@@ -14,11 +14,11 @@ _WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 
 
-class BadFilter(ValueError):
-    """The line is not valid; the message says why."""
+class BadLine(ValueError):
+    """What was typed, a filter, a command or a moment, is not valid; the message says why."""
 
 
-class UnknownName(BadFilter):
+class UnknownName(BadLine):
     """No known account or user has this in its name; one that was not read yet may."""
 
     def __init__(self, sentence: str, name: str, *, user: bool) -> None:
@@ -40,30 +40,30 @@ def split_words(line: str) -> list[str]:
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
     """Return the query parameters by name; a value with a space is in quotes.
 
-    An account or user is given by the id, the name, or a part that only one name has. Raises BadFilter with a
+    An account or user is given by the id, the name, or a part that only one name has. Raises BadLine with a
     sentence, and UnknownName for a name that `names` does not have.
     """
     if line.count('"') % 2:
-        raise BadFilter("A quote is not closed.")
+        raise BadLine("A quote is not closed.")
     by_name = {filter_.name: filter_ for filter_ in filters}
     params: dict[str, str] = {}
     for word in split_words(line):
         name, colon, value = word.replace('"', "").partition(":")
         known = by_name.get(name)
         if known is None or not colon:
-            raise BadFilter(f"“{word}” is not one of {usage(filters)}.")
+            raise BadLine(f"“{word}” is not one of {usage(filters)}.")
         if not value:
-            raise BadFilter(f"{name}: needs a value, like {known.name}:{known.example}.")
+            raise BadLine(f"{name}: needs a value, like {known.name}:{known.example}.")
         if (problem := known.check(value)) is not None:
-            raise BadFilter(problem)
+            raise BadLine(problem)
         if known.param in params:
-            raise BadFilter(f"{name}: is given twice.")
+            raise BadLine(f"{name}: is given twice.")
         params[known.param] = _object_id(value, known, names) if known.account or known.user else value
     return params
 
 
 def _object_id(value: str, filter_: Filter, names: AccountNames) -> str:
-    """Return the id of the account or user that is meant. Raises BadFilter."""
+    """Return the id of the account or user that is meant. Raises BadLine."""
     prefix, kind = ("acc_", "account") if filter_.account else ("usr_", "user")
     if value.startswith(prefix):
         return value
@@ -78,10 +78,10 @@ def _object_id(value: str, filter_: Filter, names: AccountNames) -> str:
     if len(found) == 1:
         return found[0].id
     if exact:
-        raise BadFilter(f"{len(found)} {kind}s are called “{value}”; give the id, {prefix}….")
+        raise BadLine(f"{len(found)} {kind}s are called “{value}”; give the id, {prefix}….")
     some = ", ".join(known.name for known in found[:_NAMES_SAID])
     more = f" and {len(found) - _NAMES_SAID} more" if len(found) > _NAMES_SAID else ""
-    raise BadFilter(f"“{value}” may be {some}{more}; write more of it.")
+    raise BadLine(f"“{value}” may be {some}{more}; write more of it.")
 
 
 def filter_line(params: dict[str, str], filters: Sequence[Filter]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_tui.app.command_line import BadCommand, Choices, Command, completions, parse_command
+from ledger_tui.app.command_line import Choices, Command, completions, parse_command
 from ledger_tui.client.names import AccountNames
+from ledger_tui.resources.filtering import BadLine
 
 TILL = "acc_01kafz0000000000000000000a"
 SAFE = "acc_01kafz0000000000000000000b"
@@ -33,8 +34,8 @@ def choices() -> Choices:
         ("req path:/v1/invoices", Command("screen", "requests", {"path": "/v1/invoices"})),
         (f"inv {INVOICE}", Command("object", INVOICE)),
         (INVOICE, Command("object", INVOICE)),
-        ("key_01kafz0000000000000000000a", BadCommand("No screen shows key_01kafz0000000000000000000a.")),
-        ("0v", BadCommand("There is no command “0v”; tab shows what there is.")),
+        ("key_01kafz0000000000000000000a", BadLine("No screen shows key_01kafz0000000000000000000a.")),
+        ("0v", BadLine("There is no command “0v”; tab shows what there is.")),
         ("home", Command("screen", "overview")),
         ("profile shop", Command("profile", "shop")),
         ("prof sh", Command("profile", "shop")),
@@ -44,21 +45,19 @@ def choices() -> Choices:
         ("q", Command("quit")),
         ("clock", Command("screen", "test_helpers")),
         ("re", Command("screen", "requests")),
-        ("", BadCommand("Type a screen, an id, or a command; tab completes it.")),
-        ("t", BadCommand("“t” may be transactions, token, theme; write more of it.")),
-        ("profile prod", BadCommand("There is no profile “prod”. Profiles: shop, work.")),
-        ("profile", BadCommand("Which profile? Profiles: shop, work.")),
-        ("save", BadCommand("Name the profile: :save NAME")),
-        ("orders lost", BadCommand("“lost” is not one of status:open  user:Ada.")),
-        ("token x", BadCommand("token has no filters.")),
-        ("inv Nobody", BadCommand("No account is called “Nobody”; give its id, acc_….")),
+        ("", BadLine("Type a screen, an id, or a command; tab completes it.")),
+        ("t", BadLine("“t” may be transactions, token, theme; write more of it.")),
+        ("profile prod", BadLine("There is no profile “prod”. Profiles: shop, work.")),
+        ("profile", BadLine("Which profile? Profiles: shop, work.")),
+        ("save", BadLine("Name the profile: :save NAME")),
+        ("orders lost", BadLine("“lost” is not one of status:open  user:Ada.")),
+        ("token x", BadLine("token has no filters.")),
+        ("inv Nobody", BadLine("No account is called “Nobody”; give its id, acc_….")),
     ],
 )
-def test_a_line_is_a_command_or_says_why_not(
-    line: str, command: Command | BadCommand, choices: Choices
-) -> None:
-    if isinstance(command, BadCommand):
-        with pytest.raises(BadCommand) as bad:
+def test_a_line_is_a_command_or_says_why_not(line: str, command: Command | BadLine, choices: Choices) -> None:
+    if isinstance(command, BadLine):
+        with pytest.raises(BadLine) as bad:
             parse_command(line, choices)
         assert str(bad.value) == str(command)
     else:

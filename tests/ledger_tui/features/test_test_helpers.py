@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from textual.binding import Binding
 
-from ledger_tui.app.command_line import BadCommand, Choices, completions, parse_command
+from ledger_tui.app.command_line import Choices, completions, parse_command
 from ledger_tui.client.names import AccountNames
 from ledger_tui.features.test_helpers import (
     MISSING,
-    BadHelper,
     HelperRequested,
     HelperState,
     HelpersView,
@@ -21,6 +20,7 @@ from ledger_tui.features.test_helpers import (
     parse_helper,
     resetting,
 )
+from ledger_tui.resources.filtering import BadLine
 from ledger_tui.resources.registry import TEST_HELPERS
 from tests.ledger_tui.alone import Alone, unconnected
 
@@ -113,7 +113,7 @@ def test_the_clock_is_moved_by_a_span_or_to_a_time(line: str, body: dict[str, An
 
 @pytest.mark.parametrize("line", ["", "-1d", "+", "tomorrow", "1 fortnight"])
 def test_what_is_no_time_is_refused(line: str) -> None:
-    with pytest.raises(BadHelper, match="Forward by"):
+    with pytest.raises(BadLine, match="Forward by"):
         parse_helper("clock", line)
 
 
@@ -167,7 +167,7 @@ def test_a_fault_is_typed_in_words_and_described(
     ],
 )
 def test_a_line_that_is_no_fault_says_why(line: str, problem: str) -> None:
-    with pytest.raises(BadHelper, match=problem):
+    with pytest.raises(BadLine, match=problem):
         parse_helper("fault", line)
 
 
@@ -183,9 +183,9 @@ def test_what_is_lost_is_asked_for_first() -> None:
     assert "Go back to the snapshot" in parse_helper("restore", "before").question
     assert "Empty this project" in parse_helper("reset", "").question
     assert not parse_helper("snapshot", "before").question
-    with pytest.raises(BadCommand, match="Which event"):
+    with pytest.raises(BadLine, match="Which event"):
         parse_command("trigger", Choices([], [], AccountNames()))
-    with pytest.raises(BadHelper, match="reset takes nothing"):  # and not the name of a snapshot
+    with pytest.raises(BadLine, match="reset takes nothing"):  # and not the name of a snapshot
         parse_helper("reset", "before")
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.resources.filtering import BadFilter, filter_line, is_filter_line, parse_filters
+from ledger_tui.resources.filtering import BadLine, filter_line, is_filter_line, parse_filters
 from ledger_tui.resources.transactions import TRANSACTIONS
 
 FILTERS = TRANSACTIONS.filters
@@ -46,7 +46,7 @@ def test_a_time_may_carry_colons() -> None:
     ],
 )
 def test_a_mistyped_filter_is_refused_with_a_sentence(line: str, sentence: str) -> None:
-    with pytest.raises(BadFilter, match=sentence):
+    with pytest.raises(BadLine, match=sentence):
         parse_filters(line, FILTERS, NAMES)
 
 

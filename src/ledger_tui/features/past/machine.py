@@ -20,6 +20,7 @@ from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.past import Happening, moment_ms, moment_text, the_present
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Cell, Link, joined
+from ledger_tui.resources.filtering import BadLine
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import StatusBar
 from ledger_tui.ui.view import Context, toned_line
@@ -32,12 +33,8 @@ _DAY_MS = 86_400_000
 _UNSURE_MS = 1_000  # the server tells its time in whole seconds
 
 
-class BadMoment(ValueError):
-    """The text names no moment; the message says what does."""
-
-
 def parse_moment(text: str, now_ms: int) -> int | None:
-    """Return the moment that a text names, in milliseconds, None for now. Raises BadMoment.
+    """Return the moment that a text names, in milliseconds, None for now. Raises BadLine.
 
     It is a date, a time in UTC with or without its date, or how long ago: `2026-11-23 14:05`, `14:05`, `-2h`.
     """
@@ -55,9 +52,9 @@ def parse_moment(text: str, now_ms: int) -> int | None:
     except ValueError:
         ms = None
     if ms is None:
-        raise BadMoment("Write a time as 2026-11-23 14:05, 14:05, -2h or now.")
+        raise BadLine("Write a time as 2026-11-23 14:05, 14:05, -2h or now.")
     if ms > now_ms + _UNSURE_MS:
-        raise BadMoment("That time is yet to come.")
+        raise BadLine("That time is yet to come.")
     return ms
 
 

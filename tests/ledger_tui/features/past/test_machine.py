@@ -9,12 +9,12 @@ import pytest
 from ledger_tui.client.past import Happening
 from ledger_tui.features.past.machine import (
     Around,
-    BadMoment,
     line,
     moment_at,
     parse_moment,
     place_of,
 )
+from ledger_tui.resources.filtering import BadLine
 
 NOW = round(datetime(2026, 11, 25, 12, tzinfo=UTC).timestamp() * 1000)
 HOUR = 3_600_000
@@ -42,12 +42,12 @@ def test_now_is_no_earlier_moment() -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-2x", "2026-13-01", "2h", "-"])
 def test_what_is_no_moment_is_refused_with_what_is(text: str) -> None:
-    with pytest.raises(BadMoment, match="-2h or now"):
+    with pytest.raises(BadLine, match="-2h or now"):
         parse_moment(text, NOW)
 
 
 def test_a_time_to_come_is_refused() -> None:
-    with pytest.raises(BadMoment, match="yet to come"):
+    with pytest.raises(BadLine, match="yet to come"):
         parse_moment("2026-11-25 12:01", NOW)
 
 
