@@ -79,7 +79,7 @@ class Caption(Widget):
         list_, window = self._list, self._list.window
         # Where the detail covers the list, only the row under the cursor is shown.
         eye = (window.cursor, 1) if self._covered() else (list_.table.top, list_.table.height_in_rows)
-        news = self._looking() if list_.looking else self._window_news()
+        news = self._searching() if list_.searching else self._window_news()
         position = self._sorted() + window.position(*eye)
         return Content.assemble(self._news(), self._marks(), news, position, " ")
 
@@ -93,7 +93,7 @@ class Caption(Widget):
         marked = len(self._list.table.marked)
         return Content.styled(f"● {marked:,} marked   ", "bold $accent") if marked else Content("")
 
-    def _looking(self) -> Content:
+    def _searching(self) -> Content:
         """Return how far the search in older pages has come."""
         window = self._list.window
         return Content.styled(f"⌕ searching, {window.resident:,} rows read; esc stops   ", "bold $accent")

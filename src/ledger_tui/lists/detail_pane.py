@@ -192,7 +192,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
                 self.focus_content()
         if about != self._about:
             self._about = about
-            self._look_at(0)
+            self._scroll_to_line(0)
 
     def _draw(self) -> None:
         width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
@@ -300,18 +300,18 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             self._bring_into_view(wanted)
             self._walked_to = wanted
         else:
-            self._look_at(self.scroll_y + rows)
+            self._scroll_to_line(self.scroll_y + rows)
 
     def action_move_pages(self, pages: int) -> None:
-        self._look_at(self.scroll_y + pages * max(1, self.scrollable_content_region.height - 1))
+        self._scroll_to_line(self.scroll_y + pages * max(1, self.scrollable_content_region.height - 1))
 
     def action_newest(self) -> None:
-        self._look_at(0)
+        self._scroll_to_line(0)
 
     def action_oldest(self) -> None:
-        self._look_at(self.max_scroll_y)
+        self._scroll_to_line(self.max_scroll_y)
 
-    def _look_at(self, line: float) -> None:
+    def _scroll_to_line(self, line: float) -> None:
         self._walked_to = None
         self.scroll_to(y=line, animate=False, immediate=True, force=True)
 

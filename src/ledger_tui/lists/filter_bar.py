@@ -398,7 +398,7 @@ class FilterBar(Vertical):
             window.hold()  # also for the newest row, so that the match stays in view
             self.post_message(self.Closed())
             if not len(window):
-                self._list.look()
+                self._list.search()
 
     @while_running
     def names_read(self) -> None:

@@ -188,9 +188,9 @@ class PagedTable(ScrollView, can_focus=True):
         """Draw the rows the window holds now, and scroll by `moved_by` so that the same rows stay in view."""
         self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.at_the_end else 1))
         if self.window.following:
-            self._look_at(0)
+            self._scroll_to_line(0)
         elif moved_by:
-            self._look_at(self.top + moved_by)
+            self._scroll_to_line(self.top + moved_by)
         self.widen_columns()
         self._draw_what_changed()
 
@@ -270,24 +270,24 @@ class PagedTable(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         # The wheel and the scrollbar move the view; the cursor follows, so that it is always visible.
         bottom = self.top + self.height_in_rows - 1
-        held = max(self.top, min(self.window.cursor, bottom))
-        dragged = held != self.window.cursor and len(self.window) > 0
+        visible = max(self.top, min(self.window.cursor, bottom))
+        dragged = visible != self.window.cursor and len(self.window) > 0
         if dragged:
-            self.window.move(held)
+            self.window.move(visible)
             self.refresh()
         self.widen_columns()
         self.post_message(self.Moved(by_hand=dragged))
 
-    def _look_at(self, row: int) -> None:
+    def _scroll_to_line(self, row: int) -> None:
         # Without waiting for a frame: rows that arrive before it are placed relative to this position.
         self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
 
     def _keep_cursor_in_view(self) -> None:
         cursor, top, height = self.window.cursor, self.top, self.height_in_rows
         if cursor < top:
-            self._look_at(cursor)
+            self._scroll_to_line(cursor)
         elif cursor >= top + height:
-            self._look_at(cursor - height + 1)
+            self._scroll_to_line(cursor - height + 1)
 
     # ------------------------------------------------------------------ the cursor
 
@@ -307,7 +307,7 @@ class PagedTable(ScrollView, can_focus=True):
         step = max(1, self.height_in_rows - 1)
         top = self.top + pages * step
         self.window.move(self.window.cursor + pages * step)
-        self._look_at(min(top, max(0, len(self.window) - self.height_in_rows)))
+        self._scroll_to_line(min(top, max(0, len(self.window) - self.height_in_rows)))
         self._keep_cursor_in_view()
         self.refresh()
         self.post_message(self.Moved())

@@ -65,7 +65,7 @@ class RecordList(Stack):
         self.context = context
         self.filters: dict[str, str] = {}
         self.text = ""  # only rows with this text in a shown cell are shown
-        self.looking = False  # whether older pages are being read to find more rows
+        self.searching = False  # whether older pages are being read to find more rows
         self._found_before = 0
         self._polls = 0
         self._next_page_at = 0.0  # when the cursor at the end may read another page
@@ -115,7 +115,7 @@ class RecordList(Stack):
         if self.list_is_missing:
             self.stand_in()
             return
-        if self.looking:
+        if self.searching:
             return
         want = None
         self._polls += 1
@@ -182,8 +182,8 @@ class RecordList(Stack):
         self.show_rows(moved_by)
         self._go_to_created()
         self.fetch()
-        if self.looking:
-            self._look_on()
+        if self.searching:
+            self._search_on()
 
     def show_rows(self, moved_by: int = 0) -> None:
         """Draw the table again, with the rows the window holds now."""
@@ -202,7 +202,7 @@ class RecordList(Stack):
             self.fetch()
             return
         self.window.failed(message.want)
-        self.looking = False
+        self.searching = False
         self.problem = message.sentence
         self._refused_as = self.context.session.credentials if message.forbidden else None
         if self.list_is_missing:
@@ -270,7 +270,7 @@ class RecordList(Stack):
         """Show only the loaded rows with this text; "" for all of them."""
         if text != self.text:
             self.text = text
-            self.looking = False
+            self.searching = False
             self._arrange_rows()
             self.show_rows()
 
@@ -298,7 +298,7 @@ class RecordList(Stack):
         """Read the next older page when the cursor comes to the end of a list that shows only some rows."""
         window, session = self.window, self.context.session
         near = window.cursor + self.table.height_in_rows >= len(window)
-        if near and window.searches and not window.sorted and not (self.looking or self.problem):
+        if near and window.searches and not window.sorted and not (self.searching or self.problem):
             want = window.want_more() if session.clock() >= self._next_page_at else None
             if want is not None:
                 self._next_page_at = session.clock() + session.look_pause
@@ -312,30 +312,30 @@ class RecordList(Stack):
         self._tries_end_again = False
         self.reach_end()
 
-    def look(self) -> None:
+    def search(self) -> None:
         """Read older pages, one after the other, until a row more is shown or the list ends."""
-        if not self.looking and self.window.arranged and self.window.has_older:
-            self.looking, self._found_before = True, len(self.window)
-            self._look_on()
+        if not self.searching and self.window.arranged and self.window.has_older:
+            self.searching, self._found_before = True, len(self.window)
+            self._search_on()
 
-    def stop_looking(self) -> None:
-        self.looking = False
+    def stop_searching(self) -> None:
+        self.searching = False
         self._changed()
 
-    def _look_on(self) -> None:
+    def _search_on(self) -> None:
         if len(self.window) > self._found_before or not self.window.has_older:
-            self.looking = False
+            self.searching = False
         else:
-            self.set_timer(self.context.session.look_pause, self._look_further)
+            self.set_timer(self.context.session.look_pause, self._search_further)
         self._changed()
 
     @while_running
-    def _look_further(self) -> None:
-        want = self.window.want_more() if self.looking else None
+    def _search_further(self) -> None:
+        want = self.window.want_more() if self.searching else None
         if want is not None:
             self._load(want)
-        elif self.looking:  # another page is on its way
-            self.set_timer(self.context.session.look_pause, self._look_further)
+        elif self.searching:  # another page is on its way
+            self.set_timer(self.context.session.look_pause, self._search_further)
 
     # ------------------------------------------------------------------ the filter
 
@@ -356,7 +356,7 @@ class RecordList(Stack):
     def start_over(self) -> None:
         """Read the list again from its beginning."""
         self.context.session.missing_parts.discard(self.resource.part or "")
-        self.looking = False
+        self.searching = False
         self.window.reset()
         self._arrange_rows()
         self.problem = ""
@@ -367,7 +367,7 @@ class RecordList(Stack):
     def read_anew(self) -> None:
         """Read the list from its beginning, as another moment is shown; its rows stay until then."""
         self.context.session.missing_parts.discard(self.resource.part or "")
-        self.looking = False
+        self.searching = False
         self.problem = ""
         self._load(self.window.want_anew())
 

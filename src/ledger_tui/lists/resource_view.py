@@ -131,7 +131,7 @@ class ResourceView(View):
         self.open(self.opened)
         self.record_list.fetch()
 
-    # ------------------------------------------------------------------ looking again
+    # ------------------------------------------------------------------ reading again
 
     def tick(self) -> None:
         if self.record_list.may_read_again():
@@ -535,22 +535,22 @@ class ResourceView(View):
     async def action_program(self, variable: str) -> None:
         await self.screen.run_action(f"program({variable!r})")
 
-    # ------------------------------------------------------------------ looking further
+    # ------------------------------------------------------------------ searching older rows
 
     def action_look(self) -> None:
         """Load older pages until one more row is found."""
-        self.record_list.look()
+        self.record_list.search()
 
     def leaves_something(self) -> bool:
         """Return whether esc has something to end before it goes back."""
         list_ = self.record_list
-        return self.is_mounted and bool(list_.looking or self.table.marked or list_.text)
+        return self.is_mounted and bool(list_.searching or self.table.marked or list_.text)
 
     def leave_one(self) -> None:
         """End the search, or remove the marks, or show all rows again."""
         list_ = self.record_list
-        if list_.looking:
-            list_.stop_looking()
+        if list_.searching:
+            list_.stop_searching()
         elif self.table.marked:
             self.table.unmark()
         else:

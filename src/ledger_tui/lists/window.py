@@ -110,25 +110,22 @@ class Window:
 
     def sort(self, order: Order | None, *, descending: bool = False) -> None:
         """Show the loaded rows in this order; None for the server's. The cursor stays on its object."""
-        held = self.current
+        current = self.current
         self._order, self._descending = order, descending
-        self._show_again(held)
+        self._settle_cursor(current, self.cursor)
 
     def show_only(self, keep: Keep | None) -> None:
         """Show only the loaded rows for which `keep` is true; None for all of them."""
-        held = self.current
+        current = self.current
         self._keep = keep
         self._aside.clear()
-        self._show_again(held)
+        self._settle_cursor(current, self.cursor)
 
     def arrange_again(self) -> None:
         """Sort and search again, because what decides it has changed: names, deliveries."""
         self._arranged_as = None
         if self.arranged:
-            self._show_again(self.current)
-
-    def _show_again(self, held: Record | None) -> None:
-        self._settle_cursor(held, self.cursor)
+            self._settle_cursor(self.current, self.cursor)
 
     def _arrange(self) -> None:
         """Compute the rows that are shown."""
@@ -318,7 +315,7 @@ class Window:
         if want != self.in_flight:
             return None
         self.in_flight = None
-        held, before = self.current, self.cursor
+        current, before = self.current, self.cursor
         if page.total is not None:
             self.total = page.total
         if want.kind == "news":
@@ -333,7 +330,7 @@ class Window:
             self._append(want, page)
         else:
             self._refill(want.slot, page)
-        self._settle_cursor(held, before)
+        self._settle_cursor(current, before)
         self._evict(top + (self.cursor - before))
         return self.cursor - before
 
@@ -351,12 +348,12 @@ class Window:
         return True
 
     def _replace_arranged(self, record: Record) -> bool:
-        held, found = self.current, False
+        current, found = self.current, False
         for rows in [*(self.slots[n].rows or [] for n in self._at_hand), *self._aside.values()]:
             for index, row in enumerate(rows):
                 if row.get("id") == record.get("id"):
                     rows[index], found = record, True
-        self._show_again(held)
+        self._settle_cursor(current, self.cursor)
         return found
 
     def push(self, records: Sequence[Record]) -> list[Record]:
@@ -373,14 +370,14 @@ class Window:
             self._pushed |= {record.get("id") for record in new}
             self._waits |= self._pushed
             return []
-        held, rows = self.current, [*new, *head.rows]
+        current, rows = self.current, [*new, *head.rows]
         if len(rows) > _HEAD_PAGES * self.page_size:
             rows = rows[: self.page_size]
             self._begin_with(Page(rows, str(rows[-1].get("id"))))
         else:
             self._fill(0, rows)
         if self.arranged:
-            self._show_again(held)
+            self._settle_cursor(current, self.cursor)
         return new
 
     # ------------------------------------------------------------------ inside
@@ -471,13 +468,13 @@ class Window:
         self.loaded = True
         self._waits, self._pushed, self.waiting_is_least = set(), set(), False
 
-    def _settle_cursor(self, held: Record | None, before: int) -> None:
+    def _settle_cursor(self, current: Record | None, before: int) -> None:
         if self.arranged:
             self._arrange()
         if self.following:
             self.cursor = 0
             return
-        found = self.index_of(held.get("id")) if held is not None else None
+        found = self.index_of(current.get("id")) if current is not None else None
         self.cursor = max(0, min(before if found is None else found, len(self) - 1))
 
     def _evict(self, top: int) -> None:

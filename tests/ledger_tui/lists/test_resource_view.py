@@ -204,8 +204,8 @@ async def test_a_list_that_is_shown_whole_is_not_looked_through_for_more() -> No
         view.context.session.state = ConnectionState.ONLINE
         answer(view, accounts(3))
         view.action_look()
-        assert not view.record_list.looking
+        assert not view.record_list.searching
         view.record_list.narrow("Till 1")
         view.action_look()  # narrowed, and there are no older rows
-        assert not view.record_list.looking
+        assert not view.record_list.searching
         assert [row["id"] for _n, row in view.window.at_hand()] == ["acc_1"]

@@ -113,7 +113,7 @@ class Around:
 # ---------------------------------------------------------------------- the line
 
 
-def place_of(ms: int, first_ms: int, now_ms: int, width: int) -> int:
+def column_of(ms: int, first_ms: int, now_ms: int, width: int) -> int:
     """Return the column of a moment on a line from the first event to now."""
     share = (ms - first_ms) / max(1, now_ms - first_ms)
     return max(0, min(width - 1, round(share * (width - 1))))
@@ -128,13 +128,13 @@ def line(
     ms: int, first_ms: int, now_ms: int, failures: Sequence[int], marks: Mapping[str, int], width: int
 ) -> list[Cell]:
     """Return the line in so many cells: what has passed, the moment, failures, and the two marked moments."""
-    here = place_of(ms, first_ms, now_ms, width)
+    here = column_of(ms, first_ms, now_ms, width)
     cells = [Cell("━", "accent") if n < here else Cell("─", "dim") for n in range(width)]
     for failed in failures:
         if first_ms <= failed <= now_ms:
-            cells[place_of(failed, first_ms, now_ms, width)] = Cell("✕", "bad")
+            cells[column_of(failed, first_ms, now_ms, width)] = Cell("✕", "bad")
     for name, marked in marks.items():
-        cells[place_of(marked, first_ms, now_ms, width)] = Cell(name, "warn")
+        cells[column_of(marked, first_ms, now_ms, width)] = Cell(name, "warn")
     cells[here] = Cell("◆", "strong")
     return joined(cells)
 

@@ -81,7 +81,7 @@ class TraceTree(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, len(self._lines))
         if from_top:
             step = max((n for n, node in enumerate(nodes[: self.cursor + 1]) if not node.depth), default=0)
-            self._look_at(self._lines_of(step)[0] if nodes else 0)
+            self._scroll_to_line(self._lines_of(step)[0] if nodes else 0)
         self._bring_into_view()
         self.refresh()
 
@@ -89,7 +89,7 @@ class TraceTree(ScrollView, can_focus=True):
         """Return the numbers of a node's lines."""
         return [at for at, (number, _cells) in enumerate(self._lines) if number == node]
 
-    def _look_at(self, line: int) -> None:
+    def _scroll_to_line(self, line: int) -> None:
         self.scroll_to(y=line, animate=False, immediate=True, force=True)
 
     # ------------------------------------------------------------------ the cursor
@@ -107,7 +107,7 @@ class TraceTree(ScrollView, can_focus=True):
         if lines and height:
             wanted = min(max(top, lines[-1] - height + 1), lines[0])
             if wanted != top:
-                self._look_at(wanted)
+                self._scroll_to_line(wanted)
 
     def action_move(self, rows: int) -> None:
         self._go_to(self.cursor + rows)

@@ -9,10 +9,10 @@ import pytest
 from ledger_tui.client.past import Happening
 from ledger_tui.features.past.machine import (
     Around,
+    column_of,
     line,
     moment_at,
     parse_moment,
-    place_of,
 )
 from ledger_tui.resources.filtering import BadLine
 
@@ -101,7 +101,7 @@ def test_the_line_has_the_moment_failures_and_marks_at_their_places() -> None:
 
 def test_a_column_of_the_line_is_the_moment_that_is_drawn_there() -> None:
     for ms in (0, 333, 1000):
-        assert moment_at(place_of(ms, 0, 1000, 1001), 0, 1000, 1001) == ms
+        assert moment_at(column_of(ms, 0, 1000, 1001), 0, 1000, 1001) == ms
     assert moment_at(-3, 0, 1000, 50) == 0
     assert moment_at(99, 0, 1000, 50) == 1000
-    assert place_of(5, 5, 5, 10) == 0
+    assert column_of(5, 5, 5, 10) == 0
