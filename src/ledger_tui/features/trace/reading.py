@@ -254,8 +254,13 @@ async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list
     by_request: dict[str, list[Record]] = {}
     for event in events:
         by_request.setdefault(str(event.get("request") or event.get("id")), []).append(event)
-    steps = [Step(caused[0].get("request"), events=tuple(caused)) for caused in by_request.values()]
+    steps = [Step(_request_of(caused[0]), events=tuple(caused)) for caused in by_request.values()]
     return steps[-_STEPS_SHOWN:], max(0, len(steps) - _STEPS_SHOWN)
+
+
+def _request_of(event: Record) -> str | None:
+    request = event.get("request")
+    return request if isinstance(request, str) else None  # a server may answer anything
 
 
 async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
