@@ -8,11 +8,10 @@ from ledger_tui.resources.accounts import ACCOUNTS, STATEMENT
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import KIND_OF_OBJECT, Place, Resource
 from ledger_tui.resources.difference import DIFFERENCE
+from ledger_tui.resources.directory import ORDERS, USERS
 from ledger_tui.resources.invoices import INVOICES
-from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.requests import REQUESTS
 from ledger_tui.resources.transactions import TRANSACTIONS
-from ledger_tui.resources.users import USERS
 from ledger_tui.resources.webhooks import DELIVERIES, ENDPOINTS, EVENTS
 
 OVERVIEW = Place("overview", "Overview", "0", "Home")

@@ -20,10 +20,9 @@ from ledger_tui.forms.submission import (
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
+from ledger_tui.resources.directory import ORDERS, USERS
 from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines
-from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
-from ledger_tui.resources.users import USERS
 from ledger_tui.resources.webhooks import ENDPOINTS
 
 

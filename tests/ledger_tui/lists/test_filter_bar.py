@@ -9,7 +9,7 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.lists import filter_bar
 from ledger_tui.lists.filter_bar import FilterBar, offers_for, without_last_word
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.orders import ORDERS
+from ledger_tui.resources.directory import ORDERS
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.resources.transactions import TRANSACTIONS
 from tests.ledger_tui.alone import Alone, unconnected

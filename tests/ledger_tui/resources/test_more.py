@@ -8,8 +8,8 @@ from ledger_tui.client.errors import NotConnected
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.base import Resource
+from ledger_tui.resources.directory import USERS, Orders
 from ledger_tui.resources.requests import REQUESTS
-from ledger_tui.resources.users import USERS, Orders
 from ledger_tui.resources.webhooks import ENDPOINTS
 
 

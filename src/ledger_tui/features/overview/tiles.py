@@ -28,8 +28,8 @@ from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Cell, Column, Link, Resource, Tone
+from ledger_tui.resources.directory import ORDER_LOOKS, ORDERS
 from ledger_tui.resources.invoices import INVOICE_LOOKS, INVOICES
-from ledger_tui.resources.orders import ORDER_LOOKS, ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.webhooks import EVENTS
 from ledger_tui.ui.tiles import TileContent, TileRow, sentence

@@ -3,7 +3,7 @@
 import pytest
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.resources.orders import ORDERS
+from ledger_tui.resources.directory import ORDERS
 
 
 def test_an_item_has_a_line_of_its_own_whatever_its_name_holds() -> None:
