@@ -23,6 +23,8 @@ from ledger_tui.formats.text import literal
 from ledger_tui.ui.handlers import WorkFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar
 
+_ASIDE = frozenset({"names", "check"})  # the workers that a dialog does not wait for
+
 
 class Dialog(ModalScreen[ScreenResultType]):
     """A box with a title, `content`, and a line for notes, where `content` yields it.
@@ -72,7 +74,7 @@ class Dialog(ModalScreen[ScreenResultType]):
     @handles(WorkFailed)
     def work_failed(self, message: WorkFailed) -> None:
         """Show an unexpected error here instead of waiting for ever."""
-        if self.notes.is_attached:
+        if message.group not in _ASIDE:
             message.stop()
             self.rest(f"unexpected {literal(masked(repr(message.error)))}", problem=True)
 
