@@ -95,12 +95,9 @@ def backup(ledger: Ledger, dest: Path, overwrite: bool) -> None:
 
     A server may run meanwhile, and is not slowed down. On PostgreSQL the copy is made by pg_dump.
     """
-    from ledger_engine.upkeep import backups, dumps
+    from ledger_engine.upkeep import backups
 
-    if isinstance(ledger.database, Path):
-        report = backups.back_up(ledger.database, dest, overwrite=overwrite)
-    else:
-        report = dumps.back_up(ledger.database, dest, overwrite=overwrite)
+    report = backups.back_up(ledger.database, dest, overwrite=overwrite)
     _print_copied(ledger, dest, report, {"file": str(dest)})
 
 
@@ -114,17 +111,13 @@ def restore(ledger: Ledger, src: Path) -> None:
     be empty, and is filled by pg_restore.
     """
     from ledger_engine.core.clock import SystemClock
-    from ledger_engine.upkeep import backups, dumps
+    from ledger_engine.upkeep import backups
 
-    database = ledger.database
-    if isinstance(database, str):
-        report = dumps.restore(src, database)
-        _print_copied(ledger, named(database), report, {"file": named(database), "kept": None})
-        return
-    make_folder(database)
-    restored = backups.restore(src, database, SystemClock().now())
+    make_folder(ledger.database)
+    restored = backups.restore(src, ledger.database, SystemClock().now())
     kept = None if restored.aside is None else str(restored.aside)
-    _print_copied(ledger, database, restored.report, {"file": str(database), "kept": kept})
+    file = named(ledger.database)
+    _print_copied(ledger, file, restored.report, {"file": file, "kept": kept})
     if kept is not None and not ledger.as_json:
         say(f"The former database is kept as {kept}.")
 

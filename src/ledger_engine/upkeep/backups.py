@@ -1,4 +1,7 @@
-"""Backups: a whole ledger in one audited file, and how to restore it (docs/backups.md)."""
+"""Backups: a whole ledger in one audited file, and how to restore it (docs/backups.md).
+
+Of a ledger on PostgreSQL it is a dump of the very snapshot that was audited.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,18 @@ from pathlib import Path
 
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import Conflict, StorageUnavailable
-from ledger_engine.store.engine import open_engine
+from ledger_engine.core.settings import Location, named
+from ledger_engine.store.engine import open_engine, open_snapshot
 from ledger_engine.store.files import work_folder
+from ledger_engine.store.postgres import require_driver
 from ledger_engine.store.sqlite import backup
-from ledger_engine.store.sqlite.connection import companions
+from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock, lock_file
 from ledger_engine.store.sqlite.log import log_file, read_log, require_complete, why_not_its_own
 from ledger_engine.verify import audit
 from ledger_engine.verify.audit import Report
+
+_THREADS = 3  # that audit a ledger on PostgreSQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +48,34 @@ class Recovered:
     damaged: int
 
 
-def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
-    """Write the ledger as it is at one moment to the file `target`; a server may keep writing.
+def back_up(database: Location, target: Path, *, overwrite: bool = False) -> Report:
+    """Write the ledger as it is at one moment to the file `target`; servers may keep writing.
 
     The copy is audited before it gets its name, so that a file of that name is a good backup. Raises Conflict
-    when `target` exists and may not be overwritten, and StorageUnavailable.
+    when `target` exists and may not be overwritten, and for PostgreSQL when `pg_dump` is missing or too old;
+    and StorageUnavailable.
     """
+    if isinstance(database, str):
+        return _dump(database, target, overwrite=overwrite)
     _require_target(database, target, overwrite=overwrite)
     with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
         copy = folder / target.name
         backup.copy_of_open(source, database, copy)
         source.close()  # others need not wait for the audit
         report = _proven(database, backup.read_copy(copy, audit.verify))
-        put_in_place(copy, target, overwrite=overwrite)
+        _put_in_place(copy, target, overwrite=overwrite)
     return report
 
 
-def restore(source: Path, database: Path, now: int) -> Restored:
+def restore(source: Path, database: Location, now: int) -> Restored:
     """Replace `database` by the ledger in the file `source`; the former file is kept beside it.
 
     Raises Conflict for a file restored over itself, and StorageUnavailable while a server or another command
-    uses the database, or when the source is not sound.
+    uses the database, or when the source is not sound. A PostgreSQL database is filled, and audited there;
+    raises Conflict for one that is not empty, and without a `pg_restore`.
     """
+    if isinstance(database, str):
+        return Restored(_load(source, database), None)
     require_complete(database)
     if database.exists() and source.exists() and source.samefile(database):
         raise Conflict("not_recoverable", f"{source} is the database itself.")
@@ -73,13 +86,41 @@ def restore(source: Path, database: Path, now: int) -> Restored:
             copy = folder / database.name
             backup.copy(source, copy)
             # Opened as a server would, so that a backup of an older version is migrated here.
-            report = _proven(source, asyncio.run(_audited(copy)))
+            asyncio.run(_brought_up_to_date(copy))
+            report = _proven(source, backup.read_copy(copy, audit.verify))
             aside = _name_aside(database, now)
             was_there = database.exists()
             backup.replace(database, copy, aside, folder)
         return Restored(report, aside if was_there else None)
     finally:
         lock.release()
+
+
+def _dump(url: str, target: Path, *, overwrite: bool) -> Report:
+    _require_file(target)
+    _require_free(target, overwrite=overwrite)
+    require_driver(url)
+    from ledger_engine.store.postgres import dumping
+
+    with work_folder(target.parent) as folder, open_snapshot(url, _THREADS) as snapshot:
+        dump = folder / target.name
+        make_private(dump)
+        with dumping.dump(url, snapshot.name, dump):
+            report = _proven(named(url), audit.verify_all(snapshot.start))
+        _put_in_place(dump, target, overwrite=overwrite)
+    return report
+
+
+def _load(source: Path, url: str) -> Report:
+    if not source.is_file():
+        raise StorageUnavailable(f"there is no file {source}")
+    require_driver(url)
+    from ledger_engine.store.postgres import dumping
+
+    dumping.load(source, url)
+    asyncio.run(_brought_up_to_date(url))
+    with open_snapshot(url, _THREADS) as snapshot:
+        return _proven(named(url), audit.verify_all(snapshot.start))
 
 
 def recover(database: Path, target: Path) -> Recovered:
@@ -107,7 +148,7 @@ def recover(database: Path, target: Path) -> Recovered:
             doubt = None if alone else why_not_its_own(database, log)
             frames = backup.fold(database, copy, alone=alone)
             report = _proven(log_file(database), backup.read_copy(copy, audit.verify))
-            put_in_place(copy, target, overwrite=False)
+            _put_in_place(copy, target, overwrite=False)
         return Recovered(report, doubt, max(0, log.frames - frames))
     finally:
         lock.release()
@@ -116,16 +157,16 @@ def recover(database: Path, target: Path) -> Recovered:
 def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
     """Raise Conflict for a file that cannot or may not be written, or belongs to the ledger."""
     require_complete(database)
-    require_file(target)
+    _require_file(target)
     if target.exists() and database.exists() and target.samefile(database):
         raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
     own = database.resolve()
     if target.resolve() in (own, *companions(own), lock_file(own)):
         raise Conflict("not_recoverable", f"{target} belongs to the ledger; name another file to write.")
-    require_free(target, overwrite=overwrite)
+    _require_free(target, overwrite=overwrite)
 
 
-def require_file(target: Path) -> None:
+def _require_file(target: Path) -> None:
     """Raise Conflict for the name of something that cannot be a file, and as `require_complete` does."""
     if not target.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
@@ -136,7 +177,7 @@ def require_file(target: Path) -> None:
     require_complete(target)
 
 
-def require_free(target: Path, *, overwrite: bool) -> None:
+def _require_free(target: Path, *, overwrite: bool) -> None:
     """Raise Conflict for a file that may not be overwritten."""
     if os.path.lexists(target) and not overwrite:  # also a link to nothing
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
@@ -144,7 +185,7 @@ def require_free(target: Path, *, overwrite: bool) -> None:
         raise Conflict("not_recoverable", f"{target} is a database in use.")
 
 
-def put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
+def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
     """Rename a finished file to its name. Raises Conflict when somebody has made it meanwhile."""
     try:
         backup.put_in_place(copy, target, overwrite=overwrite)
@@ -154,13 +195,11 @@ def put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
         ) from None
 
 
-async def _audited(database: Path) -> Report:
-    """Bring the database up to date, and verify it."""
+async def _brought_up_to_date(database: Location) -> None:
     await open_engine(database).close()
-    return backup.read_copy(database, audit.verify)
 
 
-def _proven(file: Path, report: Report) -> Report:
+def _proven(file: Path | str, report: Report) -> Report:
     if report.fault is not None:
         raise StorageUnavailable(f"{file} does not verify: {report.fault.message.rstrip('.')}")
     return report

@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from ledger_engine.core.errors import Conflict, StorageUnavailable
-from ledger_engine.upkeep import dumps
+from ledger_engine.upkeep import backups
 from tests.commands import answer_of_command, run_command
 from tests.postgres_cluster import programs
 from tests.postgres_server import bare_database, emptied_database, version
@@ -59,18 +59,18 @@ def test_a_ledger_that_does_not_verify_is_not_backed_up(address: str, tmp_path: 
     with psycopg.connect(address) as connection:
         connection.execute("UPDATE accounts SET balance = balance + 1")
     with pytest.raises(StorageUnavailable, match="does not verify"):
-        dumps.back_up(address, tmp_path / "ledger.dump")
+        backups.back_up(address, tmp_path / "ledger.dump")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("in_path")
 def test_a_database_with_tables_is_not_restored_into(address: str, tmp_path: Path) -> None:
     dump = tmp_path / "ledger.dump"
-    dumps.back_up(address, dump)
+    backups.back_up(address, dump)
     with pytest.raises(Conflict, match="is not empty, and nothing in it was changed"):
-        dumps.restore(dump, address)
+        backups.restore(dump, address, 0)
     with pytest.raises(Conflict, match="already exists"):
-        dumps.back_up(address, dump)
+        backups.back_up(address, dump)
 
 
 @pytest.mark.usefixtures("in_path")
@@ -78,16 +78,16 @@ def test_a_file_that_is_no_dump_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "ledger.db"
     other.write_bytes(b"SQLite format 3\0")
     with pytest.raises(Conflict, match="cannot be restored into PostgreSQL"):
-        dumps.restore(other, bare_database())
+        backups.restore(other, bare_database(), 0)
 
 
 @pytest.mark.usefixtures("in_path")
 def test_a_dump_of_which_a_part_is_missing_leaves_the_database_empty(address: str, tmp_path: Path) -> None:
     dump, bare = tmp_path / "ledger.dump", bare_database()
-    dumps.back_up(address, dump)
+    backups.back_up(address, dump)
     dump.write_bytes(dump.read_bytes()[:-1])
     with pytest.raises(StorageUnavailable, match="end of file"):
-        dumps.restore(dump, bare)
+        backups.restore(dump, bare, 0)
     with psycopg.connect(bare) as connection:
         found = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
     assert found == (0,)
@@ -103,7 +103,7 @@ def test_what_pg_dump_says_when_it_fails_is_told_and_nothing_is_kept(address: st
         connection.execute("CREATE TABLE others (note text)")
         try:
             with pytest.raises(StorageUnavailable, match="permission denied for table others"):
-                dumps.back_up(make_conninfo(address, user="dumps_little"), tmp_path / "ledger.dump")
+                backups.back_up(make_conninfo(address, user="dumps_little"), tmp_path / "ledger.dump")
         finally:
             connection.execute("DROP TABLE others")
             connection.execute("DROP OWNED BY dumps_little")
@@ -113,7 +113,7 @@ def test_what_pg_dump_says_when_it_fails_is_told_and_nothing_is_kept(address: st
 
 def test_a_dump_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailable, match=r"there is no file .*none\.dump"):
-        dumps.restore(tmp_path / "none.dump", "postgresql://nobody@127.0.0.1:1/none")
+        backups.restore(tmp_path / "none.dump", "postgresql://nobody@127.0.0.1:1/none", 0)
 
 
 def test_without_pg_dump_one_sentence_says_what_to_install(
