@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.server.workers import store as worker
+from ledger_engine.server.workers import worker as worker
 from ledger_engine.server.workers.parent import Parent
-from ledger_engine.server.workers.store import WorkerDatabase, open_database
+from ledger_engine.server.workers.worker import WorkerDatabase, open_database
 from ledger_engine.store import Unit
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import until
