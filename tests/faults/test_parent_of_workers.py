@@ -19,7 +19,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from ledger_engine.core.program import OTHER_PROGRAM
+from ledger_engine.core.processes import OTHER_PROGRAM
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.server import ledger
 from ledger_engine.server.listening import listen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ledger_engine.core.errors import PermissionDenied
-from ledger_engine.core.pickling import pickled_by_fields
+from ledger_engine.core.processes import pickled_by_fields
 
 ROLES = ("member", "admin", "owner")  # from lowest to highest
 _READS = ("read:projects", "read:users", "admin:billing")

@@ -16,7 +16,7 @@ from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.core.pickling import pickled_by_fields
+from ledger_engine.core.processes import pickled_by_fields
 from ledger_engine.core.records import JsonText, Moment, OneOf, values_writer
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox

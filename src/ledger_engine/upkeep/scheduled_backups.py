@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ledger_engine.core.clock import Clock, iso
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.program import without_settings
+from ledger_engine.core.processes import without_settings
 from ledger_engine.core.settings import BadSettings, Location
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine

@@ -26,8 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ledger_engine.core.pickling import Messages, UnreadableMessage, framed
-from ledger_engine.core.program import OTHER_PROGRAM
+from ledger_engine.core.processes import OTHER_PROGRAM, Messages, UnreadableMessage, framed
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ledger_engine.core.measuring import RequestMeter
-from ledger_engine.core.pickling import Messages, framed
+from ledger_engine.core.processes import Messages, framed
 from ledger_engine.limits import Outcome, Semaphore
 
 # What the message is about, the number of a request and of its answer, and what it says. A class of its own,

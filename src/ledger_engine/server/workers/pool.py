@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ledger_engine.core.program import OTHER_PROGRAM, fingerprint
+from ledger_engine.core.processes import OTHER_PROGRAM, fingerprint
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.limits.shared_windows import make_memory
 from ledger_engine.server.listening import BACKLOG

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.measuring import RequestMeter
-from ledger_engine.core.program import without_settings
+from ledger_engine.core.processes import without_settings
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.events.webhooks.signing import VARIABLE
 from ledger_engine.limits import Full, Semaphore

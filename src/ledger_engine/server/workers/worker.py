@@ -16,7 +16,7 @@ from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.core.program import OTHER_PROGRAM, fingerprint
+from ledger_engine.core.processes import OTHER_PROGRAM, fingerprint
 from ledger_engine.events.following import Followers
 from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.http.wire.passed import PassedConnections

@@ -12,7 +12,7 @@ from pathlib import Path
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger_engine.core.errors import Conflict, StorageUnavailable
-from ledger_engine.core.program import without_settings
+from ledger_engine.core.processes import without_settings
 from ledger_engine.core.settings import named
 from ledger_engine.store.postgres.connection import CONNECT_S, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.core.pickling import framed
+from ledger_engine.core.processes import framed
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import sender_process
 from ledger_engine.events.webhooks.sender_process import Lines, SenderProcess

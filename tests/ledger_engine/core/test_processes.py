@@ -1,16 +1,43 @@
-"""What is pickled for another process comes back as it was."""
+"""The environment and the version of processes that a program starts, and the messages between them."""
 
 from __future__ import annotations
 
 import pickle
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ledger_engine.core.pickling import Messages, UnreadableMessage, framed, pickled_by_fields
+import ledger_engine
+from ledger_engine.core.processes import Messages, UnreadableMessage, fingerprint, framed, pickled_by_fields
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger.transactions import NewTransaction
+
+# Environment and version
+
+
+def test_the_fingerprint_changes_with_a_file_and_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "ledger_engine"
+    for name in ("__init__.py", "core/__init__.py", "core/ids.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(ledger_engine.__file__).parent / name, package / name)
+    monkeypatch.setattr(ledger_engine, "__file__", str(package / "__init__.py"))
+    first = fingerprint()
+    (package / "core/ids.py").touch()
+    (package / "core/ids.pyc").write_bytes(b"compiled")
+    assert fingerprint() == first
+    (package / "core/ids.py").rename(package / "core/names.py")
+    second = fingerprint()
+    with (package / "core/names.py").open("a") as file:
+        file.write("#")
+    assert len({first, second, fingerprint()}) == 3
+
+
+# Messages
 
 
 @pickled_by_fields
