@@ -19,7 +19,7 @@ from ledger_engine.cli import asking, listening
 from ledger_engine.cli.listening import Listener, Refused
 from ledger_engine.testing import server as testing
 from ledger_engine.testing.server import LedgerServer
-from ledger_engine.tools.conform import report
+from ledger_engine.tools.conform import examination
 from ledger_engine.tools.conform.examiner import Unreachable
 from ledger_engine.tools.pull import pull, remote
 from ledger_engine.tools.pull.remote import PullFailed, Remote
@@ -59,9 +59,9 @@ async def conforms(url: str, seconds: float) -> None:
         async with Client(
             bytes_max=BYTES_MAX, seconds_max=seconds, base_url=url, trust_env=False, timeout=60
         ) as client:
-            verdicts = await report.examine(client, KEY, "run", read_only=False, sleep=no_wait)
+            verdicts = await examination.examine(client, KEY, "run", read_only=False, sleep=no_wait)
         assert any(verdict.result == "failed" for verdict in verdicts)
-        assert report.junit(verdicts, url)
+        assert examination.junit(verdicts, url)
 
 
 class Told(Exception):

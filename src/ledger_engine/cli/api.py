@@ -22,7 +22,7 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.events.outbox import KINDS
 
 if TYPE_CHECKING:
-    from ledger_engine.tools.conform.report import Verdict
+    from ledger_engine.tools.conform.examination import Verdict
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 _IN_QUERY = ("GET", "DELETE")
@@ -219,12 +219,12 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
         raise click.UsageError("conform writes, so it needs a key that begins with sk_test_, or --read-only.")
     if junit is not None and not junit.absolute().parent.is_dir():
         raise click.BadParameter(f"There is no folder {junit.parent}.", param_hint="--junit")
-    from ledger_engine.tools.conform import report
+    from ledger_engine.tools.conform import examination
 
     server = url.rstrip("/").removesuffix("/v1")
     verdicts = asyncio.run(_examine(server, key, read_only))
     if junit is not None:
-        junit.write_bytes(report.junit(verdicts, server))
+        junit.write_bytes(examination.junit(verdicts, server))
     results = [verdict.result for verdict in verdicts]
     if as_json:
         shown = [verdict.shown() for verdict in verdicts]
@@ -241,8 +241,8 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
 async def _examine(server: str, key: str, read_only: bool) -> list[Verdict]:
     # Imported here: httpx takes longer to load than most commands to run.
     from ledger_client.answers import Client
+    from ledger_engine.tools.conform.examination import examine
     from ledger_engine.tools.conform.examiner import Unreachable
-    from ledger_engine.tools.conform.report import examine
 
     async with Client(
         bytes_max=_ANSWER_BYTES_MAX,

@@ -15,10 +15,9 @@ from ledger_client.answers import Client
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.store.engine import Engine
-from ledger_engine.tools.conform import examiner, report, writing
+from ledger_engine.tools.conform import examination, examiner
+from ledger_engine.tools.conform.examination import READING, WRITING, Verdict, examine, junit
 from ledger_engine.tools.conform.examiner import RULES, Examiner, Exchange, Unusable
-from ledger_engine.tools.conform.report import Verdict, examine, junit
-from ledger_engine.tools.conform.writing import READING, WRITING
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.tools.conform.broken import BROKEN, Breakage, Reply, wrapped
 
@@ -76,17 +75,17 @@ async def test_each_broken_server_is_told_by_the_rule_that_it_breaks(
 ) -> None:
     assert len(BROKEN) >= 40
     checks = (*READING, *WRITING)
-    monkeypatch.setattr(report, "WRITING", ())
+    monkeypatch.setattr(examination, "WRITING", ())
     seen = {}
     for check in checks:
-        monkeypatch.setattr(report, "READING", (check,))
+        monkeypatch.setattr(examination, "READING", (check,))
         seen[check] = results(await examined(), "passed")
     missed = {}
     for name, (rule, breakage) in BROKEN.items():
         with monkeypatch.context() as patch:
             # Those that look at the rule come first, as none of them needs another.
             by_use = sorted(checks, key=lambda check: rule not in seen[check])
-            patch.setattr(report, "READING", by_use)
+            patch.setattr(examination, "READING", by_use)
             _end_at(patch, rule)
             verdicts = await examined(breakage)
         fault = verdicts[rule].fault
@@ -173,8 +172,8 @@ async def test_the_report_as_junit_has_a_case_for_each_rule(examined: Examine) -
 async def test_what_a_server_does_not_offer_is_not_applicable_and_no_fault(
     examined: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "READING", ())
-    monkeypatch.setattr(report, "WRITING", (writing.invoices, writing.people, writing.rates))
+    monkeypatch.setattr(examination, "READING", ())
+    monkeypatch.setattr(examination, "WRITING", (examination.invoices, examination.people, examination.rates))
 
     def breakage(reply: Reply) -> None:
         if reply.path.endswith("/finalize"):

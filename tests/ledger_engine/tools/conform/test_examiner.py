@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from ledger_client.answers import Client
-from ledger_engine.tools.conform import report, writing
+from ledger_engine.tools.conform import examination
 from ledger_engine.tools.conform.examiner import Examiner, Exchange, Unreachable
 
 Answer = Callable[[int], httpx.Response]
@@ -75,7 +75,7 @@ async def test_what_is_left_is_compared_within_one_window(left: tuple[str, str] 
         return httpx.Response(200, json=[], headers=headers)
 
     asked = Asked(answer)
-    await writing.counted(asked.ask)
+    await examination.counted(asked.ask)
     ask = asked.ask
     found = (
         "failed" if "rates-per-key" in ask.faults else "passed" if "rates-per-key" in ask.passed else "unseen"
@@ -88,8 +88,8 @@ async def test_what_is_left_is_compared_within_one_window(left: tuple[str, str] 
 async def test_that_a_server_has_tls_is_seen_by_its_address(
     scheme: str, result: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "READING", ())
+    monkeypatch.setattr(examination, "READING", ())
     asked = Asked(lambda _: httpx.Response(200), f"{scheme}://ledger.test")
-    verdicts = await report.examine(asked.client, "sk_test_x", "run", read_only=True, sleep=asked.sleep)
+    verdicts = await examination.examine(asked.client, "sk_test_x", "run", read_only=True, sleep=asked.sleep)
     (found,) = [verdict for verdict in verdicts if verdict.rule == "service-https"]
     assert (found.result, found.reason is None) == (result, result == "passed")

@@ -1,14 +1,23 @@
-"""Checks that make what they need: accounts, transactions, invoices, users and orders of the key's mode.
+"""An examination: its checks, and its report, in which each rule passed, failed, or is not applicable.
 
-Those of `conform --read-only` change nothing and come first.
+The checks make what they need: accounts, transactions, invoices, users and orders of the key's mode. Those of
+`conform --read-only` change nothing and come first.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
+from xml.etree import ElementTree
 
-from ledger_engine.tools.conform.examiner import Examiner, Exchange, is_id, is_number
+from ledger_client.answers import Client
+from ledger_engine.tools.conform.examiner import RULES, Examiner, Exchange, Fault, Unusable, is_id, is_number
+
+# The checks
+
 
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)")
 
@@ -455,3 +464,90 @@ def _name(ask: Examiner) -> str:
 
 
 WRITING = (accounts, idempotency, transactions, pages, invoices, tokens, people, rates)
+
+
+# The report
+
+
+_UNSEEN = "cannot be seen over HTTP alone"
+_READ_ONLY = "needs requests that write"
+_UNREACHED = "what this rule needs failed before it"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on one rule: `passed`, `failed` with the fault, or `not applicable` with the reason."""
+
+    rule: str
+    sentence: str
+    result: str
+    fault: Fault | None = None
+    reason: str | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        found: dict[str, Any] = {"rule": self.rule, "sentence": self.sentence, "result": self.result}
+        if self.fault is not None:
+            found |= {"wanted": self.fault.wanted, "request": self.fault.request}
+            found["answer"] = self.fault.answer
+        if self.reason is not None:
+            found["reason"] = self.reason
+        return found
+
+
+async def examine(
+    client: Client,
+    key: str,
+    mark: str,
+    *,
+    read_only: bool,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> list[Verdict]:
+    """Examine the server, and return a verdict on every rule. Raises Unreachable.
+
+    `mark` is part of the names and keys of what is made, so it must be another one each time.
+    """
+    ask = Examiner(client, key, mark, sleep)
+    cut_short = False
+    for check in (*READING, *(() if read_only else WRITING)):
+        try:
+            await check(ask)
+        except Unusable:
+            cut_short = True
+    if client.base_url.scheme == "https":
+        ask.passed.add("service-https")
+    else:
+        ask.skip("the server was asked without TLS", "service-https")
+    otherwise = _READ_ONLY if read_only else _UNREACHED if cut_short else _UNSEEN
+    return [_verdict(ask, rule, sentence, otherwise) for rule, sentence in RULES.items()]
+
+
+def junit(verdicts: list[Verdict], url: str) -> bytes:
+    """Return the report as JUnit's XML, a test case for each rule."""
+    results = [verdict.result for verdict in verdicts]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"conform {url}",
+        tests=str(len(results)),
+        failures=str(results.count("failed")),
+        skipped=str(results.count("not applicable")),
+        errors="0",
+    )
+    for verdict in verdicts:
+        case = ElementTree.SubElement(suite, "testcase", classname="contract", name=verdict.rule)
+        if verdict.fault is not None:
+            failure = ElementTree.SubElement(case, "failure", message=f"wanted: {verdict.fault.wanted}")
+            text = f"{verdict.sentence}\n\n{verdict.fault.request}\n\n{verdict.fault.answer}"
+            failure.text = "".join(letter for letter in text if letter.isprintable() or letter == "\n")
+        elif verdict.result != "passed":
+            ElementTree.SubElement(case, "skipped", message=str(verdict.reason))
+    document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return document
+
+
+def _verdict(ask: Examiner, rule: str, sentence: str, otherwise: str) -> Verdict:
+    if rule in ask.faults:
+        return Verdict(rule, sentence, "failed", fault=ask.faults[rule])
+    if rule in ask.passed:
+        return Verdict(rule, sentence, "passed")
+    return Verdict(rule, sentence, "not applicable", reason=ask.reasons.get(rule, otherwise))
