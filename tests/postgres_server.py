@@ -58,11 +58,18 @@ def version() -> int:
 
 def new_database(name: str) -> str:
     """Return the address of a new database of this process, without any table, in place of the last one."""
+    address = no_database(name)
+    own = sql.Identifier(urlsplit(address).path.strip("/"))
+    _administrator(start().format("postgres")).execute(sql.SQL("CREATE DATABASE {}").format(own))
+    return address
+
+
+def no_database(name: str) -> str:
+    """Return the address at which `new_database` makes one, where there is none now."""
     address = start()
     own = f"ledger_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{name}"
-    administrator = _administrator(address.format("postgres"))
-    administrator.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(own)))
-    administrator.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(own)))
+    words = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(own))
+    _administrator(address.format("postgres")).execute(words)
     return address.format(own)
 
 

@@ -17,8 +17,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import httpx
+
 from tests.forking import forker_socket
 from tests.house.pages import Block
+from tests.ledger_tui.signing_in import form_of
 from tests.terminal import Terminal
 
 PROGRAMS = {"ledger-engine": "", "ledger-tui": "from ledger_tui.cli import main; main()"}
@@ -28,14 +31,24 @@ RUN_BY = {"python": ("python", "py"), "javascript": ("node", "mjs")}
 _SHOWN = re.compile(r"\b([a-z]{2,5}(?:_test)?)_[0-9A-Za-z]{24,}")
 _TO_FILL_IN = re.compile(r"\b([a-z]{2,5}(?:_test)?)_…")
 # These stay in the foreground: a reader goes on in another terminal once they have said that they are ready.
-_STAYS = re.compile(r"^[\w./-]*ledger-engine (?:serve|listen|tail)\b[^&]*$")
-_READY = re.compile(r"(?m)^Listening (?:on|to) ")
-_DRAWS = re.compile(r"^[\w./-]*ledger-tui\b(?! profiles)")
+_STAYS = re.compile(r"^[\w./-]*(?:ledger-engine (?:serve|listen|tail)|ledger-tui .*--web|datasette)\b[^&]*$")
+_READY = re.compile(r"(?m)^Listening (?:on|to) |\b(?:running on|Open) http")
+_DRAWS = re.compile(r"^[\w./-]*ledger-tui\b(?! profiles)(?!.*--web)")
+_ASSIGNMENTS = re.compile(r"^(?:\w+=\S* )+")
 _COMMENT = re.compile(r"(?:^|\s)#\s.*")
 _CRON_LINE = re.compile(r"(?m)^(?:\S+ +){5}(.+)$")
 _ERROR = re.compile(r'"error":(?! ?null)')
 _STATUS_FORESEEN = re.compile(r"#.*\b4\d\d\b")
+_NO_INDEX = re.compile(
+    "No matching distribution found|Could not find a version|ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|E404"
+)
+_SIGN_IN = re.compile(r"http://\S+/oauth/authorize\?\S+")
 _END = "\x01"
+_END_STAYING = "kill $staying; wait $staying || true"
+
+
+class NotReached(Exception):
+    """The index of packages that a block needs cannot be reached, or does not have them."""
 
 
 class Reader:
@@ -57,7 +70,12 @@ class Reader:
         self._stands_for = stands_for
         self._seen = seen
         self._screen = ""  # since the last statement
-        path = environment["PATH"] if installed else self._path_with_forked_programs()
+        self._stays = False  # whether a program was started that stays in the foreground
+        path = (
+            environment["PATH"]
+            if installed
+            else f"{self._forked_programs()}{os.pathsep}{environment['PATH']}"
+        )
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             cwd=folder,
@@ -69,7 +87,7 @@ class Reader:
             pass_fds=() if installed else [forker_socket().fileno()],
         )
 
-    def _path_with_forked_programs(self) -> str:
+    def _forked_programs(self) -> Path:
         programs = self._folder / ".programs"
         programs.mkdir(exist_ok=True)
         asking = forker_socket().fileno()
@@ -77,10 +95,12 @@ class Reader:
             forked = f"exec {sys.executable} -SEs {FORKED_PROGRAM} {asking} '{text}'"
             (programs / name).write_text(f'#!/bin/sh\n{forked} "$@"\n')
             (programs / name).chmod(0o755)
-        return os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+        return programs
 
     def leave(self) -> None:
         """End the shell and what it started in the background."""
+        if self._stays:  # by its first process alone, which ends the others
+            self._type(_END_STAYING, "at the end of the page: ")
         os.killpg(self._shell.pid, signal.SIGTERM)
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
@@ -105,22 +125,67 @@ class Reader:
             if block.language == "cron":
                 script = _CRON_LINE.sub(r"(\1)", script).replace(r"\%", "%")
             for statement in statements(script):
-                if _DRAWS.match(statement):
+                if block.type:
+                    self._answer(statement, block)
+                elif _DRAWS.match(statement):
                     self._look_at(statement, block)
+                elif block.needs:
+                    self._install(statement, block)
                 else:
                     self._type(statement, f"{block}: {statement}\n")
+            if block.open:
+                self._sign_in(block.open)
 
-    def _look_at(self, statement: str, block: Block) -> None:
-        """Open the dashboard in a terminal, with the shell's variables; press the block's keys, and quit."""
+    def _install(self, statement: str, block: Block) -> None:
+        """Type a statement that takes packages from an index. Raises NotReached."""
+        try:
+            self._type(statement, f"{block}: {statement}\n")
+        except AssertionError:
+            if _NO_INDEX.search(self._screen):
+                raise NotReached(block.needs) from None
+            raise
+
+    def _sign_in(self, email: str) -> None:
+        """Open the address that was printed as a browser does, sign in, allow the app, and see the code."""
+        *_, address = _SIGN_IN.findall(self._screen)
+        root = address.partition("/oauth/")[0]
+        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+            where, fields = form_of(browser.get(address).text, root)
+            secret = (self._folder / "password").read_text().strip()
+            page = browser.post(where, data={**fields, "email": email, "password": secret})
+            where, fields = form_of(page.text, root)
+            back = browser.post(where, data={**fields, "decision": "allow"}, follow_redirects=False)
+        self._see(back.headers["Location"])
+
+    def _answer(self, statement: str, block: Block) -> None:
+        """Type a statement into a terminal, and the answers to what it asks there."""
+        assert block.type is not None
         terminal = Terminal(self._folder, 120, 40)
+        try:
+            self._start_in(terminal, statement, block)
+            for asked in block.type.split(" | "):
+                prompt, answer = asked.split(" > ", 1)
+                terminal.sees(prompt)
+                terminal.press(answer, "Enter")
+            assert terminal.exit_code() == 0, f"{block}: {terminal.text()}"
+        finally:
+            terminal.end()
+
+    def _start_in(self, terminal: Terminal, statement: str, block: Block) -> None:
+        """Start a command in a terminal, with the shell's variables."""
         self._type("env -0 > .variables", f"{block}: ")
         named = (self._folder / ".variables").read_text().split("\0")
         variables = dict(each.split("=", 1) for each in named if "=" in each) | {"TERM": "tmux-256color"}
         # tmux lets nothing through by which a program could be forked, and has a PATH of its own.
         path = variables["PATH"].removeprefix(f"{self._folder / '.programs'}{os.pathsep}")
         command = f"PATH={path}; cd {self._folder}; {self._filled_in(_COMMENT.sub('', statement))}"
+        terminal.start(["bash", "-c", command], **variables)
+
+    def _look_at(self, statement: str, block: Block) -> None:
+        """Open the dashboard in a terminal; press the block's keys, and quit."""
+        terminal = Terminal(self._folder, 120, 40)
         try:
-            terminal.start(["bash", "-c", command], **variables)
+            self._start_in(terminal, statement, block)
             terminal.sees(" TEST ")
             for pressed in block.press.split(" | ") if block.press else []:
                 key, then_seen = pressed.split(" ", 1)
@@ -139,7 +204,8 @@ class Reader:
         stays = _STAYS.match(command) is not None
         filled_in = self._filled_in(command)
         if stays:  # what stays and was started before is ended first
-            filled_in = f"[ -z $staying ] || {{ kill $staying; wait $staying; }}\n{filled_in} & staying=$!"
+            filled_in = f"{_END_STAYING if self._stays else ''}\n{filled_in} & staying=$!"
+            self._stays = True
         (self._folder / ".statement").write_text(f"{filled_in}\n")
         self._screen = ""
         typed = f". {self._folder}/.statement < /dev/null; printf '{_END}%s{_END}\\n' $?\n"
@@ -160,8 +226,12 @@ class Reader:
             part = os.read(self._shell.stdout.fileno(), 65536) if ready else b""
             assert part, f"{where}{self._screen}\nknown: {self._seen}"
             self._screen += part.decode(errors="replace")
-            for match in _SHOWN.finditer(self._screen):
-                self._seen[match[1]] = match[0]
+            self._see(self._screen)
+
+    def _see(self, text: str) -> None:
+        """Remember the last id of each kind in a text."""
+        for match in _SHOWN.finditer(text):
+            self._seen[match[1]] = match[0]
 
     def _filled_in(self, text: str) -> str:
         for name, here in self._stands_for.items():
@@ -169,9 +239,18 @@ class Reader:
         return _TO_FILL_IN.sub(lambda match: self._seen.get(match[1], match[0]), text)
 
 
-def draws(block: Block) -> bool:
-    """Return whether a block has a command that draws on a terminal."""
-    return block.language == "sh" and any(map(_DRAWS.match, statements(block.text)))
+def programs_of(block: Block) -> set[str]:
+    """Return the programs that a block's commands begin with; tmux where one draws on a terminal."""
+    if block.language != "sh":
+        return {"node"} if block.language == "javascript" else set()
+    commands = [_ASSIGNMENTS.sub("", each) for each in statements(block.text)]
+    terminal = {"tmux"} if block.type or any(map(_DRAWS.match, commands)) else set()
+    return terminal | {each.split()[0] for each in commands}
+
+
+def serves(block: Block) -> bool:
+    """Return whether a block starts a server of the ledger."""
+    return block.language == "sh" and "ledger-engine serve" in block.text
 
 
 def statements(script: str) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The pages of the documentation work as they are written.
 
 Every block of shell, Python and JavaScript of README.md and docs/ is run, in order, in a folder that is empty
-at first, and then once more in the same folder and on the same ledger, as a reader does who comes back.
+at first, and then once more in the same folder and on the same ledger, as a reader does who comes back. A
+block that is left out says which test runs it; one that needs an index of packages is skipped without one.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -19,7 +24,7 @@ import pytest
 from tests.commands import answer_of_command
 from tests.contract.conftest import start_server, stop_server
 from tests.house.pages import ROOT, Block, blocks, pages
-from tests.reader import RUN_BY, Reader, draws
+from tests.reader import RUN_BY, NotReached, Reader, programs_of, serves
 
 pytestmark = [
     pytest.mark.process,
@@ -34,17 +39,17 @@ def to_run(page: Path) -> list[Block]:
     return [
         each
         for each in blocks(page)
-        if (each.language in ("sh", "cron", *RUN_BY) or each.file) and each.not_run is None
+        if (each.language in ("sh", "cron", *RUN_BY) or each.file) and not each.is_elsewhere
     ]
 
 
-def package_missing_for(block: Block) -> str | None:
-    """Return the package of Debian and Ubuntu without which the block cannot be run here, if there is one."""
-    if block.language == "javascript" or block.text.startswith("node "):
-        return None if shutil.which("node") else "nodejs"
-    if draws(block):
-        return None if shutil.which("tmux") else "tmux"
-    return None
+# The packages of Debian and Ubuntu with the programs that a page may need.
+PACKAGES = {"hledger": "hledger", "node": "nodejs", "npm": "npm", "npx": "npm", "tmux": "tmux"}
+
+
+def packages_missing_for(block: Block) -> set[str]:
+    """Return the packages without which the block cannot be run here."""
+    return {PACKAGES[each] for each in programs_of(block) & PACKAGES.keys() if not shutil.which(each)}
 
 
 PAGES = [page for page in pages() if to_run(page)]
@@ -77,6 +82,33 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def environment_with_pip(folder: Path) -> Path:
+    """Make a Python environment to install into, which has what this one has too; return its programs."""
+    programs = folder / "bin"
+    if not programs.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        paths = {"base": str(folder), "platbase": str(folder)}
+        here, there = sysconfig.get_path("purelib"), Path(sysconfig.get_path("purelib", "venv", paths))
+        (there / "tests.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+        (programs / "pip").write_text(f'#!/bin/sh\nexec {programs}/python -m pip "$@"\n')
+        (programs / "pip").chmod(0o755)
+    return programs
+
+
+def on_postgres(has_ledger: bool) -> dict[str, str]:
+    """Return what stands for the databases of the pages: one that is there, and one to be made."""
+    from tests.postgres_server import new_database, no_database
+
+    database, again = new_database("pages"), no_database("pages_again")
+    if has_ledger:
+        answer_of_command(database, "keys", "create", "--mode", "test")
+    return {
+        "postgresql://ledger@db.example/ledger_again": again,
+        "postgresql://ledger@db.example/ledger": database,
+        "--host db.example ledger_again": f"--maintenance-db {database} {urlsplit(again).path.strip('/')}",
+    }
+
+
 def balances(port: int, key: str) -> set[int]:
     """Return the balances that the transactions of the key's project have left."""
     headers = {"Authorization": f"Bearer {key}"}
@@ -85,32 +117,37 @@ def balances(port: int, key: str) -> set[int]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_path: Path) -> None:
-    mine = [each for each in to_run(page) if not package_missing_for(each)]
-    starts_its_own = any("ledger-engine serve" in block.text for block in mine)
+def test_a_page_works_as_written_twice_in_a_row(
+    page: Path, served: Served, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    mine = [each for each in to_run(page) if not packages_missing_for(each)]
+    starts_its_own = any(map(serves, mine))
     port = free_port() if starts_its_own else served.port
     folder = tmp_path / "reader"
     for each in ("backups", "data"):
         (folder / each).mkdir(parents=True)
     (folder / ".venv").symlink_to(ROOT / ".venv")
+    downloads = request.config.cache.mkdir("pages")
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("LEDGER_", "XDG_"))},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "NO_PROXY": "*",
         "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
         "LEDGER_PORT": str(port),
+        "npm_config_cache": str(downloads / "npm"),
+        "npm_config_prefer_offline": "true",
     }
-    on_postgres = {}
-    if any("postgresql://" in block.text for block in mine):
-        from tests.postgres_server import new_database
-
-        on_postgres = {"postgresql://ledger@db.example/ledger": new_database("pages")}
-        answer_of_command(folder / "ledger.db", "keys", "create", "--mode", "test")
+    if any("pip" in programs_of(each) for each in mine):
+        kept = downloads if any(each.needs for each in mine) else tmp_path
+        programs = environment_with_pip(kept / f"{page.stem}-{sys.version_info.minor}")
+        environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
     seen: dict[str, str] = {}
     if not starts_its_own:
         seen = {"sk_test": served.key, "acc": served.account}
         environment |= {"LEDGER_API_KEY": served.key, "LEDGER_DATABASE": str(served.database)}
     stands_for = {
         "8700": str(port),
+        "8001": str(free_port()),
         "9000": str(free_port()),
         "9464": str(free_port()),
         "https://ledger.example.com": f"http://127.0.0.1:{port}",
@@ -120,16 +157,32 @@ def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_
         "/opt/ledger/bin/": "",
         ".venv/bin/ledger-engine": "ledger-engine",
         "pass show": "echo",
-        **on_postgres,
+        # These are typed in a clone or beside one, and what builds them is there already.
+        "pip install '../ledger[": f"pip install --no-build-isolation '{ROOT}[",
+        "pip install '.[": f"pip install --no-build-isolation '{ROOT}[",
+        "pip wheel --no-deps src/": f"pip wheel --no-build-isolation --no-deps {ROOT}/src/",
     }
+    uses_postgres = any("postgresql://" in block.text for block in mine)
+    if uses_postgres:
+        from tests.postgres_cluster import programs as of_postgres
+
+        environment["PATH"] = f"{of_postgres()}{os.pathsep}{environment['PATH']}"
+        answer_of_command(folder / "ledger.db", "keys", "create", "--mode", "test")
+    backs_up = any("createdb" in programs_of(block) for block in mine)
+    skipped = {package for each in to_run(page) for package in packages_missing_for(each)}
     for _ in range(2):
-        reader = Reader(folder, environment, stands_for, seen)
+        here = stands_for | (on_postgres(has_ledger=backs_up) if uses_postgres else {})
+        reader = Reader(folder, environment, here, seen)
         try:
             for block in mine:
-                reader.follow(block)
+                if block.needs not in skipped:
+                    try:
+                        reader.follow(block)
+                    except NotReached as error:
+                        skipped.add(str(error))
             if page.name == "quickstart.md":
                 assert balances(port, seen["sk_test"]) == {1250}, "a sale was posted twice"
         finally:
             reader.leave()
-    if missing := {*map(package_missing_for, to_run(page))} - {None}:
-        pytest.skip(f"needs {missing}; on Debian and Ubuntu: apt install. The rest of the page was run")
+    if skipped:
+        pytest.skip(f"needs {', '.join(sorted(skipped))}; the rest of the page was run")

@@ -1,4 +1,4 @@
-"""`ledger-engine conform` against the server as its clients see it."""
+"""`ledger-engine conform` against the server as its clients see it (docs/conform.md)."""
 
 from __future__ import annotations
 

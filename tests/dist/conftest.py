@@ -14,16 +14,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def offline(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Return an environment in which pip takes what the lock names from a folder, filled once for each lock.
+    """Return an environment in which pip takes what the locks name from a folder, filled once for them.
 
     Asking the index takes more than half of the CPU time of an installation.
     """
-    lock = ROOT / "requirements.lock"
-    digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
+    locks = [ROOT / "requirements.lock", ROOT / "requirements-build.lock"]
+    named = b"".join(lock.read_bytes() for lock in locks)
+    digest = hashlib.sha256(named + sys.version.encode()).hexdigest()
     folder: Path = request.config.cache.mkdir("wheels") / digest[:16]
     if not folder.exists():
         unfinished = folder.with_suffix(f".{os.getpid()}")
-        words = ["-qq", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--requirement", lock]
+        words = ["-qq", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
+        words += [word for lock in locks for word in ("--requirement", str(lock))]
         subprocess.run([sys.executable, "-m", "pip", "download", *words, "--dest", unfinished], check=True)
         try:
             unfinished.rename(folder)

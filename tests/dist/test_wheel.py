@@ -1,4 +1,7 @@
-"""The wheel in an empty environment: it runs the tutorial from the first line to the last."""
+"""The wheel in an empty environment: it runs the tutorial (docs/tutorial.md) from the first line to the last.
+
+And the other two ways of README.md install the sources.
+"""
 
 import os
 import shutil
@@ -13,6 +16,12 @@ from tests.reader import Reader
 from tests.test_pages import free_port
 
 PAGE = ROOT / "docs" / "tutorial.md"
+WAYS = {
+    each.split()[0]: each
+    for block in blocks(ROOT / "README.md")
+    if block.run_by == "tests/dist/test_wheel.py"
+    for each in block.text.splitlines()
+}
 
 pytestmark = [
     pytest.mark.process,
@@ -54,3 +63,33 @@ def test_the_wheel_runs_the_tutorial_from_beginning_to_end(
                 reader.follow(block)
     finally:
         reader.leave()
+
+
+@pytest.mark.parametrize("way", ["pipx", "uv"])
+def test_each_other_way_of_the_readme_installs_both_programs(
+    way: str, offline: dict[str, str], tmp_path: Path
+) -> None:
+    assert WAYS.keys() == {"pip", "pipx", "uv"}
+    programs = tmp_path / "bin"
+    environment = offline | {
+        "PIPX_HOME": str(tmp_path / "pipx"),
+        "PIPX_BIN_DIR": str(programs),
+        "PIPX_DEFAULT_PYTHON": sys._base_executable,
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "UV_FIND_LINKS": offline["PIP_FIND_LINKS"],
+        "UV_OFFLINE": "1",
+        "UV_PYTHON": sys._base_executable,
+        "UV_TOOL_BIN_DIR": str(programs),
+        "UV_TOOL_DIR": str(tmp_path / "uv"),
+    }
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    if not shutil.which(way, path=path):
+        pytest.skip(f"needs {way}; on Debian and Ubuntu: apt install {way}")
+    command = WAYS[way].replace("/path/to/ledger", str(ROOT))
+    done = subprocess.run(
+        command, shell=True, env=environment | {"PATH": path}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for program in ("ledger-engine", "ledger-tui"):
+        said = subprocess.run([programs / program, "--version"], capture_output=True, text=True, check=True)
+        assert said.stdout.startswith(f"{program} ")

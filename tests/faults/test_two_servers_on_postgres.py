@@ -1,4 +1,4 @@
-"""What `make run-postgres` starts: two servers on one ledger, which tell and survive each other."""
+"""What `make run-postgres` starts (docs/postgresql.md): two servers on one ledger, and if one is killed."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _FENCED = re.compile(r"(?ms)^```.*?^```")
 _BLOCK = re.compile(
-    r"(?m)(?:^ *<!-- (?P<comment>(?:file|not run|press): .+) -->\n)?"
+    r"(?m)(?:^ *<!-- (?P<comment>(?:file|needs|not run|open|press|run by|type): .+) -->\n)?"
     r"(?:^(?P<margin> *)```(?P<fenced>\w*)\n(?P<body>(?s:.*?))^(?P=margin)```$"
     r"|(?<=\n\n)(?P<indented>(?: {4,}\S.*\n(?:\n(?= {4}))?)+))"
 )
@@ -68,8 +68,17 @@ class Block:
     language: str
     text: str
     file: str | None = None
+    needs: str | None = None
     not_run: str | None = None
+    open: str | None = None
     press: str | None = None
+    run_by: str | None = None
+    type: str | None = None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return whether the test of the page leaves it out."""
+        return bool(self.not_run or self.run_by)
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
@@ -78,24 +87,27 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     """Return the blocks of code of a page, in order.
 
-    The comment in the line above a block says of it what readers need not see: `<!-- file: test.mjs -->`,
-    that the text of the page has it saved under this name, `<!-- not run: why -->`, or
-    `<!-- press: 2 sales | T trace -->`, the keys for the dashboard, and what is to be seen after each.
+    The comment in the line above a block says of it what readers need not see:
+
+    - `<!-- file: test.mjs -->`, that the text of the page has it saved under this name;
+    - `<!-- needs: the Python index -->`, that it is left out where that cannot be reached;
+    - `<!-- press: 2 sales | T trace -->`, the keys for the dashboard, and what is to be seen after each;
+    - `<!-- type: Password > a secret | again > a secret -->`, what each of its commands asks on a terminal;
+    - `<!-- open: ada@example.com -->`, that it prints the address where this user signs in and allows an app;
+    - `<!-- run by: tests/… -->`, the test that runs it, or `<!-- not run: why -->`.
     """
     found = []
     text = page.read_text(encoding="utf-8")
     for match in _BLOCK.finditer(text):
         fenced = match["fenced"] is not None
-        said = dict([match["comment"].split(": ", 1)]) if match["comment"] else {}
+        said = match["comment"].split(": ", 1) if match["comment"] else []
         found.append(
             Block(
                 page,
                 text.count("\n", 0, match.start("body" if fenced else "indented")) + 1,
                 match["fenced"] if fenced else "",
                 textwrap.dedent(match["body"] if fenced else match["indented"]),
-                said.get("file"),
-                said.get("not run"),
-                said.get("press"),
+                **({said[0].replace(" ", "_"): said[1]} if said else {}),
             )
         )
     return found

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.house.pages import blocks
 from tools.clients import trying
 from tools.clients.__main__ import status
 from tools.clients.generators import GENERATORS, GO, LINTERS, TYPESCRIPT, Generator
@@ -96,15 +95,6 @@ def test_nothing_installed_is_no_success() -> None:
     assert status([worked, absent]) == 0
     assert status([worked, failed]) == 1
     assert status([absent, absent]) == 1
-
-
-@pytest.mark.parametrize(
-    ("language", "program"), [("python", "openapi_python_client.py"), ("ts", "hey_api.ts")]
-)
-def test_the_page_shows_what_the_programs_run(language: str, program: str) -> None:
-    [shown] = [block.text for block in blocks(PAGE) if block.language == language]
-    run = [line.strip() for line in (trying.CALLS / program).read_text(encoding="utf-8").splitlines()]
-    assert [line for line in shown.splitlines() if line.strip() not in run] == []
 
 
 def test_the_page_names_each_generator_and_its_release() -> None:

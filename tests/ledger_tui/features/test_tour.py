@@ -1,4 +1,4 @@
-"""The tour plays itself in a small and a large terminal, and any key ends it."""
+"""The tour plays itself in a small and a large terminal, and any key ends it (docs/dashboard.md)."""
 
 import sys
 from pathlib import Path
