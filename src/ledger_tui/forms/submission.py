@@ -28,6 +28,7 @@ from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, 
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Action, Field, Form, Resource
 from ledger_tui.resources.invoices import load_lines, parse_lines, sum_as_typed
+from ledger_tui.resources.registry import RESOURCES
 from ledger_tui.resources.webhooks import known_by, subject
 from ledger_tui.ui.view import Context
 
@@ -199,7 +200,9 @@ class Submission:
         except LedgerError as error:
             return Refused({self._field_of(error, typed): literal(error)})
         record_id = answer.record.get("id")
-        if isinstance(record_id, str) and record_id.startswith(self._resource.id_prefix):
+        # A transfer from an account is answered with a transaction.
+        made = next((each for each in RESOURCES if each.path == self.form.path), self._resource)
+        if isinstance(record_id, str) and record_id.startswith(made.id_prefix):
             return Sent(answer.record)
         return self._no_answer(NO_LEDGER, body)
 

@@ -366,6 +366,8 @@ class ResourceView(View):
         """Go to a created object as soon as it is listed; None when it is not known which."""
         if self.resource.still:
             self.action_refresh()
+        elif record is not None and not str(record.get("id")).startswith(self.resource.id_prefix):
+            self.poll_soon()  # such as the transaction of a transfer from an account
         else:
             self.action_follow()
             self.record_list.expect(record)

@@ -350,6 +350,19 @@ async def test_a_transfer_is_one_form_and_then_the_cursor_is_on_what_the_message
     assert f"Transferred by {named['id']}" in driver.text()
 
 
+async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver) -> None:
+    await driver.app.api.write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "s")
+    await driver.sees("Safe")
+    await driver.press("down", "x")
+    await driver.sees("Till · EUR")
+    await driver.type("safe")
+    await driver.press("enter")
+    await driver.type("5")
+    await driver.press("ctrl+s")
+    await driver.sees("Transferred by txn_", "−5.00  EUR", "5.00  EUR")
+    assert (driver.view.selected or {})["name"] == "Till"
+
+
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
