@@ -85,8 +85,8 @@ STATEMENT = Resource(
     path="/v1/accounts/{account}/statement",
     paging="statement",
     columns=(
-        Column("date (UTC)", 19, lambda r, _n: time_of(r, "date"), by="date"),
-        Column("description", 12, lambda r, _n: _statement_description(r), grow=1),
+        Column("date (UTC)", 19, lambda r, _n: time_of(r, "date"), by="date", short=14),
+        Column("description", 12, lambda r, _n: _statement_description(r), grow=1, easy=22),
         Column("amount", 12, lambda r, _n: _money(r, "amount", sign=True), align="right"),
         Column("balance", 12, lambda r, _n: _money(r, "running_balance"), align="right"),
         Column("cur", 3, lambda r, _n: text_of(r, "currency", "dim"), rank=1),
