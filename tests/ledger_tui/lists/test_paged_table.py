@@ -11,6 +11,7 @@ from ledger_tui.client.records import Page, Record
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
 from ledger_tui.lists.window import Window
 from ledger_tui.resources.base import Cell, Column
+from tests.ledger_tui.driving import until
 
 
 def cell_of(name: str) -> Column:
@@ -117,4 +118,5 @@ async def test_a_part_of_a_line_and_a_table_narrower_than_its_columns_have_just_
         (part,) = app.table.render_lines(Region(2, 1, 5, 1))
         assert part.text == whole[2:7]
         await pilot.resize_terminal(6, 4)
+        await until(lambda: app.table.size.width == 6)
         assert app.table.render_line(1).text == whole[:6]
