@@ -47,13 +47,81 @@ class Campaign:
 CONTROLS = "tests/trust/test_controls.py"
 FAULTS = "tests/faults/test_"
 WIRE = "tests/ledger_engine/http/wire/test_"
-# The longest comes first, as two run at a time.
+# The shortest come first, so that a run which is stopped has most of them.
 CAMPAIGNS = (
     Campaign(
-        "the model, in process",
-        ("tests/ledger_engine/test_model.py::test_the_engine_does_what_the_model_says[sqlite]",),
-        f"a balance that is moved wrongly is found ({CONTROLS})",
-        1050,
+        "three clients over HTTP, linearizable",
+        ("tests/trust/test_linearizability.py",),
+        "a read from a stale cache is told apart",
+        340,
+    ),
+    Campaign(
+        "heads and bodies read as h11 and llhttp read them",
+        (
+            f"{WIRE}framing.py::test_wrong_chunks_are_read_as_h11_reads_them_or_refused",
+            f"{WIRE}head.py::test_whatever_a_head_holds_it_is_read_as_h11_reads_it",
+            f"{WIRE}head.py::test_what_llhttp_takes_too_it_reads_as_we_do",
+        ),
+        f"a reader that takes more than it may is found ({CONTROLS})",
+        200,
+    ),
+    Campaign(
+        "calls of a server that fail (disk full, errors of reading, writing, syncing)",
+        (f"{FAULTS}storage.py::test_a_call_of_the_system_that_fails",),
+        "the refusals are counted: without one the run fails",
+        20,
+    ),
+    Campaign(
+        "memory and slow sockets",
+        (f"{FAULTS}overload.py",),
+        "a server that keeps slow sockets, or what they send, is found",
+        34,
+    ),
+    Campaign(
+        "mutated requests to a server",
+        (
+            "tests/contract/test_mutations.py::test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed",
+        ),
+        f"an answer with 500 fails the run ({CONTROLS})",
+        125,
+    ),
+    Campaign(
+        "damaged files, verified",
+        (
+            "tests/ledger_engine/verify/test_tampering.py"
+            "::test_damaged_files_end_in_a_report_and_no_change_passes",
+        ),
+        "what is changed without a fault fails the run",
+        25,
+    ),
+    Campaign(
+        "kills of servers on PostgreSQL, and of PostgreSQL",
+        (f"{FAULTS}several_servers.py::test_kills_of_servers_and_of_the_database_lose_and_double_nothing",),
+        "an acknowledged change that is not there, or another, is seen",
+        50,
+    ),
+    Campaign(
+        "kills of a start that upgrades from the baseline",
+        (
+            f"{FAULTS}killed_migration.py::test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole",
+        ),
+        "a row that was changed is seen",
+        100,
+    ),
+    Campaign(
+        "kills while webhooks are sent",
+        (f"{FAULTS}webhooks_survive_kills.py::test_every_event_reaches_every_endpoint_through_kills",),
+        "an event that did not come is seen",
+        50,
+    ),
+    Campaign(
+        "jumping clocks",
+        (
+            f"{FAULTS}clock_jumps_over_starts.py::test_servers_with_jumping_clocks_revive_erase_and_flood_nothing",
+            f"{FAULTS}clock_jumps_over_starts.py::test_a_server_that_revives_a_token_when_its_clock_goes_back_is_found",
+        ),
+        "a server that revives a token when its clock goes back is found",
+        40,
     ),
     Campaign(
         "kills of a server",
@@ -71,6 +139,18 @@ CAMPAIGNS = (
         2000,
     ),
     Campaign(
+        "kills and faults at the calls of `backup`, `restore` and `recover`",
+        (f"{FAULTS}every_call.py::test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing",),
+        "a result that lacks a posting is seen",
+        100,
+    ),
+    Campaign(
+        "requests that coverage has chosen, to the reader",
+        ("tests/trust/test_chosen_requests.py",),
+        "a reader that fails at one header is found",
+        100,
+    ),
+    Campaign(
         "kills of workers and of their parent",
         (
             f"{FAULTS}workers.py::test_an_acknowledged_write_survives_the_kill_of_a_worker",
@@ -80,90 +160,10 @@ CAMPAIGNS = (
         70,
     ),
     Campaign(
-        "requests that coverage has chosen, to the reader",
-        ("tests/trust/test_chosen_requests.py",),
-        "a reader that fails at one header is found",
-        100,
-    ),
-    Campaign(
-        "kills and faults at the calls of `backup`, `restore` and `recover`",
-        (f"{FAULTS}every_call.py::test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing",),
-        "a result that lacks a posting is seen",
-        100,
-    ),
-    Campaign(
-        "kills while webhooks are sent",
-        (f"{FAULTS}webhooks_survive_kills.py::test_every_event_reaches_every_endpoint_through_kills",),
-        "an event that did not come is seen",
-        50,
-    ),
-    Campaign(
-        "kills of servers on PostgreSQL, and of PostgreSQL",
-        (f"{FAULTS}several_servers.py::test_kills_of_servers_and_of_the_database_lose_and_double_nothing",),
-        "an acknowledged change that is not there, or another, is seen",
-        50,
-    ),
-    Campaign(
-        "kills of a start that upgrades from the baseline",
-        (
-            f"{FAULTS}killed_migration.py::test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole",
-        ),
-        "a row that was changed is seen",
-        100,
-    ),
-    Campaign(
-        "calls of a server that fail (disk full, errors of reading, writing, syncing)",
-        (f"{FAULTS}storage.py::test_a_call_of_the_system_that_fails",),
-        "the refusals are counted: without one the run fails",
-        20,
-    ),
-    Campaign(
-        "three clients over HTTP, linearizable",
-        ("tests/trust/test_linearizability.py",),
-        "a read from a stale cache is told apart",
-        340,
-    ),
-    Campaign(
-        "mutated requests to a server",
-        (
-            "tests/contract/test_mutations.py::test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed",
-        ),
-        f"an answer with 500 fails the run ({CONTROLS})",
-        125,
-    ),
-    Campaign(
-        "heads and bodies read as h11 and llhttp read them",
-        (
-            f"{WIRE}framing.py::test_wrong_chunks_are_read_as_h11_reads_them_or_refused",
-            f"{WIRE}head.py::test_whatever_a_head_holds_it_is_read_as_h11_reads_it",
-            f"{WIRE}head.py::test_what_llhttp_takes_too_it_reads_as_we_do",
-        ),
-        f"a reader that takes more than it may is found ({CONTROLS})",
-        200,
-    ),
-    Campaign(
-        "jumping clocks",
-        (
-            f"{FAULTS}clock_jumps_over_starts.py::test_servers_with_jumping_clocks_revive_erase_and_flood_nothing",
-            f"{FAULTS}clock_jumps_over_starts.py::test_a_server_that_revives_a_token_when_its_clock_goes_back_is_found",
-        ),
-        "a server that revives a token when its clock goes back is found",
-        40,
-    ),
-    Campaign(
-        "memory and slow sockets",
-        (f"{FAULTS}overload.py",),
-        "a server that keeps slow sockets, or what they send, is found",
-        34,
-    ),
-    Campaign(
-        "damaged files, verified",
-        (
-            "tests/ledger_engine/verify/test_tampering.py"
-            "::test_damaged_files_end_in_a_report_and_no_change_passes",
-        ),
-        "what is changed without a fault fails the run",
-        25,
+        "the model, in process",
+        ("tests/ledger_engine/test_model.py::test_the_engine_does_what_the_model_says[sqlite]",),
+        f"a balance that is moved wrongly is found ({CONTROLS})",
+        1050,
     ),
 )
 
