@@ -105,6 +105,9 @@ class DuplicateIdempotencyKey(Conflict):
         self.originals = originals
 
 
+NO_MEMORY = "there is not enough memory"
+
+
 class StorageUnavailable(LedgerError):
     """The database cannot be read or written now.
 

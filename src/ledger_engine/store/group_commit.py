@@ -60,7 +60,8 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        if not self._in_flight and (len(self._waiting) == 1 or self._awaits_others):
+        # Without a look though others wait, there was no memory for one.
+        if not self._in_flight and (self._next_look is None or self._awaits_others):
             self._look_soon()
 
     def await_others(self) -> None:

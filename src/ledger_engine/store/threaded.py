@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from ledger_engine.core.errors import StorageUnavailable
@@ -28,6 +27,7 @@ CHECK_S = 3  # a check that takes longer fails
 CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
 SILENT = "it does not answer"
+MEMORY_AGAIN_S = 0.1  # the time after which what had no memory is tried again
 M = TypeVar("M")  # what else may be put into the queue, to wake the threads
 
 
@@ -102,10 +102,22 @@ class Pending:
             self._due.pop(job, None)
 
 
-def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+def insist(step: Callable[..., T], *arguments: Any) -> T:
+    """Return what the step returns, and run it again while there is no memory for it.
+
+    It is for threads that nobody starts again: a work whose outcome got lost would hold up all others.
+    """
+    while True:
+        try:
+            return step(*arguments)
+        except MemoryError:
+            time.sleep(MEMORY_AGAIN_S)
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
     """Run `call` in an event loop's thread; do nothing when the loop is closed."""
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(call)
+        insist(loop.call_soon_threadsafe, call, *arguments)
 
 
 class ReadingThreads(ABC, Generic[M]):
@@ -160,6 +172,9 @@ class ReadingThreads(ABC, Generic[M]):
         found = self._waiting.get()
         if not isinstance(found, Job):
             return found
+        return insist(self._take_turn)
+
+    def _take_turn(self) -> Job:
         with self._turns_lock:
             project = next(iter(self._turns))
             jobs = self._turns.pop(project)
@@ -314,12 +329,8 @@ class ThreadedDatabase:
 
     def _settle(self, jobs: list[Job], topics: frozenset[str], *, ends_group: bool = True) -> None:
         """Have jobs answered; their group is done, unless others of it are still to be."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
-        for job in jobs:
-            job.finished = True
-            by_loop.setdefault(job.loop, []).append(job)
-        for loop, of_loop in by_loop.items():
-            call_soon(loop, partial(self._publish, of_loop, topics, ends_group))
+        for loop, of_loop in insist(_by_loop, jobs).items():
+            call_soon(loop, self._publish, of_loop, topics, ends_group)
 
     def _publish(self, jobs: list[Job], topics: frozenset[str], ends_group: bool) -> None:
         try:
@@ -342,5 +353,15 @@ class ThreadedDatabase:
 
     def _answer(self, jobs: list[Job], of_loop: _OfLoop) -> None:
         for job in jobs:
-            job.settle()
-            of_loop.pending.remove(job)
+            with contextlib.suppress(MemoryError):  # `pending` answers it later; the others go on
+                job.settle()
+                of_loop.pending.remove(job)
+
+
+def _by_loop(jobs: list[Job]) -> dict[asyncio.AbstractEventLoop, list[Job]]:
+    """Return finished jobs by the event loop that waits for them."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    for job in jobs:
+        job.finished = True
+        by_loop.setdefault(job.loop, []).append(job)
+    return by_loop

@@ -16,7 +16,7 @@ from typing import Any
 
 from ledger_engine.access.credentials import Credential
 from ledger_engine.access.quotas import PLANS
-from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
+from ledger_engine.core.errors import NO_MEMORY, InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.events.request_log import Note, RequestRecorder
@@ -150,11 +150,16 @@ class Gate:
             self._note_refusal("bodies")
             reply.added[1:] = [*_headers(replace(verdict, remaining=0)), *for_pages]
             await reply.answer(*call.refuse(RateLimited(1)))
-        except Exception:
+        except Exception as error:
             log.exception("request %s failed", request_id)
             if reply.status:
                 raise
-            await reply.answer(*call.refuse(InternalError(request_id)))
+            # With an answer that there was no memory for, the change may have been made.
+            without_memory = isinstance(error, MemoryError)
+            failed = (
+                StorageUnavailable(NO_MEMORY, unknown=True) if without_memory else InternalError(request_id)
+            )
+            await reply.answer(*call.refuse(failed))
         finally:
             self._note_answer(call, scope, reply, now, time.perf_counter() - began, recorder)
 

@@ -7,7 +7,7 @@ import re
 from psycopg import pq
 from psycopg.pq.abc import PGresult
 
-from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.errors import NO_MEMORY, StorageUnavailable
 
 _PASSING = ("40001", "40P01")  # a serialization failure, and a deadlock
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
@@ -112,6 +112,8 @@ def public_error(error: BaseException) -> BaseException:
         return unavailable(error)
     if isinstance(error, DatabaseFailed) and (error.passing or error.state.startswith(_OF_STORAGE)):
         return unavailable(error)
+    if isinstance(error, MemoryError):
+        return StorageUnavailable(NO_MEMORY)
     if isinstance(error, StopIteration):  # which a future does not accept
         return RuntimeError(repr(error))
     return error

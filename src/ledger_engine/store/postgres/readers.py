@@ -11,7 +11,7 @@ from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
-from ledger_engine.store.threaded import Job, ReadingThreads, call_soon
+from ledger_engine.store.threaded import Job, ReadingThreads, call_soon, insist
 
 READERS = 4
 TRIES = 3  # of a work whose connection is lost, the last ones on connections just opened
@@ -46,7 +46,7 @@ class Readers(ReadingThreads[Never]):
                         continue
                     job.error = public_error(error)
                 except BaseException as error:
-                    job.error = public_error(error)
+                    job.error = insist(public_error, error)
                 break
             call_soon(job.loop, job.settle)
         if connection is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store.committer import GroupCommitter, WorkFailed
-from ledger_engine.store.sqlite.connection import FATAL, code_of, public_error
+from ledger_engine.store.sqlite.connection import FATAL, code_of, public_error, reason_of
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import Job
 
@@ -17,7 +17,7 @@ from ledger_engine.store.threaded import Job
 class CommitFailed(Exception):
     """A commit failed, though all of it may have reached the disk."""
 
-    def __init__(self, reason: sqlite3.Error) -> None:
+    def __init__(self, reason: Exception) -> None:
         super().__init__(reason)
         self.reason = reason
 
@@ -62,7 +62,7 @@ class Committer(GroupCommitter[SqliteUnit]):
         began = time.perf_counter()
         try:
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, MemoryError) as error:
             raise CommitFailed(error) from error
         self._committed(group, began)
         return topics
@@ -74,7 +74,7 @@ class Committer(GroupCommitter[SqliteUnit]):
     def _require_sound(self, error: BaseException) -> None:
         # A full disk rolls back the whole transaction unasked, including earlier works.
         if not self._connection.in_transaction or code_of(error) in FATAL:
-            raise sqlite3.OperationalError(str(error)) from error
+            raise sqlite3.OperationalError(reason_of(error)) from error
 
     def _public_error(self, error: BaseException) -> BaseException:
         return public_error(error)

@@ -9,7 +9,7 @@ import stat
 import time
 from pathlib import Path
 
-from ledger_engine.core.errors import LedgerError, StorageUnavailable
+from ledger_engine.core.errors import NO_MEMORY, LedgerError, StorageUnavailable
 from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.log import require_file_of_log
 
@@ -155,6 +155,8 @@ def reason_of(error: BaseException) -> str:
         return error.reason
     if isinstance(error, LedgerError):
         return error.message
+    if isinstance(error, MemoryError):
+        return NO_MEMORY
     if isinstance(error, UnicodeDecodeError):  # of SQLite's message, which names a part of the tables
         return "the database is damaged: the definitions of its tables cannot be read"
     if code_of(error) == sqlite3.SQLITE_READONLY:
@@ -183,7 +185,7 @@ def reason_not_opened(file: Path, error: Exception) -> str:
 
 def public_error(error: BaseException) -> BaseException:
     """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
-    if isinstance(error, OSError):
+    if isinstance(error, OSError | MemoryError):
         return StorageUnavailable(reason_of(error))
     if isinstance(error, sqlite3.DatabaseError) and code_of(error) not in _OUR_MISTAKES:
         return StorageUnavailable(reason_of(error))

@@ -32,7 +32,7 @@ from ledger_engine.store.sqlite.file import WRITE_S, DatabaseFile, has_space, pr
 from ledger_engine.store.sqlite.log import log_file
 from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
-from ledger_engine.store.threaded import Job, ThreadedDatabase, call_soon
+from ledger_engine.store.threaded import Job, ThreadedDatabase, call_soon, insist
 
 
 class SqliteDatabase(ThreadedDatabase):
@@ -141,7 +141,7 @@ class SqliteDatabase(ThreadedDatabase):
                 self._check_space(writer)
         except Exception as error:  # of any kind: without this thread nothing would ever be written
             self._lost = True
-            self._give_up(group, error)
+            insist(self._give_up, group, error)
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
@@ -197,15 +197,18 @@ class SqliteDatabase(ThreadedDatabase):
             writer = self._sound_writer()
             with self._file.waits.limited(WRITE_S):
                 probe_write(SqliteUnit(writer, self._clock, self.ids))
-        except (sqlite3.Error, OSError, StorageUnavailable):
+        except Exception:  # of any kind, as above
             self._close_writer()
             return False
         self._check_space(writer)
         return True
 
     def _check_space(self, writer: sqlite3.Connection) -> None:
-        with self._file.waits.limited(WRITE_S):
-            self._lost = not has_space(writer)
+        try:
+            with self._file.waits.limited(WRITE_S):
+                self._lost = not has_space(writer)
+        except Exception:  # of any kind: what was committed before stays so
+            self._lost = True
         if self._lost:
             self._close_writer()
 

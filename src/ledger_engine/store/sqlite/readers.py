@@ -14,7 +14,7 @@ from ledger_engine.store.sqlite.connection import code_of, public_error
 from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.loop_reader import LoopReader
 from ledger_engine.store.sqlite.unit import ReadingUnit
-from ledger_engine.store.threaded import ReadingThreads, call_soon
+from ledger_engine.store.threaded import ReadingThreads, call_soon, insist
 
 READERS = 3
 # How long the threads may take to close their connections, by the error that stopped a work. SQLite retries
@@ -79,7 +79,7 @@ class Readers(ReadingThreads[threading.Barrier]):
                 unit.forget()
                 connection.execute("COMMIT")
             except BaseException as error:
-                job.error = public_error(error)
+                job.error = insist(public_error, error)
                 if connection is not None and not _undone(connection, error):
                     _close(connection)
                     connection = None
@@ -105,7 +105,7 @@ def _undone(connection: sqlite3.Connection, error: BaseException) -> bool:
     """Return whether the failed transaction is over and the connection can be used again."""
     if isinstance(error, sqlite3.Error):
         return False
-    with contextlib.suppress(sqlite3.Error):
+    with contextlib.suppress(sqlite3.Error, MemoryError):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         return True

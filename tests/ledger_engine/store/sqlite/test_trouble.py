@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,11 @@ import pytest
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import LongWork, Unit, threaded
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.sqlite import database, readers
 from ledger_engine.store.sqlite.backup import copy
+from ledger_engine.store.sqlite.committer import Committer
+from ledger_engine.store.sqlite.connection import public_error
+from ledger_engine.store.sqlite.database import SqliteDatabase
 from ledger_engine.store.sqlite.readers import READERS
 from tests.ledger_engine.store.conftest import Hold, Seen, note, submit
 from tests.ledger_engine.waiting import until
@@ -81,6 +86,59 @@ def no_more_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+class NoMemory:
+    """Raises MemoryError in place of a function, for so many calls, and then calls it."""
+
+    def __init__(self, function: Callable[..., object], times: int) -> None:
+        self.left = times
+        self._function = function
+
+    def __call__(self, *arguments: object) -> object:
+        if self.left:
+            self.left -= 1
+            raise MemoryError
+        return self._function(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("at", "name"),
+    [
+        (database, "probe_write"),
+        (database, "has_space"),
+        (SqliteDatabase, "_give_up"),
+        (threaded, "_by_loop"),
+    ],
+)
+async def test_a_writer_without_memory_says_so_and_goes_on(
+    notes: Engine, seen: Seen, monkeypatch: pytest.MonkeyPatch, at: object, name: str
+) -> None:
+    """Wherever it is short: a writer that ended would never answer anybody again."""
+    monkeypatch.setattr(threaded, "MEMORY_AGAIN_S", 0.001)
+    short, commit = NoMemory(getattr(at, name), 3), NoMemory(Committer.commit, 1)
+    monkeypatch.setattr(at, name, lambda *arguments: short(*arguments))
+    monkeypatch.setattr(Committer, "commit", lambda *arguments: commit(*arguments))
+    with pytest.raises(StorageUnavailable, match="there is not enough memory"):
+        await notes.write(note("no memory"))
+    for text in "abc":  # until there is space for certain
+        assert await notes.write(note(text)) == text
+    await notes.check()
+    assert seen() == ["a", "b", "c"]
+
+
+async def test_a_reader_without_memory_says_so_and_goes_on(
+    notes: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_unit: Unit) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(threaded, "MEMORY_AGAIN_S", 0.001)
+    for _ in range(READERS + 1):
+        monkeypatch.setattr(readers, "public_error", NoMemory(public_error, 2))
+        with pytest.raises(StorageUnavailable, match="there is not enough memory"):
+            await notes.read(read)
+    await notes.check()
+
+
 @pytest.mark.parametrize(("reopens", "outcome"), [(True, "Nothing was changed"), (False, "is not known")])
 async def test_a_commit_whose_outcome_cannot_be_found_out_is_said_to_be_unknown(
     notes: Engine, hold: Hold, seen: Seen, tmp_path: Path, reopens: bool, outcome: str
@@ -124,7 +182,7 @@ async def test_a_commit_made_as_its_time_ends_is_answered_with_its_outcome(
     held: list[Callable[[], None]] = []
     engine = open_engine(tmp_path / "ledger.db", serving=True)
     await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
-    monkeypatch.setattr(threaded, "call_soon", lambda _loop, call: held.append(call))
+    monkeypatch.setattr(threaded, "call_soon", lambda _loop, *call: held.append(partial(*call)))
     assert await engine.write(note("made in time")) == "made in time"
     monkeypatch.undo()
     for call in held:
