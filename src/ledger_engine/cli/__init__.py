@@ -1,17 +1,148 @@
 """The command line `ledger-engine`, with one module for each group of commands.
 
 A module is imported when one of its commands is needed: `--help` takes a third of the time that all would.
+Errors are one line on stderr; the exit status is 1 for a failure, 2 for wrong usage.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
 import click
 
 from ledger_engine import __version__
-from ledger_engine.cli.group import LazyCommands, OneLineErrors
+from ledger_engine.core.errors import LedgerError
+from ledger_engine.core.logs import printable
 
 _PROGRAM = "ledger-engine"
 _VARIABLE = "_LEDGER_ENGINE_COMPLETE"  # the one in which click looks for a shell's question
+
+
+class LazyCommands(MutableMapping[str, click.Command]):
+    """The commands of a group by name, each imported when it is asked for.
+
+    `lazy` has the module in `package` and the variable of each, and its short help, for the list of them.
+    """
+
+    def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:
+        self._package = package
+        self._lazy = lazy
+        self._commands: dict[str, click.Command | None] = dict.fromkeys(lazy)
+
+    def __getitem__(self, name: str) -> click.Command:
+        command = self._commands[name]
+        if command is None:
+            module, _, variable = self._lazy[name][0].partition(":")
+            command = getattr(importlib.import_module(f"{self._package}.{module}"), variable)
+            self._commands[name] = command
+        return command
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._commands[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._commands)
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+    def short_help(self, name: str, limit: int) -> str:
+        """Return the short help of a command, of at most so many characters, without importing it."""
+        known = self._lazy.get(name)
+        command = self[name] if known is None else click.Command(name, help=known[1])
+        return command.get_short_help_str(limit)
+
+
+class OneLineErrors(click.Group):
+    """A command group that prints each error as one line, where click prints three."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        if not isinstance(self.commands, LazyCommands):
+            super().format_commands(context, formatter)
+            return
+        names = sorted(self.commands)
+        limit = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.commands.short_help(name, limit)) for name in names])
+
+    def main(self, args: Sequence[str] | None = None, *names: Any, **settings: Any) -> NoReturn:
+        settings["standalone_mode"] = False
+        try:
+            with _ended_by_signals():
+                status = super().main(args, *names, **settings)
+            sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(2)
+        except click.ClickException as error:
+            _end(error.format_message(), error.exit_code)
+        except click.Abort:
+            _end("Stopped.", 1)
+        except BrokenPipeError:
+            # The reader of the output has closed it, so the command ends.
+            discard_output()
+            sys.exit(1)
+        except LedgerError as error:
+            _end(str(error), 1)
+        except UnicodeEncodeError as error:
+            # Python stores argument bytes that are not UTF-8 as lone surrogates.
+            if error.encoding == "utf-8":
+                _end("An argument is not UTF-8.", 2)
+            _end(f"The output cannot be written: it has characters that {error.encoding} does not have.", 1)
+        except OSError as error:
+            where = "" if error.filename is None else f"{error.filename}: "
+            _end(str(error) if error.strerror is None else f"{where}{error.strerror}", 1)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP end the command as an error does, so that unfinished files are removed.
+
+    `serve` and `listen` have handlers of their own.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores it
+                before[number] = signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def _end(message: str, status: int) -> NoReturn:
+    click.echo(f"ledger-engine: {printable(' '.join(message.split()))}", err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_output()
+    sys.exit(status)
+
+
+def discard_output() -> None:
+    """Send stdout to the null device.
+
+    It cannot be written to any more, and Python's flush at exit would fail on it again.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # Where each command is, and what the list of the commands says of it.

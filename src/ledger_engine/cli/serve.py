@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 from click.core import ParameterSource
 
-from ledger_engine.cli import options
-from ledger_engine.cli.group import discard_output
+from ledger_engine.cli import discard_output, options
 from ledger_engine.core.logs import FORMATS, LEVELS, printable
 from ledger_engine.core.settings import (
     DEMO_WEBHOOK_RETRIES_S,
