@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -25,36 +26,24 @@ _PROGRAM = "ledger-engine"
 _VARIABLE = "_LEDGER_ENGINE_COMPLETE"  # the one in which click looks for a shell's question
 
 
-class LazyCommands(MutableMapping[str, click.Command]):
+class LazyCommands(UserDict[str, click.Command]):
     """The commands of a group by name, each imported when it is asked for.
 
     `lazy` has the module in `package` and the variable of each, and its short help, for the list of them.
     """
 
     def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:
+        super().__init__()
         self._package = package
         self._lazy = lazy
-        self._commands: dict[str, click.Command | None] = dict.fromkeys(lazy)
+        self.data: dict[str, Any] = dict.fromkeys(lazy)  # None until it is imported
 
     def __getitem__(self, name: str) -> click.Command:
-        command = self._commands[name]
-        if command is None:
+        if self.data[name] is None:
             module, _, variable = self._lazy[name][0].partition(":")
-            command = getattr(importlib.import_module(f"{self._package}.{module}"), variable)
-            self._commands[name] = command
+            self.data[name] = getattr(importlib.import_module(f"{self._package}.{module}"), variable)
+        command: click.Command = self.data[name]
         return command
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._commands[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._commands[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._commands)
-
-    def __len__(self) -> int:
-        return len(self._commands)
 
     def short_help(self, name: str, limit: int) -> str:
         """Return the short help of a command, of at most so many characters, without importing it."""
