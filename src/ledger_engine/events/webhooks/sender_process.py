@@ -24,7 +24,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from ledger_engine.core.processes import OTHER_PROGRAM, Messages, UnreadableMessage, framed
 from ledger_engine.core.records import dumps
@@ -36,6 +36,7 @@ STOP_TIMEOUT_S = 2  # after its last result
 NICENESS = 5  # on a busy machine requests come before webhooks
 _GATHERED_S = 0.02  # results are written together, so that the reader wakes less often
 _CHUNK = 1 << 18
+_LINE_MAX = 1 << 27  # bytes; far beyond the results of all jobs that may be under way
 # The number is raised whenever the messages change in another way than by these fields.
 FORM = f"1 {' '.join(Job._fields)} -> {' '.join(SendResult._fields)}"
 # In a process group of its own, so that Ctrl-C reaches only its owner, which lets it finish. Not in a session
@@ -166,6 +167,7 @@ class SenderProcess:
             *("-P", "-c", _PROGRAM),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            limit=_LINE_MAX,
             env=_environment(),
         )
         assert process.stdout is not None
@@ -173,13 +175,13 @@ class SenderProcess:
         if self._until != math.inf:
             self._write("until", self._until)
         try:
-            lines = Lines()
-            while data := await process.stdout.read(_CHUNK):
-                for line in lines.feed(data):
-                    for fields in line:
-                        answer = SendResult(*fields)
-                        self._unanswered.discard(answer.number)
-                        self._report(answer)
+            async for line in process.stdout:
+                if not line.endswith(b"\n"):
+                    break  # the process was killed while it wrote
+                for fields in json.loads(line):
+                    answer = SendResult(*fields)
+                    self._unanswered.discard(answer.number)
+                    self._report(answer)
         finally:
             self._process = None
             self._unwritten.clear()
@@ -190,23 +192,6 @@ class SenderProcess:
                 process.kill()
             status = await process.wait()
         return status
-
-
-class Lines:
-    """A splitter of a pipe's bytes into whole lines."""
-
-    def __init__(self) -> None:
-        self._rest: list[bytes] = []
-
-    def feed(self, data: bytes) -> list[Any]:
-        """Return the values of the lines that `data` completes."""
-        first, *others = data.split(b"\n")
-        self._rest.append(first)
-        if not others:
-            return []
-        *whole, last = b"".join(self._rest), *others
-        self._rest = [last]
-        return [json.loads(line) for line in whole]
 
 
 def new_sender(report: Report) -> AnySender:

@@ -16,7 +16,7 @@ import pytest
 from ledger_engine.core.processes import framed
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import sender_process
-from ledger_engine.events.webhooks.sender_process import Lines, SenderProcess
+from ledger_engine.events.webhooks.sender_process import SenderProcess
 from ledger_engine.events.webhooks.sending import Job, SendResult
 from tests.ledger_engine.waiting import until, wait_until
 from tests.receivers import Receiver, hang, receiving
@@ -269,16 +269,6 @@ def test_it_gets_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -
     given = sender_process._environment()
     assert "hunter2" not in given.values()
     assert (given["LANG"], given["SSL_CERT_FILE"]) == ("C.UTF-8", "own.pem")
-
-
-def test_lines_come_whole_however_they_are_cut() -> None:
-    text = b'[1,"a"]\n[2,"\xc3\xa9"]\n[3]\n'
-    for size in range(1, len(text) + 1):
-        lines = Lines()
-        found = []
-        for start in range(0, len(text), size):
-            found += lines.feed(text[start : start + size])
-        assert found == [[1, "a"], [2, "é"], [3]]
 
 
 async def test_after_a_healthy_while_an_end_counts_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
