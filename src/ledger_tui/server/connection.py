@@ -15,12 +15,12 @@ from ledger_tui.client.session import Session
 from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.transport import is_key
 from ledger_tui.settings.config import BadConfig, Profile
+from ledger_tui.settings.secret_store import Secrets, secret_store
 
 if TYPE_CHECKING:
     from ledger_tui.client.oauth import OAuthTokenManager
     from ledger_tui.client.tokens import TokenPair
     from ledger_tui.server.embedded import EmbeddedServer
-    from ledger_tui.settings.secret_store import Secrets, SecretStore
 
 # An own server that ran this long is restarted without asking; one that ends at once is not.
 RESTART_AFTER_SECONDS = 20.0
@@ -42,25 +42,16 @@ class ProfileTokenStore:
 
     def read(self) -> Secrets | None:
         with _store_failures():
-            return _secret_store().get(self._profile)
+            return secret_store().get(self._profile)
 
     def keep(self, pair: TokenPair, expires_at: float) -> None:
-        from ledger_tui.settings.secret_store import Secrets
-
         tokens = {"access_token": pair.access_token, "refresh_token": pair.refresh_token}
         secrets = Secrets(**tokens, expires_at=expires_at)
         with _store_failures():
-            _secret_store().put(self._profile, secrets)
+            secret_store().put(self._profile, secrets)
 
     def acquire_lock(self) -> contextlib.AbstractContextManager[object]:
-        return _secret_store().acquire_lock(self._profile)
-
-
-def _secret_store() -> SecretStore:
-    # Imported here: only profiles need it, and the first paint does not.
-    from ledger_tui.settings.secret_store import secret_store
-
-    return secret_store()
+        return secret_store().acquire_lock(self._profile)
 
 
 @contextlib.contextmanager
@@ -175,7 +166,7 @@ class ServerConnection:
 
     async def _read_secrets(self, name: str) -> Secrets | None:
         try:
-            return await asyncio.to_thread(_secret_store().get, name)
+            return await asyncio.to_thread(secret_store().get, name)
         except BadConfig as error:
             raise CannotConnect(str(error)) from None
 
