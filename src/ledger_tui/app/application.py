@@ -65,15 +65,7 @@ class LedgerApp(App[int]):
         self.traffic = Traffic()
         self.names = AccountNames()
         self.api = Api(self.session, self.traffic)
-        self.connection = ServerConnection(
-            self.api,
-            self.session,
-            url=options.url,
-            key=options.key,
-            profile=profile,
-            database=options.database,
-            demo=options.demo,
-        )
+        self.connection = ServerConnection(self.api, self.session, options)
         if self.connection.own_server:
             self.session.missing_parts.add(PART)
         self.tokens = self.connection.token_manager

@@ -14,7 +14,7 @@ from ledger_tui.client.errors import LedgerError, NotSent
 from ledger_tui.client.session import Session
 from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.transport import is_key
-from ledger_tui.settings.config import BadConfig, Profile
+from ledger_tui.settings.config import BadConfig, Options
 from ledger_tui.settings.secret_store import Secrets, secret_store
 
 if TYPE_CHECKING:
@@ -67,24 +67,12 @@ def _store_failures() -> Iterator[None]:
 class ServerConnection:
     """A connection to a URL with a key, to a profile's server, or to a server of the dashboard's own."""
 
-    def __init__(
-        self,
-        api: Api,
-        session: Session,
-        *,
-        url: str | None,
-        key: str | None,
-        profile: Profile | None,
-        database: str | None,
-        demo: bool,
-    ) -> None:
+    def __init__(self, api: Api, session: Session, options: Options) -> None:
         self._api = api
         self._session = session
-        self._url = url or (profile.url if profile else None)
-        self._key = key
-        self._profile = profile
-        self._database = database
-        self._demo = demo
+        self._options = options
+        self._profile = profile = options.profile
+        self._url = options.url or (profile.url if profile else None)
         self.server: EmbeddedServer | None = None
         self._started_at = 0.0
         self.signs_in: OAuthTokenManager | None = self._make_oauth_token_manager()
@@ -129,7 +117,7 @@ class ServerConnection:
         from ledger_tui.server.embedded import EmbeddedServer, ServerDied
 
         self._session.starting()
-        self.server = EmbeddedServer(self._database, demo=self._demo)
+        self.server = EmbeddedServer(self._options.database, demo=self._options.demo)
         loop = asyncio.get_running_loop()
 
         def loaded(share: float) -> None:
@@ -145,8 +133,8 @@ class ServerConnection:
 
     async def _find_key(self) -> str:
         profile = self._profile
-        if profile is None or self._key:  # a key that the user typed in place of the profile's
-            return self._key or ""
+        if profile is None or self._options.key:  # a key that the user typed in place of the profile's
+            return self._options.key or ""
         if profile.key.startswith("env:"):
             name = profile.key.removeprefix("env:")
             if not (value := os.environ.get(name)):
@@ -204,7 +192,7 @@ class ServerConnection:
     def may_restart_unasked(self) -> bool:
         # A demo's database is removed with its server: a restart would show other data as if it were the
         # same.
-        return not self._demo and time.monotonic() - self._started_at >= RESTART_AFTER_SECONDS
+        return not self._options.demo and time.monotonic() - self._started_at >= RESTART_AFTER_SECONDS
 
     async def close(self) -> None:
         await self._api.close()
