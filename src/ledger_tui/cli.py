@@ -36,30 +36,20 @@ def profiles() -> None:
 @click.option("--client-id", metavar="ID", help="Sign in with OAuth as this app, instead of a key.")
 @click.option("--scope", default="", metavar="S", help="The OAuth scopes to ask for, separated by spaces.")
 @click.option("--auth-url", metavar="U", help="Where to sign in, if that is another address.")
-def add(
-    name: str,
-    url: str,
-    key_stdin: bool,
-    key_variable: str | None,
-    read_only: bool,
-    mode_color: str | None,
-    client_id: str | None,
-    scope: str,
-    auth_url: str | None,
-) -> None:
+def add(name: str, key_stdin: bool, key_variable: str | None, **entries: Any) -> None:
     """Add a profile. Its key is asked for, and kept in the keyring or in a file for you alone."""
     from ledger_tui.settings.saved import add_profile, check_profile
     from ledger_tui.settings.secret_store import Secrets, secret_store
 
-    if sum(map(bool, (key_stdin, key_variable, client_id))) > 1:
+    if sum(map(bool, (key_stdin, key_variable, entries["client_id"]))) > 1:
         raise click.UsageError("Give one of --key-stdin, --key-variable and --client-id.")
     source = f"env:{key_variable}" if key_variable else STORED
-    profile = Profile(name, url, source, read_only, mode_color, client_id, scope, auth_url)
+    profile = Profile(name, key=source, **entries)
     file = config_file()
     with _usage_errors():
         read_checked(file)
         check_profile(file, profile)
-        secret = None if key_variable or client_id else _ask_key(key_stdin)
+        secret = None if key_variable or profile.client_id else _ask_key(key_stdin)
         where = secret_store().put(name, Secrets(api_key=secret)) if secret else ""
         add_profile(file, profile)
     click.echo(f"Added {name} to {file}." + (f" Its key is in {where}." if where else ""))
