@@ -237,32 +237,12 @@ def _error_answer(status: int, surface: str) -> dict[str, Any]:
 
 
 def _error_schemas() -> dict[str, Schema]:
-    text: Schema = {"type": "string"}
+    error_bodies: dict[str, Schema] = TEXTS["schemas"]
     codes = sorted({code for _, codes in CODES.values() for code in codes})
-    fields: Schema = {
-        "type": {
-            "type": "string",
-            "enum": sorted({kind for kind, _ in CODES.values()}),
-            "description": "The kind of error.",
-        },
-        "code": {"type": "string", "enum": codes},
-        "message": text,
-        "param": {"type": ["string", "null"]},
-    }
-    # Fields of the answer to a second use of an idempotency key.
-    of_first_use: dict[str, Schema] = {
-        "same_request": {"type": "boolean"},
-        "originals": {"type": "array", "items": text},
-    }
-    return {
-        "LedgerError": closed({"error": closed(fields, of_first_use)}),
-        "DirectoryError": {
-            **closed({"error": {"type": "string", "enum": codes}, "message": text}, of_first_use),
-            "additionalProperties": True,
-        },
-        "OAuthError": closed({"error": text, "error_description": text}),
-        "RateLimitedError": closed({"error": {"type": "string", "const": "rate_limited"}, "message": text}),
-    }
+    fields = error_bodies["LedgerError"]["properties"]["error"]["properties"]
+    fields["type"]["enum"] = sorted({kind for kind, _ in CODES.values()})
+    fields["code"]["enum"] = error_bodies["DirectoryError"]["properties"]["error"]["enum"] = codes
+    return error_bodies
 
 
 def _table_of_statuses() -> str:

@@ -189,13 +189,11 @@ def _with_example(schema: Schema, example: Any) -> dict[str, Any]:
     return {"schema": schema, **({} if example is None else {"examples": {"Example": {"value": example}}})}
 
 
-def closed(fields: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
-    """Return the schema of an object that has these fields, may have the optional ones, and has no other."""
-    # Copied, because each copy gets its own description.
-    properties = {name: dict(field) for name, field in {**fields, **(optional or {})}.items()}
+def closed(fields: dict[str, Schema]) -> Schema:
+    """Return the schema of an object that has these fields and no other."""
     return {
         "type": "object",
-        "properties": properties,
+        "properties": fields,
         "required": list(fields),
         "additionalProperties": False,
     }
