@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
@@ -81,6 +82,8 @@ def commands(database: str, folder: Path) -> Iterator[tuple[tuple[str, ...], lis
 def refused(words: list[str], status: int = 1) -> str:
     done = CliRunner().invoke(main, words, input="secret-enough\nsecret-enough\n", prog_name="ledger-engine")
     assert done.exit_code == status, (words, done.output, done.exception)
+    if threading.current_thread() is threading.main_thread():  # elsewhere `listen` cannot have its signals
+        assert isinstance(done.exception, SystemExit), (words, done.exc_info)  # and no traceback
     return done.stderr
 
 
