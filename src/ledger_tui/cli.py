@@ -235,6 +235,8 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
+    from ledger_tui.settings.config import LEFT_VARIABLE
+
     demo = demo or (tour and not of_demo)
     if url is not None or profile is not None:
         if demo or database:
@@ -257,7 +259,9 @@ def command(
         other = "--web" if web else "--demo" if demo else "--of-demo"
         raise click.UsageError(f"--resume does not go with {other}.")
     options = _options(url, key, profile, database, demo, read_only)
-    options = replace(options, of_demo=of_demo, tour_pace=(pace or 1.0) if tour else None)
+    left_file = os.environ.get(LEFT_VARIABLE, "") if "TEXTUAL_DRIVER" in os.environ else ""
+    tour_pace = (pace or 1.0) if tour else None
+    options = replace(options, of_demo=of_demo, tour_pace=tour_pace, left_file=left_file)
     sys.exit(_serve(options, port or 0) if web else _draw(options, resume=resume))
 
 
@@ -299,7 +303,7 @@ def _resumed(options: Options) -> Options:
 
     from ledger_tui.settings.saved import read_left
 
-    file = Path(options.config_file).with_name(_RESUME_FILE)
+    file = Path(options.left_file or Path(options.config_file).with_name(_RESUME_FILE))
     return replace(options, resume=read_left(file, options.connection))
 
 
@@ -336,7 +340,7 @@ def _draw(options: Options, *, resume: bool) -> int:
     following: Options | None = options
     while following is not None:  # the user may go on to another server
         try:
-            app = LedgerApp(_resumed(following) if resume else following)
+            app = LedgerApp(_resumed(following) if resume or following.left_file else following)
         except BadConfig as error:
             raise click.UsageError(str(error)) from None
         gc.freeze()

@@ -30,6 +30,8 @@ def test_beside_a_dashboard_in_the_light_theme_there_is_no_dark_strip(chromium: 
     chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     with ContractServer() as server, dashboard_in_browsers(server, tmp_path) as link:
         chromium.get(link)
+        logo = "return getComputedStyle(document.querySelector('.intro svg')).display"
+        assert chromium.execute_script(logo) == "none"
         shown = "return document.body.classList.contains('-first-byte')"
         WebDriverWait(chromium, 60).until(lambda _: chromium.execute_script(shown))
         picture = chromium.get_screenshot_as_base64()

@@ -35,8 +35,8 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import Left, Options
-from ledger_tui.settings.saved import Saved
-from ledger_tui.ui.handlers import KeyOrder, WorkFailed, handles
+from ledger_tui.settings.saved import Saved, save_left
+from ledger_tui.ui.handlers import KeyOrder, WorkFailed, handles, while_running
 from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
 from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, custom_themes, theme_named
 from ledger_tui.ui.view import Context, NamesLoaded
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ledger_tui.features.tour import Tour
 
 
+_SAVE_LEFT_SECONDS = 0.5
 _OF_A_KEY = frozenset({"act", "jump", "repair"})  # the workers that a key starts and whose answer it awaits
 
 
@@ -171,6 +172,8 @@ class LedgerApp(App[int]):
 
     def on_mount(self) -> None:
         self.session.on_change = self._post_session_changed
+        if self.options.left_file:
+            self.set_interval(_SAVE_LEFT_SECONDS, self._save_left)
         # Draw first: the user sees the screen before the server is reached.
         self.call_after_refresh(self._connecting.connect)
         if self.options.tour_pace is not None and self.options.shows_demo:  # it presses keys that change data
@@ -181,6 +184,13 @@ class LedgerApp(App[int]):
         from ledger_tui.features.tour import Tour
 
         return Tour(self, self.keys, self.session, self._is_reading, pace)
+
+    @while_running
+    def _save_left(self) -> None:
+        """Save where the user is, for when the page is loaded again."""
+        if self._begun and (left := self.dashboard.navigation.left_at) != self.left:
+            self.left = left
+            save_left(Path(self.options.left_file), self.options.connection, left)
 
     def _is_reading(self) -> bool:
         """Return whether an answer for the screen is awaited."""

@@ -14,6 +14,7 @@ import secrets
 import shlex
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from aiohttp import web
 from textual_serve.server import Server
 
 from ledger_tui.server.embedded import EmbeddedServer, ServerDied
-from ledger_tui.settings.config import Options
+from ledger_tui.settings.config import LEFT_VARIABLE, Options
 from ledger_tui.ui.styles import background_of
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -130,8 +131,9 @@ class WebDashboard(Server):
                 page = self._without_what_is_elsewhere(answer.text or "")
                 title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>\n{_FOCUS}'
                 # The terminal has whole rows and columns, so a strip of the page is seen beside it.
-                title += "<style>body, .shade, .xterm-viewport"
-                title += f" {{ background: {self._background} !important; }}</style>"
+                title += "<style>body, .shade, .intro, .xterm-viewport"
+                title += f" {{ background: {self._background} !important; }}"
+                title += " .intro { color: #808080 !important; } .intro svg { display: none; }</style>"
                 answer.text = page.replace("<head>", title, 1).replace("<html>", '<html lang="en">', 1)
             return answer
 
@@ -179,6 +181,9 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
     """
     server = None
     url, key = options.url, options.key
+    folder = tempfile.TemporaryDirectory()
+    if options.tour_pace is None:
+        os.environ[LEFT_VARIABLE] = os.path.join(folder.name, "left.json")
     try:
         if url is None and options.profile is None:
             server = EmbeddedServer(options.database, demo=options.demo)
@@ -209,6 +214,7 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
     finally:
         if server is not None:
             server.stop()
+        folder.cleanup()
 
 
 def _name_of(options: Options) -> str:

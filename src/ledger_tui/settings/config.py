@@ -374,6 +374,9 @@ def _one_line(text: object) -> str:
     return literal(" ".join(str(text).split()).rstrip("."))
 
 
+LEFT_VARIABLE = "LEDGER_TUI_LEFT"  # names the file that tells a browser's page where the one before was
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of one run; without a `url` or a `profile` the dashboard runs its own server."""
@@ -389,6 +392,7 @@ class Options:
     of_demo: bool = False  # `url` is the server of a demo, started by another process
     tour_pace: float | None = None  # how fast to play the tour, on a demo alone; None not to play it
     resume: Left | None = None  # where to begin
+    left_file: str = ""  # of a browser's pages: each begins where the one before was
 
     @property
     def shows_demo(self) -> bool:

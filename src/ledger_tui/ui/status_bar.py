@@ -34,7 +34,9 @@ class StatusBar(Widget):
 
     def render(self) -> Content:
         session, width = self._session, self.size.width
-        begins = session.state is ConnectionState.STARTING
+        begins = session.state is ConnectionState.STARTING or (
+            session.state is ConnectionState.CONNECTING and session.mode is Mode.UNKNOWN
+        )
         mode = Content(" ") if begins else Content.assemble(" ", _MODES[session.mode], "  ")
         only = Content.styled("  read-only" if session.forbids_changes else "", "bold")
         if session.moment_ms is not None:

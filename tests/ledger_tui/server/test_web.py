@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.ledger_tui.contract_server import KEY, ContractServer
-from tests.ledger_tui.driving import PATIENCE_SECONDS
+from tests.ledger_tui.driving import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.process
 
@@ -26,7 +26,8 @@ ENDS = itertools.cycle((signal.SIGHUP, signal.SIGTERM))  # a closed terminal, an
 @contextmanager
 def dashboard_in_browsers(server: ContractServer, folder: Path) -> Iterator[str]:
     """Run a real `ledger-tui --web` and yield the link it prints."""
-    environment = {**os.environ, "LEDGER_API_KEY": KEY, "LEDGER_TUI_CONFIG": str(folder / "config.toml")}
+    own = {"LEDGER_API_KEY": KEY, "LEDGER_TUI_CONFIG": str(folder / "config.toml"), "TMPDIR": str(folder)}
+    environment = {**os.environ, **own}
     command = [sys.executable, "-m", "ledger_tui", "--url", server.url, "--web"]
     kept = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored, there too
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -111,6 +112,25 @@ async def test_the_dashboard_is_drawn_and_driven_through_the_websocket(
         await sees(websocket, "Kuwait branch")
         await websocket.send_json(["stdin", "2"])
         await sees(websocket, "No transactions here.")
+
+
+async def test_a_page_that_is_loaded_again_is_where_it_was(
+    server: ContractServer, tmp_path: Path, stranger: aiohttp.ClientSession
+) -> None:
+    with dashboard_in_browsers(server, tmp_path) as link:
+        await status(stranger, link)
+        socket = root(link).replace("http:", "ws:") + "/ws?width=100&height=30"
+        origin = {"Origin": root(link)}
+        async with stranger.ws_connect(socket, headers=origin, timeout=PING) as websocket:
+            await sees(websocket, "Accounts")
+            await websocket.send_json(["stdin", "2"])
+            await sees(websocket, "No transactions here.")
+            await until(
+                lambda: any("transactions" in file.read_text() for file in tmp_path.glob("*/left.json"))
+            )
+        async with stranger.ws_connect(socket, headers=origin, timeout=PING) as websocket:
+            await sees(websocket, "No transactions here.")
+    assert not [*tmp_path.glob("*/left.json")]
 
 
 PING = aiohttp.ClientWSTimeout(ws_receive=PATIENCE_SECONDS)

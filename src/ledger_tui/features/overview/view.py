@@ -114,9 +114,10 @@ class Overview(TiledView):
         self.tick()
 
     def _awaited(self) -> str:
-        """Return what stands in place of a figure; while the server starts the caption says how far it is."""
+        """Return what stands in place of a figure; while it connects, the line at the top says so."""
         session = self.context.session
-        return "" if session.state is ConnectionState.STARTING else awaited(session).plain
+        begins = session.state in (ConnectionState.STARTING, ConnectionState.CONNECTING)
+        return "" if begins and not session.unanswered_seconds else awaited(session).plain
 
     def compose(self) -> ComposeResult:
         yield self.caption
