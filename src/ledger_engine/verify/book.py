@@ -23,6 +23,7 @@ from ledger_engine.verify.faults import Faults
 from ledger_engine.verify.sealed import Entries
 
 ROWS_AT_ONCE = 4_000
+CURRENCIES_MAX = 10_000  # accounts whose currency is not looked up again: transfers ask for it
 UNPAIRED_MAX = 100_000  # transactions whose event has not come where it was expected
 _TRANSACTIONS = (
     "SELECT id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
@@ -222,6 +223,8 @@ class BookPass:
     def _currency(self, account: str) -> str | None:
         """Return the currency of an account of this book, None where there is none."""
         if account not in self._currencies:
+            if len(self._currencies) == CURRENCIES_MAX:
+                self._currencies.clear()
             row = self.unit.first(
                 "SELECT currency FROM accounts"
                 " WHERE id = :id AND project = :project AND livemode = :livemode",
