@@ -139,7 +139,7 @@ class LedgerApp(App[int]):
             key_variables=config.key_variables,
         )
         first = OVERVIEW if self.options.shows_demo else PLACES[0]
-        return Dashboard(context, first, self._command_keys, self.options.resume)
+        return Dashboard(context, first, self._command_keys, self.options.resume, config.keys)
 
     @property
     def dashboard(self) -> Dashboard:

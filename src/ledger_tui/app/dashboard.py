@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -35,7 +35,7 @@ from ledger_tui.resources.registry import (
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar
+from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar, elsewhere
 from ledger_tui.ui.status_bar import StatusBar, connection
 from ledger_tui.ui.view import (
     ActionRequested,
@@ -84,8 +84,10 @@ class Dashboard(Screen[None]):
         first: Place = PLACES[0],
         own_keys: Sequence[Binding] = (),
         resume: Left | None = None,
+        chosen_keys: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
+        self._chosen_keys = chosen_keys or {}
         self._resume = resume
         self._bindings = BindingsMap.merge([self._bindings, BindingsMap(own_keys)])
         self._first = first
@@ -210,8 +212,10 @@ class Dashboard(Screen[None]):
             self._open_form(view.resource.form, view.selected)
 
     def on_key(self, event: events.Key) -> None:
-        """Say why a greyed key does nothing: of the credential's rights, or of the object's state."""
+        """Say why a key does nothing: of the credential's rights, the object's state, or what is shown."""
         pressed = self.active_bindings.get(event.key)
+        if pressed is None and (found := elsewhere(event.key, self._chosen_keys)):
+            self.notify(f"{event.key} does nothing here: elsewhere it is {', '.join(found)}.", markup=False)
         if pressed is None or pressed.enabled:
             return
         changes = pressed.binding.action.startswith(_CHANGES)

@@ -335,6 +335,13 @@ TOGETHER: list[list[Binding]] = [
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
 
 
+def elsewhere(key: str, chosen: Mapping[str, str]) -> list[str]:
+    """Return what a letter does on the screens where it does something; `chosen` has the user's own keys."""
+    shown = ((name, binding) for name, binding in BY_ID.items() if binding.show and len(key) == 1)
+    found = (each.description for name, each in shown if key in _split(chosen.get(name, each.key)))
+    return [*dict.fromkeys(found)]
+
+
 def _long_name(character: str) -> str:
     """Return the name of a character that is no letter or digit: `slash` for `/`."""
     name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")

@@ -370,6 +370,8 @@ async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver
         (["less_than_sign"], "The list and the detail are not side by side"),
         (["6", "t"], "There is no refresh token"),
         (["6", "u"], "The API key is in use already."),
+        (["1", "F"], "F does nothing here: elsewhere it is finalize."),
+        (["6", "v"], "v does nothing here: elsewhere it is reverse, void,"),
     ],
 )
 async def test_a_greyed_key_says_why(
