@@ -19,6 +19,7 @@ from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store import Unit, pages
 from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import START
 from tests.stored_events import EVERY_EVENT
 
@@ -70,6 +71,29 @@ async def test_both_sides_of_a_transfer_have_an_event(engine: Engine, tenant: Te
         (source.id, "debit", posted.transfer),
         (target.id, "credit", posted.transfer),
     ]
+
+
+async def test_the_events_about_an_object_are_its_own_and_lie_between_the_cursors(
+    engine: Engine, tenant: Tenant
+) -> None:
+    till = await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
+    await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
+    posting = NewTransaction(till.id, 100, "credit")
+    posted = await engine.write(partial(transactions.post, tenant=tenant, new=posting))
+
+    async def about(object: str, wanted: PageRequest, at: int | None = None) -> list[tuple[str, str]]:
+        work = partial(outbox.about, tenant=tenant, wanted=wanted, object=object, at=at)
+        page = await engine.read(work)
+        return [(event.type, event.data["object"]["id"]) for event in page.items]
+
+    created, made, happened = [row["id"] for row in await recorded(engine)]
+    assert await about(till.id, PageRequest(5)) == [("account.created", till.id)]
+    assert await about(posted.id, PageRequest(5)) == [("transaction.created", posted.id)]
+    for object, event in ((till.id, created), (posted.id, happened)):
+        assert await about(object, PageRequest(5, after=event)) == []
+        assert await about(object, PageRequest(5, before=event)) == []
+        assert await about(object, PageRequest(5), at=START - 1) == []
+    assert await about(posted.id, PageRequest(5, before=made)) == [("transaction.created", posted.id)]
 
 
 async def test_events_are_in_the_order_of_the_changes(engine: Engine, tenant: Tenant) -> None:
