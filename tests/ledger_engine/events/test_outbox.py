@@ -21,6 +21,7 @@ from ledger_engine.store import Unit, pages
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import START
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.stored_events import EVERY_EVENT
 
 TILL = NewAccount("Till ☕", "EUR", {"shop": "1"})
@@ -74,10 +75,11 @@ async def test_both_sides_of_a_transfer_have_an_event(engine: Engine, tenant: Te
 
 
 async def test_the_events_about_an_object_are_its_own_and_lie_between_the_cursors(
-    engine: Engine, tenant: Tenant
+    engine: Engine, tenant: Tenant, clock: ManualClock
 ) -> None:
     till = await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
     await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
+    clock.advance(1)
     posting = NewTransaction(till.id, 100, "credit")
     posted = await engine.write(partial(transactions.post, tenant=tenant, new=posting))
 
@@ -93,6 +95,8 @@ async def test_the_events_about_an_object_are_its_own_and_lie_between_the_cursor
         assert await about(object, PageRequest(5, after=event)) == []
         assert await about(object, PageRequest(5, before=event)) == []
         assert await about(object, PageRequest(5), at=START - 1) == []
+        assert len(await about(object, PageRequest(5), at=START + 1)) == 1
+    assert await about(posted.id, PageRequest(5), at=START) == []
     assert await about(posted.id, PageRequest(5, before=made)) == [("transaction.created", posted.id)]
 
 
