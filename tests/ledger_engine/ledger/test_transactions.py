@@ -209,6 +209,11 @@ async def test_a_transfer_is_two_transactions_that_share_their_transfer(
     assert [settlement for _, settlement in (await books()).values()] == [0]
 
 
+async def test_a_posting_from_an_account_to_itself_is_refused(write: Run, till: Account) -> None:
+    posting = NewTransaction(till.id, 1, "debit", destination=till.id)
+    assert await refusal(write(transactions.post, posting)) == ("invalid_value", "destination")
+
+
 async def test_a_destination_of_another_project_or_mode_does_not_exist(
     write: Run, read: Run, till: Account, balance: Run, stranger: Tenant
 ) -> None:
