@@ -40,6 +40,17 @@ def test_the_proof_of_a_log_with_one_entry_has_no_path() -> None:
     Proof.parse(text).check(b"{}", KEY.verifier)
 
 
+def test_a_proof_has_at_most_63_hashes() -> None:
+    head, mark, checkpoint = TEXT.partition("\n\n")
+    first, index, *_ = head.split("\n")
+    texts = [
+        "\n".join([first, index, *[notes.encode(bytes(32))] * most]) + mark + checkpoint for most in (63, 64)
+    ]
+    assert len(Proof.parse(texts[0]).path) == 63
+    with pytest.raises(BadNote, match="at most 63"):
+        Proof.parse(texts[1])
+
+
 @given(st.integers(0, len(TEXT) - 1), st.characters(min_codepoint=10, max_codepoint=255))
 @settings(max_examples=300, deadline=None)
 def test_no_character_of_a_proof_may_differ(at: int, other: str) -> None:
