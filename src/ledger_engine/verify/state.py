@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ledger_engine.core import emails
 from ledger_engine.core.records import as_json
+from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, invoices, orders, users
 from ledger_engine.store import Row
 from ledger_engine.store.snapshot import AuditUnit
@@ -81,7 +82,7 @@ def _events(unit: AuditUnit, kind: Kind, first: str, last: str) -> dict[tuple[in
     """Return the events of the objects between two ids, by their book and object, in order."""
     found: dict[tuple[int, str], list[Row]] = {}
     for row in unit.execute(
-        "SELECT book, id, object, type, body FROM events WHERE object >= :first AND object <= :last"
+        "SELECT book, id, object, type, body, created FROM events WHERE object >= :first AND object <= :last"
         " AND body IS NOT NULL ORDER BY object, book, id",
         {"first": first, "last": last},
     ):
@@ -109,7 +110,11 @@ def _fault(kind: Kind, row: Row, events: list[Row]) -> str | None:
         return f"has events that cannot follow each other: {words.strip(',').replace(',', ', ') or 'none'}"
     try:
         said = json.loads(events[-1]["body"])["data"]["object"]
-        unlike = [name for name, value in said.items() if shown.get(name) != value and name not in kind.apart]
+        unlike = [name for name in _unlike(said, shown) if name not in kind.apart]
+        if kind.noun == "user" and row["erased_at"] is not None:
+            for event in events:
+                if not _is_as_erased(event, shown, bool(row["livemode"])):
+                    return f"has the event {event['id']}, which says what it did not when the user was erased"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"has the event {events[-1]['id']}, whose body cannot be read"
     if kind.noun == "user":
@@ -117,6 +122,24 @@ def _fault(kind: Kind, row: Row, events: list[Row]) -> str | None:
     if unlike:
         return f"has another {', '.join(dict.fromkeys(unlike))} than its last event {events[-1]['id']} says"
     return None
+
+
+def _unlike(said: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
+    """Return the names in `said` that `due` has not, or with another value; versions before had fewer."""
+    return [name for name, value in said.items() if name not in due or due[name] != value]
+
+
+def _is_as_erased(event: Row, shown: Mapping[str, Any], livemode: bool) -> bool:
+    """Return whether an event of an erased user is what is left of it: the log has no salt to prove it by."""
+    message = json.loads(event["body"])
+    said = message["data"]["object"]
+    if said.get("name") is not None or said.get("email") is not None:
+        return True  # still to be erased, and so the log has its salt
+    then = {"status": "active", "deactivated_at": None}
+    if event["type"] == "user.deactivated":
+        then = {"status": "deactivated", "deactivated_at": message["created"]}
+    due = outbox.message(event["id"], event["type"], event["created"], livemode=livemode, subject=said)
+    return not _unlike(message, due) and not _unlike(said, {**shown, "name": None, "email": None, **then})
 
 
 def _unlike_user(row: Row, unlike: list[str]) -> list[str]:

@@ -28,6 +28,14 @@ ABOUT_INVOICE = _of("events", "type = 'invoice.updated'")
 ABOUT_USER = _of("events", "type = 'user.created'")
 
 
+def _of_erased(said: str, says: str) -> str:
+    """Return a change of the first event of a user who is erased."""
+    return (
+        f"UPDATE events SET body = replace(body, '{said}', '{says}') WHERE id ="
+        " (SELECT min(id) FROM events WHERE body LIKE '%\"email\":null%')"
+    )
+
+
 def _set(table: str, column: str, value: str, id: str) -> str:
     return f"UPDATE {table} SET {column} = {value} WHERE id = {id}"
 
@@ -306,6 +314,9 @@ SEEN: dict[str, tuple[str, str]] = {
         f"UPDATE invoices SET customer = 'Gracy' WHERE id = {OPEN}",
         "log",
     ),
+    "events.body of an erased user, the name of a field": (_of_erased('"name":', '"n/me":'), "user"),
+    "events.body of an erased user, the role": (_of_erased('"role":"member"', '"role":"owner"'), "user"),
+    "events.body of an erased user, the mode": (_of_erased('false,"data"', 'true,"data"'), "user"),
     "events.body about a user, with the user": (
         f"UPDATE events SET body = replace(body, 'ada', 'adz') WHERE id = {ABOUT_USER}; UPDATE users SET"
         " name = 'adz', email = 'adz@Example.com', email_folded = 'adz@example.com' WHERE name = 'ada'",
