@@ -99,10 +99,11 @@ async def test_every_event_reaches_every_endpoint_through_kills(
         # What was on its way when the writers stopped may happen after the first look.
         while len(happened) < len(found := await all_events(server, key)):
             happened = found
-            await one.until(partial(has_all, happened, one))
-            await two.until(partial(has_all, happened, two))
             # After each start the overdue retries are spread over time, so more events take longer.
-            await moody.until(partial(taken.issuperset, happened), patience_s=60 * soak)
+            patience_s = 60 * soak
+            await one.until(partial(has_all, happened, one), patience_s=patience_s)
+            await two.until(partial(has_all, happened, two), patience_s=patience_s)
+            await moody.until(partial(taken.issuperset, happened), patience_s=patience_s)
         assert len(happened) >= EVENTS * soak
     everything = await all_events(server, key)  # with what a slow machine did after the last look
     for receiver, secret in zip((one, two, moody), secrets, strict=True):
