@@ -14,10 +14,7 @@ from tests.house.pages import ROOT, Block, blocks, pages
 RUN = ("sh", "cron", "python", "javascript")
 READ = ("json", "toml", "yaml")
 # What no test can run, by the reason that its page gives.
-NOT_RUN = {
-    "asks a database on the network, whose answer changes": 1,
-    "containers": 4,
-}
+NOT_RUN = {"containers": 4}
 PROGRAMS = "ledger-engine|ledger-tui|make|pip|npm|npx|curl|docker|datasette|sqlite-utils|createdb"
 EVERY = [block for page in pages() for block in blocks(page)]
 
