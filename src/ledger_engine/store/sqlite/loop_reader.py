@@ -112,6 +112,7 @@ class LoopReader:
         """Return the unit of this turn of the loop, None when the connection is in use elsewhere."""
         loop = asyncio.get_running_loop()
         if self._unit is not None and self._loop is loop:
+            self._unit.begin_work()  # a time of its own, by which a token may have expired
             return self._unit
         if not self._in_use.acquire(blocking=False):
             return None
