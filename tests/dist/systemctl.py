@@ -25,9 +25,8 @@ def start() -> None:
     service = unit["Service"]
     for folder in service["StateDirectory"].split():
         Path(state, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-    said = Path(unit_file).with_suffix(".notify")
-    said.unlink(missing_ok=True)
-    environment = {"PATH": os.defpath, "NOTIFY_SOCKET": str(said)}
+    said = f"ledger-{os.getpid()}"  # an abstract socket, as a path has at most 107 characters
+    environment = {"PATH": os.defpath, "NOTIFY_SOCKET": f"@{said}"}
     lines = [
         service["Environment"],
         *Path(service["EnvironmentFile"].removeprefix("-")).read_text().split("\n"),
@@ -39,7 +38,7 @@ def start() -> None:
         f"{known.st_dev}:{known.st_ino}"  # by which a program finds that it is one
     )
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(str(said))
+        listener.bind(f"\0{said}")
         listener.settimeout(60)
         server = subprocess.Popen(
             shlex.split(service["ExecStart"]),
