@@ -179,7 +179,9 @@ class Reader:
         # tmux lets nothing through by which a program could be forked, and has a PATH of its own.
         path = variables["PATH"].removeprefix(f"{self._folder / '.programs'}{os.pathsep}")
         command = f"PATH={path}; cd {self._folder}; {self._filled_in(_COMMENT.sub('', statement))}"
-        terminal.start(["bash", "-c", command], **variables)
+        # It also adds the variables of this process, where tests of the dashboard have set some.
+        alone = ["env", "-i", *(f"{name}={value}" for name, value in variables.items())]
+        terminal.start([*alone, "bash", "-c", command])
 
     def _look_at(self, statement: str, block: Block) -> None:
         """Open the dashboard in a terminal; press the block's keys, and quit."""
