@@ -1,5 +1,6 @@
 """The tour plays itself in a small and a large terminal, and any key ends it (docs/dashboard.md)."""
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -58,6 +59,9 @@ async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to
 
     async def settle_and_look(playing: Tour) -> None:
         await settle(playing)
+        drawn = asyncio.Event()
+        app.screen.call_after_refresh(drawn.set)  # another screen or view is laid out first
+        await drawn.wait()
         shown.append("\n".join(strip.text for strip in strips_on_screen(app)))
 
     monkeypatch.setattr(Tour, "_settle", settle_and_look)

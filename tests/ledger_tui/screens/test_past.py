@@ -188,6 +188,19 @@ async def test_the_overview_shows_the_figures_of_the_moment(driver: Driver, stor
     assert driver.app.traffic.count - before < 10  # the orders were not read again, as no event changed them
 
 
+async def test_an_answer_that_comes_after_the_return_to_now_does_not_lead_back(
+    driver: Driver, story: dict[str, Any]
+) -> None:
+    wanted = machine(driver)
+    wanted.go(wanted.now_ms - 1000)  # which asks the server
+    wanted.go(None)
+    await until(lambda: not any(each.group == "past" and each.is_running for each in driver.app.workers))
+    await driver.pilot.pause()
+    assert wanted.ms is None
+    await step(driver, "comma")  # and the next step is taken
+    assert wanted.ms is not None
+
+
 async def test_a_server_with_the_contract_alone_shows_balances_and_says_what_it_lacks(
     server: ContractServer, dashboards: Dashboards
 ) -> None:

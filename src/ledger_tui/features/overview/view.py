@@ -138,7 +138,7 @@ class Overview(TiledView):
 
     @property
     def unread(self) -> bool:
-        return not self.has_figures
+        return not self.has_figures or bool(self._undrawn)  # a key acts on the rows that are drawn
 
     @property
     def settled(self) -> bool:
@@ -279,7 +279,7 @@ class Overview(TiledView):
             tile.show_changes()
 
     def session_changed(self) -> None:
-        if self.unread:
+        if not self.has_figures:
             self.draw()
         else:
             self.draw_caption()

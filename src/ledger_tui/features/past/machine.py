@@ -181,6 +181,7 @@ class TimeMachine(Widget):
         self._seen_at = self._stepped_at = 0.0
         self._held = 0
         self._reading = False
+        self._reads = 0  # the answer to an earlier read than this comes too late
 
     @property
     def ms(self) -> int | None:
@@ -223,6 +224,7 @@ class TimeMachine(Widget):
         """Show this moment; None for now."""
         self._stop()
         if ms is None:
+            self._reading, self._reads = False, self._reads + 1
             self._show(None)
         else:
             self._read("around", ms, 0)
@@ -269,7 +271,7 @@ class TimeMachine(Widget):
     # ------------------------------------------------------------------ reading
 
     @asks("past")
-    async def _read_around(self, side: str, ms: int | None, steps: int) -> None:
+    async def _read_around(self, side: str, ms: int | None, steps: int, number: int) -> None:
         # Imported here, as the first paint does not need it.
         from ledger_tui.features.past.reading import read_around, read_newer, read_older
 
@@ -285,13 +287,13 @@ class TimeMachine(Widget):
             except LedgerError as error:
                 self.call_later(self._fail, literal(error))
             else:
-                self.call_later(self._take_around, read, side, ms, steps)
+                self.call_later(self._take_around, read, side, ms, steps, number)
 
     def _read(self, side: str, ms: int | None, steps: int) -> None:
         if side == "newer" and not self._around.known:
             side = "around"
-        self._reading = True
-        self._read_around(side, ms, steps)
+        self._reading, self._reads = True, self._reads + 1
+        self._read_around(side, ms, steps, self._reads)
         if self.ms is None:
             self._read_line()
 
@@ -311,8 +313,10 @@ class TimeMachine(Widget):
                 self.call_later(self._fail, literal(error))
 
     @while_running
-    def _take_around(self, read: Read, side: str, ms: int | None, steps: int) -> None:
+    def _take_around(self, read: Read, side: str, ms: int | None, steps: int, number: int) -> None:
         """Know more of what happened, and go so many steps from `ms`."""
+        if number != self._reads:
+            return
         self._reading = False
         if side == "around":
             self._around.begin(read.known, begins=read.begins, ends=read.ends)
