@@ -80,7 +80,10 @@ class LoopReader:
         began, self._asked = perf_counter(), 0
         try:
             unit = self._unit_of_turn()
-            return None if unit is None else (work(unit),)
+            if unit is None:
+                return None
+            unit.begin_work()  # a time of its own, by which a token may have expired
+            return (work(unit),)
         except (sqlite3.Error, OSError) as error:
             if code_of(error) != sqlite3.SQLITE_INTERRUPT:
                 self._close()
@@ -112,7 +115,6 @@ class LoopReader:
         """Return the unit of this turn of the loop, None when the connection is in use elsewhere."""
         loop = asyncio.get_running_loop()
         if self._unit is not None and self._loop is loop:
-            self._unit.begin_work()  # a time of its own, by which a token may have expired
             return self._unit
         if not self._in_use.acquire(blocking=False):
             return None
@@ -126,7 +128,6 @@ class LoopReader:
             self._forget()
             self._kept, self._version = ReadingUnit(connection, self._clock, self._ids), version
         self._kept.limit_size()
-        self._kept.begin_work()
         self._unit = self._kept
         return self._unit
 
