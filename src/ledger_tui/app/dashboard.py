@@ -256,8 +256,9 @@ class Dashboard(Screen[None]):
     def _form_closed(self, created: Created | None) -> None:
         if created is None:
             return
-        self.notify(created.sentence, markup=False)
         view = self.navigation.resource_view
+        hidden = created.record is not None and view.record_list.hides(created.record)
+        self.notify(created.sentence + " · hidden by the filter" * hidden, markup=False)
         if created.edited and created.record is not None:
             view.show_changed(created.record)
         else:

@@ -33,6 +33,7 @@ from ledger_tui.forms.submission import (
     what_moves,
 )
 from ledger_tui.resources.base import Field
+from ledger_tui.resources.webhooks import known_by
 from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.view import Context, NamesLoaded
@@ -310,7 +311,9 @@ class FormScreen(Dialog[Created | None]):
         self.dismiss(
             Created(
                 record,
-                f"{self._form.done} {literal(record.get('id'))}",
+                " · ".join(
+                    [f"{self._form.done} {literal(record.get('id'))}", *known_by(record, self._names)]
+                ),
                 secret if isinstance(secret, str) else None,
                 edited=self._form.method == "PATCH",
             )

@@ -172,6 +172,7 @@ class Submission:
         try:
             await self._require_user(typed)
             currency = await self._currency(typed)
+            self._require_same_currency(typed)
             if self.form.method == "PATCH":
                 body, key = changes_of(self.form, typed, self.prefill, currency), None
             else:
@@ -251,6 +252,15 @@ class Submission:
                 raise FieldErrors({"account": _SEVERAL if several else _NO_ACCOUNT}) from None
             self._names.learn([answer.record])
         return self._names.currency(account_id)
+
+    def _require_same_currency(self, typed: Mapping[str, str]) -> None:
+        """Raise FieldErrors for a transfer between two known accounts of different currencies."""
+        account, other = (self._names.get(typed.get(name, "").strip()) for name in ("account", "destination"))
+        if account is not None and other is not None and account.currency != other.currency:
+            there, here = (
+                f"{literal(each.name)} is in {literal(each.currency)}" for each in (other, account)
+            )
+            raise FieldErrors({"destination": f"{there}, but {here}."})
 
     async def learn_named(self, name: str, *, users: bool) -> bool:
         """Read accounts or users until one has `name` in its name; return whether one has.

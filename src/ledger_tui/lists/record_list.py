@@ -448,6 +448,14 @@ class RecordList(Stack):
             self.remember(created)
             self._created = created.get("id")
 
+    def hides(self, record: Record) -> bool:
+        """Return whether an object of this list is not in it because of the filter or the text."""
+        if not str(record.get("id")).startswith(self.resource.id_prefix):
+            return False
+        keep = self.selects
+        others = any(record.get(param, value) != value for param, value in self.filters.items())
+        return others or (keep is not None and not keep(record))
+
     def _go_to_created(self) -> None:
         at = self.window.index_of(self._created) if self._created is not None else None
         if at is None:

@@ -25,7 +25,7 @@ async def test_an_account_is_created_from_the_keyboard(
         await driver.press("enter")
         await driver.type("team=north")
         await driver.press("enter")
-        await driver.sees("Created acc_", "Beans", "0.00  EUR")
+        await driver.sees("Created acc_", " · Beans", "0.00  EUR")
     assert [(a["name"], a["currency"], a["metadata"]) for a in server.accounts] == [
         ("Beans", "EUR", {"team": "north"})
     ]
@@ -70,6 +70,39 @@ async def test_a_transfer_goes_the_way_that_its_form_says(
         await driver.sees("✕ There is no field destination.")
         sent = next(json.loads(each.body) for each in driver.app.traffic if each.body)
     assert sent == {"account": till["id"], "destination": bank["id"], "amount": 500, "type": "debit"}
+
+
+async def test_a_transfer_to_an_account_of_another_currency_is_refused_with_their_names(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Main till"), server.add_account("Kuwait branch", "KWD")
+    async with dashboards.open() as driver:
+        await driver.sees("Main till", "Kuwait branch")
+        await driver.press("down", "x")
+        await driver.sees("Main till · EUR")
+        await driver.type("kuw")
+        await driver.press("enter")
+        await driver.type("5")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ Kuwait branch is in KWD, but Main till is in EUR.")
+
+
+async def test_a_created_account_that_the_text_leaves_out_is_said_to_be_hidden(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Main till")
+    async with dashboards.open() as driver:
+        await driver.sees("Main till")
+        await driver.press("slash")
+        await driver.type("till")
+        await driver.press("enter")
+        await driver.sees("“till”")
+        await driver.press("n")
+        await driver.type("Beans")
+        await driver.press("tab")
+        await driver.type("eur")
+        await driver.press("ctrl+s")
+        await driver.sees("Created acc_", " · Beans · hidden by the filter")
 
 
 async def test_keys_that_come_in_one_bunch_each_reach_their_field(
