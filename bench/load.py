@@ -64,7 +64,7 @@ def load(posts: Requests, seconds: float, *, connections: int = CONNECTIONS, key
         return _by_wrk(posts, seconds, connections, keys)
     program = [sys.executable, "-m", "bench.load", str(seconds), str(connections), str(int(keys))]
     given = json.dumps(dataclasses.asdict(posts))
-    done = subprocess.run(program, input=given, capture_output=True, text=True, check=True)
+    done = subprocess.run(program, input=given, stdout=subprocess.PIPE, text=True, check=True)
     return Load(*json.loads(done.stdout))
 
 
@@ -167,6 +167,8 @@ def _by_sockets(posts: Requests, seconds: float, connections: int, keys: bool) -
 def is_whole(received: bytearray) -> bool:
     """Return whether an answer has arrived with its body."""
     head, separator, body = received.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" in head.lower():
+        return body.endswith(b"0\r\n\r\n")
     length = re.search(rb"(?i)content-length: (\d+)", head)
     return bool(separator) and length is not None and len(body) >= int(length[1])
 
