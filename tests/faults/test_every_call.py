@@ -38,6 +38,7 @@ KILL = "signal=SIGKILL"
 HARM = [KILL, "error=EIO", "error=ENOSPC", "error=EMFILE"]
 Point = tuple[str, int, str]
 SHORT = 4  # calls of each command
+NOT_REACHED = "not reached"
 
 
 @dataclass(frozen=True)
@@ -162,17 +163,18 @@ def points(tracer: Tracer, command: Command, folder: Path) -> list[Point]:
 
 
 def harm_once(tracer: Tracer, command: Command, folder: Path, point: Point) -> str:
-    """Run the command, harmed at the point, and return its outcome; AssertionError tells what is wrong."""
+    """Run the command, harmed at the point, and return its outcome; AssertionError tells what is wrong.
+
+    Another run may open a file or two less, so that a point near the end is not reached.
+    """
     call, n, harm = point
     trace = folder.with_name("harmed")
     inject = ("-e", f"trace={call}", "-e", f"inject={call}:{harm}:when={n}", "-o", str(trace))
     killed = harm == KILL
     done = tracer.run(command.words(folder), *inject)
+    reached = done.returncode == -signal.SIGKILL if killed else "(INJECTED)" in trace.read_text()
     try:
-        if killed:
-            assert done.returncode == -signal.SIGKILL, "it was not killed"
-        else:
-            assert "(INJECTED)" in trace.read_text(), "nothing has failed"
+        if not killed:
             assert "Traceback" not in done.stderr
             assert "in use" not in done.stderr
             assert "served" not in done.stderr
@@ -180,6 +182,9 @@ def harm_once(tracer: Tracer, command: Command, folder: Path, point: Point) -> s
         for file in folder.rglob("*"):
             assert not file.is_file() or file.stat().st_nlink == 1, file
         command.check(folder, done)
+        if not reached:
+            assert done.returncode == 0, done.stderr
+            return NOT_REACHED
         if killed:
             (folder / "new.db").unlink(missing_ok=True)
             again = tracer.run(command.words(folder))
@@ -222,7 +227,7 @@ def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
             print(f"{name} {number + 1} of {len(tried)}: {error}", flush=True)
         shutil.rmtree(folder.parent)
     kills = sum(harm == KILL for _, _, harm in tried)
-    tally(kills=kills, faults=len(tried) - kills)
+    tally(kills=kills, faults=len(tried) - kills, not_reached=outcomes[NOT_REACHED])
     # The control: a command that has done its work on a ledger that lacks a posting is seen.
     folder = fresh("control")
     done = tracer.run(command.words(folder))
@@ -232,4 +237,5 @@ def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
     with pytest.raises(AssertionError):
         command.check(folder, done)
     print(f"{name}: {len(tried)} of {len(every)} tried, {dict(sorted(outcomes.items()))}")
+    assert outcomes[NOT_REACHED] <= max(1, len(tried) // 50)
     assert not wrong, f"{len(wrong)} of {len(tried)} wrong, first: {wrong[:10]}"
