@@ -513,7 +513,12 @@ def test_the_engine_does_what_the_model_says(request: pytest.FixtureRequest, kin
 
 
 def _run(
-    machine: type[Ledger], histories: int, *, derandomize: bool = False, seed_of_run: int | None = None
+    machine: type[Ledger],
+    histories: int,
+    *,
+    derandomize: bool = False,
+    seed_of_run: int | None = None,
+    shrinks: bool = True,
 ) -> None:
     chosen = settings(
         max_examples=histories,
@@ -521,7 +526,7 @@ def _run(
         derandomize=derandomize,
         database=None,
         suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
     )
     run = get_state_machine_test(machine, settings=chosen)
     (run if seed_of_run is None else seed(seed_of_run)(run))()
