@@ -73,4 +73,6 @@ class Terminal:
         subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)
 
     def _do(self, *words: str) -> str:
-        return subprocess.run([*self._tmux, *words], capture_output=True, text=True, check=True).stdout
+        done = subprocess.run([*self._tmux, *words], capture_output=True, text=True)
+        assert done.returncode == 0, f"tmux {words[0]}: {done.stderr}"
+        return done.stdout
