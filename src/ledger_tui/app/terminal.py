@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -23,12 +23,26 @@ class TerminalDriver(LinuxDriver):
 
     At each SIGCONT Textual starts threads for input and output. It forgets those that are running, which then
     never end, and neither does the process. SIGCONT comes after SIGSTOP, and also as a terminal closes.
+
+    SIGTSTP and SIGCONT are handled in the next turn of the event loop. A signal interrupts the main thread
+    anywhere, also while it holds the lock of the output's queue, on which Textual's handlers would then wait
+    for ever.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._file: Any = Output(self._file)
         self._suspended = False
+
+    def _sigtstp_application(self, *_: Any) -> None:
+        self._handle_soon(super()._sigtstp_application)
+
+    def _sigcont_application(self, *_: Any) -> None:
+        self._handle_soon(super()._sigcont_application)
+
+    def _handle_soon(self, handler: Callable[[], None]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(handler)
 
     def suspend_application_mode(self) -> None:
         super().suspend_application_mode()
