@@ -105,6 +105,9 @@ async def test_a_server_that_comes_gets_half_of_very_many_leases_at_once(
     one, other = (PostgresLeases(serve(ManualClock(START))) for _ in range(2))
     assert await one.hold("webhooks", everything) == everything
     assert await other.hold("webhooks", everything) == set()
+    for each in (one, other):
+        assert each._task is not None
+        each._task.cancel()  # each renewal is this test's
     await one._renew()
     assert one.releasing == set(sorted(everything)[20:])
     await one.hold("webhooks", everything - one.releasing)

@@ -175,16 +175,16 @@ async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command
     address = await asyncio.to_thread(emptied_database)
     if limit == "transaction_timeout" and version() < 170_000:
         pytest.skip("PostgreSQL 16 does not have it")
-    limited = f"{address}&options=-c{limit}%3D20"
+    limited = f"{address}&options=-c{limit}%3D300"  # ms, in which a connection is made
 
     def rest(unit: Unit) -> None:
-        unit.execute("SELECT pg_sleep(0.1)")
+        unit.execute("SELECT pg_sleep(0.4)")
 
     with open_snapshot(limited, 1) as snapshot:
         await asyncio.wrap_future(snapshot.start(rest))
     if limit == "idle_session_timeout":
         with closing(hosts.connect(limited, 60, UNLIMITED)) as opened:
-            await asyncio.sleep(0.1)  # in which its session would end
+            await asyncio.sleep(0.4)  # in which its session would end
             assert opened.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1
     database = open_database(limited, ManualClock(1_800_000_000_000), serving=False)
     try:
