@@ -38,7 +38,8 @@ class TerminalDriver(LinuxDriver):
         self._handle_soon(super()._sigtstp_application)
 
     def _sigcont_application(self, *_: Any) -> None:
-        self._handle_soon(super()._sigcont_application)
+        if self._auto_restart:  # otherwise it is resumed by the application, which has suspended it
+            self._handle_soon(self.resume_application_mode)
 
     def _handle_soon(self, handler: Callable[[], None]) -> None:
         if not self._loop.is_closed():
