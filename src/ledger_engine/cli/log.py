@@ -191,13 +191,12 @@ def witness(listen: str, state: Path, watched: tuple[tuple[str, VerifierKey], ..
         server = serving.listen(one, host.removeprefix("[").removesuffix("]"), int(port))
     except OSError as error:
         raise click.ClickException(f"Cannot listen on {listen}: {error.strerror}.") from error
-    asked = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: asked.set())
+    stops = (signal.SIGTERM, signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # for the thread too, so that they come to `sigwait`
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say(f"Listening on http://{host}:{server.server_port}")
     say(f"Witness key: {one.verifier}")
-    asked.wait()
+    signal.sigwait(stops)
     server.shutdown()
     server.server_close()
 
