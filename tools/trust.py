@@ -157,7 +157,7 @@ CAMPAIGNS = (
             f"{FAULTS}workers.py::test_an_acknowledged_write_survives_the_end_of_all",
         ),
         "as above",
-        70,
+        30,
     ),
     Campaign(
         "the model, in process",
