@@ -190,12 +190,10 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
     raise Conflict("not_recoverable", f"{id} was deactivated more than 30 days ago.")
 
 
-def require_active(unit: Unit, tenant: Tenant, id: str, param: str) -> User:
-    """Return the active user; raises NotFound naming `param`, and Conflict `user_deactivated`."""
-    user = get(unit, tenant, id, param)
-    if user.status != "active":
+def require_active(unit: Unit, tenant: Tenant, id: str, param: str) -> None:
+    """Raise NotFound naming `param` where there is no such user, Conflict `user_deactivated` for one."""
+    if get(unit, tenant, id, param).status != "active":
         raise Conflict("user_deactivated", f"{id} is deactivated.", param)
-    return user
 
 
 def expired(unit: Unit, before: int) -> list[str]:
