@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,8 @@ async def test_what_a_witness_refuses_is_said_until_it_signs(
         f"The witness {name} refuses {NAME}/{tenant.project}/test with status 404"
     )
     await trust(engine, tenant, watching)
+    await publisher.publish()  # it is not asked again for half a minute
+    assert engine.notice is not None
     publisher._put_off.clear()
     await publisher.publish()
     assert engine.notice is None
@@ -161,6 +164,37 @@ async def test_a_witness_that_is_gone_or_signs_with_another_key_is_said(
     await publish(engine, Outside(witnesses=[WitnessAddress("http://127.0.0.1:9", other)]))
     assert engine.notice is not None
     assert engine.notice.startswith("The witness another cannot be reached: ")
+
+
+class Redirecting(BaseHTTPRequestHandler):
+    """Sends each request on to `elsewhere`."""
+
+    elsewhere = ""
+
+    def do_POST(self) -> None:
+        self.send_response(307)
+        self.send_header("Location", self.elsewhere + self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+async def test_a_witness_is_not_looked_for_where_it_sends_the_server_on_to(
+    engine: Engine, tenant: Tenant, account: str, watching: Watching
+) -> None:
+    await trust(engine, tenant, watching)
+    handler = type("To", (Redirecting,), {"elsewhere": watching.address.url.rstrip("/")})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        await publish(engine, Outside(witnesses=[WitnessAddress(url, watching.witness.verifier)]))
+        server.shutdown()
+        thread.join()
+    assert engine.notice is not None
+    assert engine.notice.endswith("/test with status 307.")
 
 
 async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
@@ -216,5 +250,8 @@ async def test_nothing_is_signed_where_a_kept_checkpoint_is_of_another_history(
 
 async def test_a_folder_that_cannot_be_written_is_said(engine: Engine, account: str, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("a file")
-    await publish(engine, Outside([tmp_path / "kept"]))
+    publisher = await publish(engine, Outside([tmp_path / "kept"]))
     assert engine.notice == f"Checkpoints cannot be written to {tmp_path / 'kept'}: Not a directory."
+    (tmp_path / "kept").unlink()
+    await publisher.publish()
+    assert engine.notice is None

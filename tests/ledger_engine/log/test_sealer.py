@@ -257,6 +257,17 @@ async def test_the_key_is_sealed_as_other_secrets_are(engine: Engine, tenant: Te
     assert again.of(book, Seal("another")).verifier == plain.of(book, Seal(None)).verifier
 
 
+async def test_a_key_that_cannot_be_read_is_said_until_another_signs(engine: Engine, account: str) -> None:
+    await Sealer(engine, Seal("a secret"), NAME).seal()
+    sealing = Sealer(engine, Seal("another"), NAME)
+    assert not await sealing._try_to_look()
+    assert engine.notice is not None
+    assert engine.notice.startswith("The key of the log cannot be read, so nothing is sealed: ")
+    await engine.write(partial(keys.rotate, private=notes.new_private(), seal=Seal("another")))
+    await sealing._try_to_look()
+    assert engine.notice is None
+
+
 async def test_it_seals_by_itself_and_wakes_for_each_commit(
     engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run
 ) -> None:
