@@ -93,6 +93,14 @@ def test_what_is_not_a_note_is_refused(text: str) -> None:
         notes.parse(text)
 
 
+def test_a_note_has_at_most_a_megabyte() -> None:
+    signature = KEY.sign("a text\n").line()
+    longest = "x" * (notes.NOTE_MAX - len(signature) - 2) + f"\n\n{signature}"
+    assert str(notes.parse(longest)) == longest
+    with pytest.raises(BadNote):
+        notes.parse(f"x{longest}")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -20,7 +21,7 @@ from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.notes import SigningKey, VerifierKey
 from ledger_engine.log.publishing import Outside, Publisher, WitnessAddress
 from ledger_engine.log.sealer import Sealer
-from ledger_engine.log.witness import Witness, listen
+from ledger_engine.log.witness import Answer, Witness, listen
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
@@ -30,12 +31,25 @@ from tests.ledger_engine.manual_clock import ManualClock
 NAME = "ledger.example"
 
 
+class Counted(Witness):
+    """A witness that remembers the statuses of its answers."""
+
+    def __init__(self, folder: Path, watched: dict[str, list[VerifierKey]]) -> None:
+        super().__init__(folder, watched)
+        self.answered: list[int] = []
+
+    def add_checkpoint(self, body: bytes) -> Answer:
+        answer = super().add_checkpoint(body)
+        self.answered.append(answer.status)
+        return answer
+
+
 class Watching:
     """A witness that serves, and the keys it trusts."""
 
     def __init__(self, folder: Path) -> None:
         self.trusted: dict[str, list[VerifierKey]] = {}
-        self.witness = Witness(folder, self.trusted)
+        self.witness = Counted(folder, self.trusted)
         self.server = listen(self.witness, "127.0.0.1", 0)
         self.address = WitnessAddress(f"http://127.0.0.1:{self.server.server_port}/", self.witness.verifier)
 
@@ -136,6 +150,20 @@ async def test_a_ledger_that_was_rolled_back_is_named_by_the_witness(
     )
 
 
+async def test_a_witness_is_asked_once_for_each_checkpoint_and_with_the_size_that_it_signed(
+    engine: Engine, tenant: Tenant, account: str, watching: Watching, tmp_path: Path
+) -> None:
+    await trust(engine, tenant, watching)
+    other = Watching(tmp_path / "another witness")  # which never answers, as nobody serves for it
+    outside = Outside(witnesses=[watching.address, WitnessAddress("http://127.0.0.1:9", other.address.key)])
+    other.server.server_close()
+    for _ in range(3):
+        await post(engine, tenant, account)
+        publisher = await publish(engine, outside)
+        await publisher.publish()
+    assert watching.witness.answered == [200, 200, 200]
+
+
 async def test_what_a_witness_refuses_is_said_until_it_signs(
     engine: Engine, tenant: Tenant, account: str, watching: Watching
 ) -> None:
@@ -147,10 +175,11 @@ async def test_what_a_witness_refuses_is_said_until_it_signs(
         f"The witness {name} refuses {NAME}/{tenant.project}/test with status 404"
     )
     await trust(engine, tenant, watching)
-    await publisher.publish()  # it is not asked again for half a minute
-    assert engine.notice is not None
+    await publisher.publish()
+    assert watching.witness.answered == [404], "it is not asked again at once"
     publisher._put_off.clear()
     await publisher.publish()
+    assert watching.witness.answered == [404, 200]
     assert engine.notice is None
 
 
@@ -221,6 +250,14 @@ async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
     await sealer.seal()
     await sealer.stop()
     assert len(list(folder.rglob("*.checkpoint"))) == 3
+
+
+async def test_nothing_goes_on_after_the_stop(engine: Engine, account: str, tmp_path: Path) -> None:
+    sealer = Sealer(engine, Seal(None), NAME, Outside([tmp_path / "kept"]))
+    before = asyncio.all_tasks()
+    sealer.start()
+    await sealer.stop()
+    assert asyncio.all_tasks() == before
 
 
 @holds("proof-rolled-back")

@@ -20,6 +20,7 @@ from ledger_engine.ledger.users import NewUser
 from ledger_engine.log import keys, notes, sealer, stored, tiles, tree
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.entries import Book
+from ledger_engine.log.keys import LogKey
 from ledger_engine.log.notes import VerifierKey
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.store import Unit
@@ -172,6 +173,20 @@ async def test_of_a_user_the_log_has_a_commitment_which_outlives_the_user(
     proof.check(entry, key)
 
 
+async def test_each_event_of_a_user_is_proven_with_its_own_salt(
+    engine: Engine, tenant: Tenant, sealing: Sealer, write: Run, read: Run
+) -> None:
+    for name in ("Ada", "Eve"):
+        await write(users.create, NewUser(name, f"{name}@example.com", "member"))
+    await sealing.seal()
+    key, salts = await key_of(engine, tenant), set()
+    for event in await sent(engine):
+        proof = Proof.parse(await read(stored.proof_of_event, event["id"]))
+        proof.check(event["body"], key)
+        salts.add(proof.salt)
+    assert len(salts) == 2
+
+
 async def test_the_proof_of_a_users_event_needs_the_scope_for_users(
     engine: Engine, tenant: Tenant, sealing: Sealer, write: Run, read: Run
 ) -> None:
@@ -200,6 +215,44 @@ async def test_nothing_is_signed_after_what_was_sealed_has_changed(
         f"The log is not signed any more: the events of {tenant.project}, test mode, do not lead to the"
         " checkpoint of 301 entries that was signed: some of what was sealed has been changed or removed."
     )
+
+
+async def test_a_sealer_that_starts_again_signs_a_log_that_was_mended(
+    engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run
+) -> None:
+    await sealing.seal()
+    (event,) = await engine.read(lambda unit: unit.execute("SELECT * FROM events"))
+    await engine.write(lambda unit: unit.execute("DELETE FROM events WHERE id = :id", {"id": event["id"]}))
+    await post(engine, tenant, account, 1)
+    other = Sealer(engine, Seal(None), NAME)
+    await other.seal()
+    assert engine.notice is not None
+    row = [event[name] for name in outbox.STORED]
+    await engine.write(lambda unit: unit.insert_many(outbox.TABLE, outbox.STORED, [row]))
+
+    async def size() -> int:
+        return Checkpoint.parse(await read(stored.checkpoint_note)).size
+
+    other.start()
+    try:
+        await looked_until(size, lambda found: found == 2)
+    finally:
+        await other.stop()
+    assert engine.notice is None
+
+
+async def test_the_last_event_of_each_size_is_known_and_none_of_a_size_it_has_not(
+    engine: Engine, account: str, tenant: Tenant, sealing: Sealer, read: Run
+) -> None:
+    await post(engine, tenant, account, 260)
+    await sealing.seal()
+    await post(engine, tenant, account, 1)
+    log = await read(stored.of_tenant)
+    ids = [event["id"] for event in await sent(engine)]
+    for size in (1, 2, 255, 256, 257, 261):
+        assert await engine.read(partial(stored.event_at, log=log, size=size)) == ids[size - 1]
+    for size in (-1, 0, 262):
+        assert await engine.read(partial(stored.event_at, log=log, size=size)) == ""
 
 
 async def test_two_sealers_never_sign_two_logs(
@@ -239,6 +292,18 @@ async def test_a_new_key_signs_all_logs_and_the_one_before_is_remembered(
     book = (await engine.read(partial(stored.of_tenant, tenant=tenant))).book
     found = await engine.read(partial(keys.public, book=book))
     assert [(each.verifier, each.retired_at is None) for each in found] == [(new, True), (old, False)]
+
+
+async def test_the_key_that_was_made_is_the_one_that_signs(engine: Engine) -> None:
+    def add(name: str) -> partial[LogKey]:
+        return partial(keys.add, name=name, private=notes.new_private(), seal=Seal(None))
+
+    first = await engine.write(add(NAME))
+    assert first == await engine.read(keys.require)
+    assert await engine.write(add("of a slower server")) == first
+    second = await engine.write(partial(keys.rotate, private=notes.new_private(), seal=Seal(None)))
+    assert second == await engine.read(keys.require)
+    assert (second.name, second.id) == (NAME, first.id + 1)
 
 
 async def test_the_key_is_sealed_as_other_secrets_are(engine: Engine, tenant: Tenant, account: str) -> None:

@@ -55,6 +55,12 @@ def test_it_remembers_its_key_and_what_it_signed(witness: Witness, tmp_path: Pat
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in (tmp_path / "state").iterdir())
 
 
+def test_its_folder_is_made_and_nobody_else_may_read_it(tmp_path: Path) -> None:
+    folder = tmp_path / "not there yet" / "state"
+    Witness(folder, {})
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_fork_and_a_log_that_was_rolled_back_are_refused(witness: Witness) -> None:
     asked(witness, 0, 200)
     assert asked(witness, 200, 300, FORK).status == 422
@@ -72,6 +78,7 @@ def test_a_fork_and_a_log_that_was_rolled_back_are_refused(witness: Witness) -> 
         (request(-1, LOG.checkpoint(3), ()), 400),
         (request(0, LOG.checkpoint(3), ()).replace(b"old 0", b"old 00"), 400),
         (request(0, LOG.checkpoint(3), [bytes(32)] * 64), 400),
+        (request(0, LOG.checkpoint(3), [bytes(32)] * 63), 422),
         (request(4, LOG.checkpoint(3), ()), 400),
         (request(0, LOG.checkpoint(3), [bytes(32)]), 422),
         (request(0, LOG.checkpoint(3, SigningKey("other.example", notes.LOG, bytes(32))), ()), 404),
