@@ -139,6 +139,28 @@ async def test_a_read_that_may_not_see_users_looks_at_so_many_events_and_says_wh
     assert await positions(["read:projects", "read:users"]) == [*everything, ([], 15)]
 
 
+async def test_a_user_is_erased_from_so_many_events_and_it_says_where_that_ended(
+    engine: Engine, tenant: Tenant
+) -> None:
+    ada, eve = [
+        await engine.write(partial(users.create, tenant=tenant, new=users.NewUser(name, f"{name}@a.example")))
+        for name in ("Ada", "Eve")
+    ]
+    for work in (users.deactivate, users.restore):
+        await engine.write(partial(work, tenant=tenant, id=ada.id))
+
+    async def names() -> list[tuple[str, str | None]]:
+        objects = [json.loads(event["body"])["data"]["object"] for event in await recorded(engine)]
+        return [(each["id"], each["name"]) for each in objects]
+
+    ids = [event["id"] for event in await recorded(engine) if event["object"] == ada.id]
+    for after, limit, last, left in (("", 1, ids[0], 2), (ids[0], 1, ids[1], 1), (ids[1], 2, None, 0)):
+        erased = partial(outbox.erase_user, user=ada.id, after=after, limit=limit)
+        assert await engine.write(erased) == last
+        assert (await names()).count((ada.id, "Ada")) == left
+    assert await names() == [(ada.id, None), (eve.id, "Eve"), (ada.id, None), (ada.id, None)]
+
+
 async def test_a_commit_with_events_is_announced(engine: Engine, tenant: Tenant) -> None:
     announced: list[frozenset[str]] = []
     engine.listen(announced.append)

@@ -16,6 +16,7 @@ from ledger_engine.ledger import accounts, invoices, orders, past, transactions,
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
 from tests.contract.rules import holds
+from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
 
 STEPS = 150
@@ -147,6 +148,17 @@ async def test_a_page_before_a_cursor_is_as_it_was(world: World) -> None:
     same = [id for id in ids[:-1] if seen[id]["status"] == status]
     page = await world.read(past.invoice_page, PageRequest(limit=2, before=ids[-1]), at, status=status)
     assert [item["id"] for item in page.items] == same[-2:]
+
+
+async def test_the_last_page_before_a_cursor_is_newest_first_with_a_filter_too(
+    write: Run, read: Run, clock: ManualClock
+) -> None:
+    account = (await write(accounts.create, accounts.NewAccount("Till", "EUR", {}))).id
+    first, *others = [
+        (await write(invoices.create, invoices.NewInvoice(account, "Café", 100))).id for _ in range(4)
+    ]
+    page = await read(past.invoice_page, PageRequest(limit=5, before=first), clock.now(), status="draft")
+    assert ([item["id"] for item in page.items], page.has_more) == (others[::-1], False)
 
 
 async def test_a_difference_is_that_of_two_moments(world: World) -> None:
