@@ -20,7 +20,7 @@ from textual.widgets.input import Selection
 from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
-from ledger_tui.formats.text import literal
+from ledger_tui.formats.text import fit, literal
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
 from ledger_tui.forms.submission import (
     Refused,
@@ -69,6 +69,7 @@ _TYPING_SECONDS = 0.3  # after the last key, a name that is not known is looked 
 
 
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
+_FACT_CELLS = 40  # of each fact in the notification of what was created
 _DISCARD = "Discard what you typed?"
 _LEAVE_UNANSWERED = "No answer came: it may have succeeded. Leave the form?"
 _LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?"
@@ -308,12 +309,11 @@ class FormScreen(Dialog[Created | None]):
     def _close_with(self, record: Record) -> None:
         # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
         secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
+        facts = (fit(fact, _FACT_CELLS).rstrip() for fact in known_by(record, self._names))
         self.dismiss(
             Created(
                 record,
-                " · ".join(
-                    [f"{self._form.done} {literal(record.get('id'))}", *known_by(record, self._names)]
-                ),
+                " · ".join([f"{self._form.done} {literal(record.get('id'))}", *facts]),
                 secret if isinstance(secret, str) else None,
                 edited=self._form.method == "PATCH",
             )

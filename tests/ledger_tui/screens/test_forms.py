@@ -87,6 +87,19 @@ async def test_a_transfer_to_an_account_of_another_currency_is_refused_with_thei
         await driver.sees("✕ Kuwait branch is in KWD, but Main till is in EUR.")
 
 
+async def test_of_a_long_name_the_notification_has_the_beginning(dashboards: Dashboards) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.type("Beans " * 20)
+        await driver.press("tab")
+        await driver.type("eur")
+        await driver.press("ctrl+s")
+        await driver.sees("Created acc_")
+        [shown] = [each.message for each in driver.app._notifications if "Created" in each.message]
+    assert shown.endswith("Beans Bea…")
+    assert len(shown) < 90
+
+
 async def test_a_created_account_that_the_text_leaves_out_is_said_to_be_hidden(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
