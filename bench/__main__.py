@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import traceback
@@ -55,6 +56,8 @@ def main() -> int:
     unknown = set(given.names) - set(MEASURES)
     if unknown:
         parser.error(f"there is no measure {', '.join(sorted(unknown))}")
+    # An installed program has compiled files; without them each start would compile it again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     results: list[Result] = []
     failed = False
     for name in given.names or MEASURES:
