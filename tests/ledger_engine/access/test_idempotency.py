@@ -6,7 +6,10 @@ See docs/interface.md#create-idempotency, #create-duplicate; docs/decisions.md#i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -16,14 +19,19 @@ from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks.endpoints import new_secret as signing_secret
-from ledger_engine.ledger import accounts
+from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.accounts import Account, NewAccount
+from ledger_engine.ledger.invoices import NewInvoice
+from ledger_engine.ledger.orders import NewOrder
+from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.ledger.users import NewUser
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
 
 TILL = NewAccount("Till", "EUR", {})
+ADA, EVE = NewUser("Ada", "ada@example.com"), NewUser("Eve", "eve@example.com")
 
 
 async def create(engine: Engine, tenant: Tenant, key: str | None) -> Account:
@@ -106,6 +114,81 @@ async def test_each_project_and_mode_has_its_own_keys(engine: Engine, tenant: Te
     for each in scopes:
         with pytest.raises(DuplicateIdempotencyKey):
             await create(engine, each, "key")
+
+
+async def test_keys_that_are_read_together_are_taken_as_if_each_was_read_alone(
+    engine: Engine, tenant: Tenant, stranger: Tenant
+) -> None:
+    await create(engine, tenant, "used")
+    await create(engine, stranger, "of another")
+    new = [f"key {number}" for number in range(70)]  # which takes three statements
+
+    def use(unit: Unit) -> None:
+        together = ["of another", *new, "used", "twice", *new]
+        unit.cached(idempotency.Unused, tenant).read(together)
+        for key in dict.fromkeys(together):
+            with nullcontext() if key != "used" else pytest.raises(DuplicateIdempotencyKey):
+                idempotency.take(unit, tenant, key, f"acc_{key}")
+        with pytest.raises(DuplicateIdempotencyKey):
+            idempotency.take(unit, tenant, "twice", "acc_other")
+
+    await engine.write(use)
+    for key in ("of another", *new, "twice"):
+        with pytest.raises(DuplicateIdempotencyKey) as refused:
+            await create(engine, tenant, key)
+        assert refused.value.original == f"acc_{key}"
+
+
+async def test_of_keys_that_are_read_together_each_unused_one_is_known_until_it_is_taken(
+    engine: Engine, tenant: Tenant
+) -> None:
+    await create(engine, tenant, "used")
+    new = [f"key {number}" for number in range(70)]
+
+    def look(unit: Unit) -> tuple[list[bool], list[bool]]:
+        unused = unit.cached(idempotency.Unused, tenant)
+        unused.read(["used", *new])
+        known = [unused.take(key) for key in new]
+        return known, [unused.take(key) for key in ("used", "not read", new[0])]
+
+    assert await engine.write(look) == ([True] * 70, [False] * 3)
+
+
+async def test_whatever_makes_or_changes_an_object_takes_the_key(engine: Engine, tenant: Tenant) -> None:
+    async def write(work: Callable[..., Any], *given: Any, key: str | None = None) -> Any:
+        return await engine.write(lambda unit: work(unit, tenant, *given, key=key))
+
+    account, user = (await create(engine, tenant, None)).id, (await write(users.create, ADA)).id
+    posting, invoice = NewTransaction(account, 100, "credit"), NewInvoice(account, "Café", 100)
+    order = NewOrder(user, [{"quantity": 1, "unit_amount": 5}])
+    posted, drafted, ordered = [
+        (await write(work, new)).id
+        for work, new in (
+            (transactions.post, posting),
+            (invoices.create, invoice),
+            (orders.create, order),
+        )
+    ]
+    works: list[tuple[Callable[..., Any], Any, str]] = [
+        (accounts.create, TILL, "acc_"),
+        (transactions.post, posting, "txn_"),
+        (transactions.post_batch, [posting], "txn_"),
+        (transactions.reverse, posted, "txn_"),
+        (invoices.create, invoice, "inv_"),
+        (invoices.finalize, drafted, drafted),
+        (invoices.pay, drafted, drafted),
+        (users.create, EVE, "usr_"),
+        (users.restore, user, user),
+        (orders.create, order, "ord_"),
+        (orders.pay, ordered, ordered),
+        (orders.ship, ordered, ordered),
+    ]
+    for number, (work, given, _) in enumerate(works):
+        await write(work, given, key=f"key {number}")
+    for number, (work, given, original) in enumerate(works):
+        with pytest.raises(DuplicateIdempotencyKey) as refused:
+            await write(work, given, key=f"key {number}")
+        assert refused.value.original.startswith(original)
 
 
 async def test_a_work_that_fails_gives_its_key_back(engine: Engine, tenant: Tenant) -> None:

@@ -303,6 +303,27 @@ async def test_a_reversal_can_be_reversed(write: Run, till: Account, balance: Ru
     assert await balance(till) == 30
 
 
+async def test_what_belongs_to_a_transaction_is_its_other_side_and_its_reversal(
+    write: Run, read: Run, till: Account, safe: Account
+) -> None:
+    alone = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
+    moved = await write(transactions.post, NewTransaction(till.id, 5, "debit", None, safe.id))
+    undone = await write(transactions.reverse, moved.id)
+    again = await write(transactions.reverse, undone.id)
+    (other, other_undone, other_again) = [
+        each.id for each in (await read(transactions.page, PageRequest(), account=safe.id)).items[::-1]
+    ]
+
+    async def related(id: str) -> set[str]:
+        return {each.id for each in await read(transactions.related, id)}
+
+    assert await related(alone.id) == set()
+    assert await related(moved.id) == {other, undone.id}
+    assert await related(other) == {moved.id, other_undone}
+    assert await related(undone.id) == {other_undone, moved.id, again.id}
+    assert await related(again.id) == {other_again, undone.id}
+
+
 async def test_a_reversal_keeps_to_the_rules_of_a_posting(
     write: Run, till: Account, tenant: Tenant, balance: Run
 ) -> None:

@@ -267,6 +267,17 @@ async def test_two_sealers_never_sign_two_logs(
     assert (checkpoint.size, checkpoint.root) == (91, mth(leaves))
 
 
+async def test_a_sealer_goes_on_from_what_another_has_sealed(
+    engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run
+) -> None:
+    other = Sealer(engine, Seal(None), NAME)
+    for turn in (sealing, other, sealing, sealing, other):
+        await post(engine, tenant, account, 3)
+        await turn.seal()
+        leaves = [tree.leaf_hash(event["body"]) for event in await sent(engine)]
+        assert Checkpoint.parse(await read(stored.checkpoint_note)).root == mth(leaves)
+
+
 async def test_a_long_backlog_is_sealed_in_parts(
     engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
