@@ -182,6 +182,33 @@ async def test_a_difference_is_that_of_two_moments(world: World) -> None:
         assert summary.postings == postings == posted_after - posted_before
 
 
+async def test_a_moment_ends_with_its_millisecond(write: Run, read: Run, clock: ManualClock) -> None:
+    async def make(email: str) -> list[str]:
+        account = (await write(accounts.create, accounts.NewAccount("Till", "EUR", {}))).id
+        await write(transactions.post, transactions.NewTransaction(account, 100, "credit"))
+        invoice = (await write(invoices.create, invoices.NewInvoice(account, "Café", 100))).id
+        user = (await write(users.create, users.NewUser("Ada", email))).id
+        order = await write(orders.create, orders.NewOrder(user, [{"quantity": 1, "unit_amount": 5}]))
+        return [account, invoice, user, order.id]
+
+    at = clock.now()
+    first = await make("a@example.com")
+    clock.advance(1)
+    second = await make("b@example.com")
+    listed = [
+        as_json((await read(past.account_page, PageRequest(), at)).items[0])["id"],
+        *[item["id"] for item in (await read(past.invoice_page, PageRequest(), at)).items],
+        *[item["id"] for item in (await read(past.user_page, 1, 100, at))[1]],
+        *[item["id"] for item in (await read(past.order_page, PageRequest(), at)).items],
+    ]
+    assert listed == first
+    assert (await read(past.account, first[0], at)).balance == 100
+    for start, end, changed in ((at - 1, at, first), (at, at + 1, second), (at + 1, at + 2, [])):
+        page, summary = await read(past.changes, start, end, PageRequest(limit=100))
+        assert [each.id for each in page.items] == changed
+        assert summary.postings == (1 if changed else 0)
+
+
 async def test_who_may_not_read_users_sees_no_change_of_them(world: World, tenant: Tenant) -> None:
     (start, *_), (end, *_) = world.seen[0], world.seen[-1]
     world.tenant = Tenant(tenant.project, livemode=False, scopes=frozenset({"read:projects"}))

@@ -134,6 +134,20 @@ async def test_who_is_refused_is_remembered_until_the_window_ends(
     assert len(place.asked) == 5
 
 
+async def test_a_refusal_says_the_limit_and_that_nothing_remains_each_time(together: CountedTogether) -> None:
+    asked = await asyncio.gather(*[together.count("key_1", 10, 20) for _ in range(11)])
+    remembered = await together.count("key_1", 10, 20)
+    assert asked[-1] == remembered == Verdict(10, 0, int(MINUTE) + 60, wait=60)
+    assert [(await together.peek("key_1", limit)).remaining for limit in (9, 10, 11)] == [0, 0, 1]
+
+
+async def test_who_only_looks_does_not_change_the_limits_that_are_asked_for(
+    together: CountedTogether, place: Place
+) -> None:
+    await asyncio.gather(together.count("key_1", 60, 12), together.peek("key_1", 30))
+    assert place.asked == [[Asked("key_1", 1, 60, 12)]]
+
+
 async def test_a_server_that_cannot_ask_counts_alone_and_asks_again(
     together: CountedTogether, place: Place, wall: Wall, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger_engine.limits import shared_windows
+from ledger_engine.limits import Verdict, shared_windows
 from ledger_engine.limits.shared_windows import SharedWindows, make_memory
 
 AT = 29_833_333 * 60.0
@@ -26,7 +26,7 @@ asyncio.run(main())
 """
 _HOLDS = """
 import sys, time
-from ledger_engine.limits import shared_windows
+from ledger_engine.limits import Verdict, shared_windows
 for bucket in range(shared_windows.BUCKETS):
     shared_windows._lock(int(sys.argv[1]), bucket)
 print("holds", flush=True)
@@ -78,3 +78,21 @@ async def test_a_full_bucket_forgets_who_sent_the_fewest_requests(
     for number in range(3 * shared_windows.CALLERS):
         assert (await windows.count(f"address/{number}", 60, 9)).remaining == 59
     assert (await windows.count("key_1", 2, 9)).wait > 0, "it is still known"
+
+
+async def test_callers_of_one_bucket_each_have_their_own_counts(
+    memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_windows, "BUCKETS", 1)
+    at = AT
+    windows = SharedWindows(memory, lambda: at)
+    for number in range(5):
+        for _ in range(number + 1):
+            await windows.count(f"key_{number}", 9, 9)
+    assert [(await windows.peek(f"key_{number}", 9)).remaining for number in range(5)] == [8, 7, 6, 5, 4]
+    assert await windows.count("key_4", 5, 9) == Verdict(5, 0, int(AT) + 60, wait=60)
+    assert await windows.count("key_0", 9, 1) == Verdict(9, 0, int(AT) + 60, wait=1)
+    at += 1
+    assert await windows.count("key_0", 9, 1) == Verdict(9, 7, int(AT) + 60)
+    at += 59
+    assert [(await windows.count(f"key_{number}", 9, 9)).remaining for number in range(5)] == [8] * 5

@@ -162,6 +162,8 @@ async def test_a_witness_is_asked_once_for_each_checkpoint_and_with_the_size_tha
         publisher = await publish(engine, outside)
         await publisher.publish()
     assert watching.witness.answered == [200, 200, 200]
+    assert engine.notice is not None
+    assert engine.notice.startswith(f"The witness {other.address.key.name} cannot be reached: ")
 
 
 async def test_what_a_witness_refuses_is_said_until_it_signs(
@@ -256,6 +258,7 @@ async def test_nothing_goes_on_after_the_stop(engine: Engine, account: str, tmp_
     sealer = Sealer(engine, Seal(None), NAME, Outside([tmp_path / "kept"]))
     before = asyncio.all_tasks()
     sealer.start()
+    assert len(asyncio.all_tasks() - before) == 2, "it seals and publishes"
     await sealer.stop()
     assert asyncio.all_tasks() == before
 
@@ -285,7 +288,9 @@ async def test_nothing_is_signed_where_a_kept_checkpoint_is_of_another_history(
     )
 
 
-async def test_a_folder_that_cannot_be_written_is_said(engine: Engine, account: str, tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_is_said_until_it_can(
+    engine: Engine, account: str, tmp_path: Path
+) -> None:
     (tmp_path / "kept").write_text("a file")
     publisher = await publish(engine, Outside([tmp_path / "kept"]))
     assert engine.notice == f"Checkpoints cannot be written to {tmp_path / 'kept'}: Not a directory."

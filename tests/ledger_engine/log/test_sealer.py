@@ -26,8 +26,9 @@ from ledger_engine.log.sealer import Sealer
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
-from tests.ledger_engine.conftest import Run
+from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.log.logs import mth
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until
 from tests.stored_events import EVERY_EVENT
 
@@ -290,10 +291,11 @@ async def test_a_long_backlog_is_sealed_in_parts(
 
 
 async def test_a_new_key_signs_all_logs_and_the_one_before_is_remembered(
-    engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run
+    engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run, clock: ManualClock
 ) -> None:
     await sealing.seal()
     old = await key_of(engine, tenant)
+    clock.advance(1)
     await engine.write(partial(keys.rotate, private=notes.new_private(), seal=Seal(None)))
     await sealing.seal()
     new = await key_of(engine, tenant)
@@ -302,7 +304,10 @@ async def test_a_new_key_signs_all_logs_and_the_one_before_is_remembered(
     assert checkpoint.note.signature_of(old) is None
     book = (await engine.read(partial(stored.of_tenant, tenant=tenant))).book
     found = await engine.read(partial(keys.public, book=book))
-    assert [(each.verifier, each.retired_at is None) for each in found] == [(new, True), (old, False)]
+    assert [(each.verifier, each.created, each.retired_at) for each in found] == [
+        (new, START + 1, None),
+        (old, START, START + 1),
+    ]
 
 
 async def test_the_key_that_was_made_is_the_one_that_signs(engine: Engine) -> None:
