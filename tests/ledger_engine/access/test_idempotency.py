@@ -169,26 +169,28 @@ async def test_whatever_makes_or_changes_an_object_takes_the_key(engine: Engine,
             (orders.create, order),
         )
     ]
-    works: list[tuple[Callable[..., Any], Any, str]] = [
-        (accounts.create, TILL, "acc_"),
-        (transactions.post, posting, "txn_"),
-        (transactions.post_batch, [posting], "txn_"),
-        (transactions.reverse, posted, "txn_"),
-        (invoices.create, invoice, "inv_"),
-        (invoices.finalize, drafted, drafted),
-        (invoices.pay, drafted, drafted),
-        (users.create, EVE, "usr_"),
-        (users.restore, user, user),
-        (orders.create, order, "ord_"),
-        (orders.pay, ordered, ordered),
-        (orders.ship, ordered, ordered),
+    works: list[tuple[Callable[..., Any], Any, str, list[str]]] = [
+        (accounts.create, TILL, "acc_", []),
+        (transactions.post, posting, "txn_", []),
+        (transactions.post_batch, [posting, posting], "txn_", ["txn_", "txn_"]),
+        (transactions.reverse, posted, "txn_", [posted, "txn_"]),
+        (invoices.create, invoice, "inv_", []),
+        (invoices.finalize, drafted, drafted, []),
+        (invoices.pay, drafted, drafted, [drafted, "txn_"]),
+        (users.create, EVE, "usr_", []),
+        (users.restore, user, user, []),
+        (orders.create, order, "ord_", []),
+        (orders.pay, ordered, ordered, []),
+        (orders.ship, ordered, ordered, []),
     ]
-    for number, (work, given, _) in enumerate(works):
+    for number, (work, given, *_) in enumerate(works):
         await write(work, given, key=f"key {number}")
-    for number, (work, given, original) in enumerate(works):
+    for number, (work, given, original, originals) in enumerate(works):
         with pytest.raises(DuplicateIdempotencyKey) as refused:
             await write(work, given, key=f"key {number}")
         assert refused.value.original.startswith(original)
+        for id, beginning in zip(refused.value.originals, originals, strict=True):
+            assert id.startswith(beginning)
 
 
 async def test_a_work_that_fails_gives_its_key_back(engine: Engine, tenant: Tenant) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ledger_engine.access import projects
 from ledger_engine.core.clock import iso
-from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
@@ -137,6 +137,32 @@ async def test_a_read_that_may_not_see_users_looks_at_so_many_events_and_says_wh
     ]
     everything = [([first, first + 1], first + 1) for first in range(0, 16, 2)]
     assert await positions(["read:projects", "read:users"]) == [*everything, ([], 15)]
+
+
+async def test_an_event_leads_to_its_project_and_mode_and_to_its_request(
+    engine: Engine, tenant: Tenant
+) -> None:
+    live = Tenant(tenant.project, livemode=True)
+    for each, request in ((tenant, "req_1"), (live, "req_2"), (tenant, "req_2"), (tenant, "req_1")):
+        each.request = request
+        await engine.write(partial(accounts.create, tenant=each, new=TILL))
+    ids = [event["id"] for event in await recorded(engine)]
+    for id, livemode in zip(ids, (False, True, False, False), strict=True):
+        found = await engine.read(partial(outbox.tenant_of, id=id))
+        assert (found.project, found.livemode) == (tenant.project, livemode)
+    with pytest.raises(NotFound):
+        await engine.read(partial(outbox.tenant_of, id="evt_none"))
+
+    async def between(first: str, end: str) -> list[str]:
+        return await engine.read(
+            partial(outbox.between, tenant=tenant, first=first, end=end, request="req_1")
+        )
+
+    assert await between(ids[0], "evu") == [ids[0], ids[3]]
+    assert await between(ids[0], ids[3]) == [ids[0]]
+    assert await between(ids[1], "evu") == [ids[3]]
+    for each, last in ((tenant, ids[3]), (live, ids[1])):
+        assert await engine.write(partial(outbox.last_change, tenant=each)) == last
 
 
 async def test_a_user_is_erased_from_so_many_events_and_it_says_where_that_ended(

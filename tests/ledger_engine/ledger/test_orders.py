@@ -212,3 +212,17 @@ async def test_another_projects_or_modes_order_does_not_exist(
         attempt = read(orders.page, PageRequest(after=order.id, cursor="cursor"), by=stranger)
         assert await refusal(attempt) == ("invalid_cursor", "cursor")
     assert (await read(orders.page, PageRequest(), by=stranger)).items == []
+
+
+async def test_the_orders_of_a_user_are_theirs_alone(
+    write: Run, read: Run, ada: User, order: Order, stranger: Tenant
+) -> None:
+    eve = await write(users.create, NewUser("Eve", "eve@example.com"))
+    other = await write(orders.create, NewOrder(eve.id, [BEANS]))
+    for user, placed in ((ada, order), (eve, other)):
+        assert (await read(orders.of_user, PageRequest(), user.id)).items == [placed]
+    for attempt in (
+        read(orders.of_user, PageRequest(), "usr_none"),
+        read(orders.of_user, PageRequest(), ada.id, by=stranger),
+    ):
+        assert (await refusal(attempt))[0] == "not_found"
