@@ -193,8 +193,22 @@ async def test_while_a_place_hangs_only_the_first_wait_for_it(
         assert len(place.asked) == tried
 
 
+async def test_a_place_that_fails_again_is_asked_again_as_late_as_after_the_first_time(
+    together: CountedTogether, place: Place, wall: Wall
+) -> None:
+    place.failure = OSError("no route to host")
+    for tried in (1, 2, 3):
+        for _ in range(3):
+            await together.count("key_1", 60, 10)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert len(place.asked) == tried
+        wall.seconds += counted_together.RETRY_S
+
+
 async def test_whoever_waits_when_it_is_closed_is_answered(together: CountedTogether, place: Place) -> None:
     place.hangs = True
+    before = asyncio.all_tasks()
     waiting = [asyncio.create_task(together.count("key_1", 60, 10)) for _ in range(3)]
     await until(lambda: place.asked)
     late = asyncio.create_task(together.count("key_2", 60, 10))
@@ -202,6 +216,7 @@ async def test_whoever_waits_when_it_is_closed_is_answered(together: CountedToge
     await together.close()
     verdicts = await asyncio.gather(*waiting, late)
     assert [verdict.wait for verdict in verdicts] == [0, 0, 0, 0]
+    assert asyncio.all_tasks() == before, "nothing is asked any more"
 
 
 async def test_a_request_that_was_given_up_keeps_no_other_from_its_verdict(

@@ -94,6 +94,13 @@ def limits_in(answer: httpx.Response) -> tuple[int, int, int]:
 # The windows themselves
 
 
+async def test_who_looks_sees_what_remains_and_never_less_than_nothing(windows: RateLimits) -> None:
+    for _ in range(3):
+        await windows.count("key_1", 60, 9)
+    assert [(await windows.peek("key_1", limit)).remaining for limit in (1, 3, 4)] == [0, 0, 1]
+    assert (await windows.peek("key_2", 60)).remaining == 60
+
+
 async def test_windows_are_the_wall_clocks_minutes_and_seconds(windows: RateLimits, wall: Wall) -> None:
     wall.seconds = MINUTE + 59.9
     assert (await windows.count("key_1", 60, 1)).reset == MINUTE + 60

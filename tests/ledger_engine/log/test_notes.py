@@ -85,12 +85,27 @@ def test_one_key_for_two_purposes_has_two_ids() -> None:
         "short\n\n— a AAAAAA==\n",
         "not base64\n\n— a AAAAAAA!\n",
         "other base64\n\n— a AAAAAAB=\n",
+        "no second newline\n\n— a AAAAAAA=\n— b AAAAAAA=",
         "x" * notes.NOTE_MAX + "\n\n— a AAAAAAA=\n",
     ],
 )
 def test_what_is_not_a_note_is_refused(text: str) -> None:
     with pytest.raises(BadNote):
         notes.parse(text)
+
+
+def test_a_signature_has_an_id_and_at_least_one_byte() -> None:
+    assert notes.parse("a text\n\n— a AAAAAAA=\n").signatures == (Signature("a", bytes(4), bytes(1)),)
+    with pytest.raises(BadNote):
+        notes.parse_signatures("")
+
+
+@pytest.mark.parametrize(
+    "key", [VerifierKey("a", 2, bytes(32)), *(VerifierKey("a", notes.LOG, bytes(size)) for size in (31, 33))]
+)
+def test_a_key_of_another_kind_or_size_is_refused(key: VerifierKey) -> None:
+    with pytest.raises(BadNote):
+        VerifierKey.parse(str(key))
 
 
 def test_a_note_has_at_most_a_megabyte() -> None:

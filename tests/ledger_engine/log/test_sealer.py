@@ -17,7 +17,7 @@ from ledger_engine.ledger import accounts, transactions, users
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.ledger.users import NewUser
-from ledger_engine.log import keys, notes, sealer, stored, tiles, tree
+from ledger_engine.log import entries, keys, notes, sealer, stored, tiles, tree
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.entries import Book
 from ledger_engine.log.keys import LogKey
@@ -186,6 +186,19 @@ async def test_each_event_of_a_user_is_proven_with_its_own_salt(
         proof.check(event["body"], key)
         salts.add(proof.salt)
     assert len(salts) == 2
+
+
+async def test_an_event_that_is_longer_than_an_entry_may_be_is_entered_by_its_commitment(
+    engine: Engine, account: str, sealing: Sealer, read: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (event,) = await sent(engine)
+    for most, is_whole in ((len(event["body"]), True), (len(event["body"]) - 1, False)):
+        monkeypatch.setattr(entries, "ENTRY_MAX", most)
+        await sealing.seal()
+        proof = Proof.parse(await read(stored.proof_of_event, event["id"]))
+        assert (proof.salt is None) is is_whole
+        await engine.write(lambda unit: unit.execute("DELETE FROM logs"))
+        sealing._edges.clear()
 
 
 async def test_the_proof_of_a_users_event_needs_the_scope_for_users(
