@@ -206,7 +206,10 @@ async def test_a_place_that_fails_again_is_asked_again_as_late_as_after_the_firs
         wall.seconds += counted_together.RETRY_S
 
 
-async def test_whoever_waits_when_it_is_closed_is_answered(together: CountedTogether, place: Place) -> None:
+async def test_whoever_waits_when_it_is_closed_is_answered_at_once(
+    together: CountedTogether, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted_together, "ANSWER_S", 3600)
     place.hangs = True
     before = asyncio.all_tasks()
     waiting = [asyncio.create_task(together.count("key_1", 60, 10)) for _ in range(3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -23,6 +24,16 @@ async def main():
     for _ in range(int(sys.argv[2])):
         await windows.count("key_1", {MANY}, {MANY})
 asyncio.run(main())
+"""
+_HAS_COUNTED = f"""
+import asyncio, sys, time
+from ledger_engine.limits.shared_windows import SharedWindows
+async def main():
+    windows = SharedWindows(int(sys.argv[1]), lambda: {AT})
+    await getattr(windows, sys.argv[2])("key_1", *[9] * int(sys.argv[3]))
+asyncio.run(main())
+print("has counted", flush=True)
+time.sleep(600)
 """
 _HOLDS = """
 import sys, time
@@ -56,6 +67,17 @@ async def test_no_request_is_lost_when_processes_count_at_the_same_time(memory: 
         assert process.communicate()[0] == ""
         assert process.returncode == 0
     assert (await SharedWindows(memory, lambda: AT).peek("key_1", MANY)).remaining == MANY - 10_000
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("method", "limits"), [("count", "2"), ("peek", "1")])
+def test_a_process_that_has_counted_holds_nothing(memory: int, method: str, limits: str) -> None:
+    process = started(_HAS_COUNTED, memory, method, limits)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "has counted\n"
+    fcntl.lockf(memory, fcntl.LOCK_EX | fcntl.LOCK_NB)  # which fails when another process holds any part
+    process.kill()
+    process.communicate()
 
 
 @pytest.mark.process
