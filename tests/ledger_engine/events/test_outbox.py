@@ -100,6 +100,31 @@ async def test_the_events_about_an_object_are_its_own_and_lie_between_the_cursor
     assert await about(posted.id, PageRequest(5, before=made)) == [("transaction.created", posted.id)]
 
 
+async def test_about_an_object_nothing_is_shown_of_others_or_of_users_to_who_may_not_see_them(
+    engine: Engine, tenant: Tenant
+) -> None:
+    till, _ = [await engine.write(partial(accounts.create, tenant=tenant, new=TILL)) for _ in range(2)]
+    ada = await engine.write(
+        partial(users.create, tenant=tenant, new=users.NewUser("Ada", "ada@example.com"))
+    )
+    may = Tenant(tenant.project, tenant.livemode, scopes=frozenset({"read:projects"}))
+    for object, expected in ((till.id, [till.id]), (ada.id, [])):
+        work = partial(outbox.about, tenant=may, wanted=PageRequest(5), object=object)
+        page = await engine.read(work)
+        assert [event.data["object"]["id"] for event in page.items] == expected
+
+
+async def test_about_a_transaction_there_is_one_event_and_a_cursor_must_be_one(
+    engine: Engine, tenant: Tenant, posted: list[transactions.Transaction]
+) -> None:
+    for each in posted:
+        work = partial(outbox.about, tenant=tenant, object=each.id)
+        page = await engine.read(partial(work, wanted=PageRequest(1)))
+        assert ([event.data["object"]["id"] for event in page.items], page.has_more) == ([each.id], False)
+        with pytest.raises(InvalidRequest):
+            await engine.read(partial(work, wanted=PageRequest(1, after="evt_none")))
+
+
 async def test_events_are_in_the_order_of_the_changes(engine: Engine, tenant: Tenant) -> None:
     made = [await engine.write(partial(accounts.create, tenant=tenant, new=TILL)) for _ in range(10)]
     assert [event["object"] for event in await recorded(engine)] == [account.id for account in made]

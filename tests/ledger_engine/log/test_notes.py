@@ -74,6 +74,7 @@ def test_one_key_for_two_purposes_has_two_ids() -> None:
     [
         "",
         "no signature\n",
+        "— a AAAAAAA=\n",
         "no signature\n\n",
         "no newline\n\n— a AAAAAAA=",
         "tab\tin it\n\n— a AAAAAAA=\n",
