@@ -367,12 +367,17 @@ async def test_the_key_is_sealed_as_other_secrets_are(engine: Engine, tenant: Te
     assert again.of(book, Seal("another")).verifier == plain.of(book, Seal(None)).verifier
 
 
-async def test_a_key_that_cannot_be_read_is_said_until_another_signs(engine: Engine, account: str) -> None:
+async def test_a_key_that_cannot_be_read_is_said_and_nothing_is_sealed_until_another_signs(
+    engine: Engine, account: str, tenant: Tenant, read: Run
+) -> None:
     await Sealer(engine, Seal("a secret"), NAME).seal()
+    before = await read(stored.checkpoint_note)
+    await post(engine, tenant, account, 1)
     sealing = Sealer(engine, Seal("another"), NAME)
     assert not await sealing._try_to_look()
     assert engine.notice is not None
     assert engine.notice.startswith("The key of the log cannot be read, so nothing is sealed: ")
+    assert await read(stored.checkpoint_note) == before
     await engine.write(partial(keys.rotate, private=notes.new_private(), seal=Seal("another")))
     await sealing._try_to_look()
     assert engine.notice is None

@@ -56,6 +56,33 @@ async def test_a_commit_that_cannot_be_written_fails_the_whole_group_and_the_nex
     assert seen() == ["space again"]
 
 
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT])
+@pytest.mark.parametrize("after_a_failure", [False, True])
+async def test_a_work_that_meets_a_fault_of_the_storage_fails_the_whole_group(
+    notes: Engine, hold: Hold, seen: Seen, code: int, after_a_failure: bool
+) -> None:
+    def meets_fault(unit: Unit) -> None:
+        fault = sqlite3.OperationalError("disk I/O error")
+        fault.sqlite_errorcode = code
+        raise fault
+
+    def fails(unit: Unit) -> None:
+        note("half done")(unit)
+        raise ValueError("in the middle")
+
+    if after_a_failure:  # from which on each work has a savepoint
+        async with hold():
+            tasks = await submit(notes.write(note("before")), notes.write(fails))
+        await asyncio.gather(*tasks, return_exceptions=True)
+    before = seen()
+    async with hold():
+        tasks = await submit(notes.write(note("a")), notes.write(meets_fault), notes.write(note("b")))
+    outcome = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(error) for error in outcome] == [StorageUnavailable] * 3
+    assert seen() == before
+    assert await notes.write(note("again")) == "again"
+
+
 async def test_a_disk_with_room_for_a_page_and_not_for_a_posting_is_not_well(
     notes: Engine, tmp_path: Path
 ) -> None:
