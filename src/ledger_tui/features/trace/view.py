@@ -60,6 +60,7 @@ class TraceTree(ScrollView, can_focus=True):
         super().__init__(id="tree")
         self.nodes: Sequence[Node] = ()
         self.cursor = 0
+        self.moved = False  # whether the user has moved the cursor, which then stays where it is
         self._lines: list[tuple[int, tuple[Cell, ...]]] = []  # each with the number of its node
 
     @property
@@ -95,7 +96,7 @@ class TraceTree(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ the cursor
 
     def _go_to(self, number: int) -> None:
-        before = self.cursor
+        before, self.moved = self.cursor, True
         self.cursor = max(0, min(number, len(self.nodes) - 1))
         self._bring_into_view()
         self.refresh()
@@ -180,7 +181,6 @@ class TraceView(View):
         self._tree = TraceTree()
         self._watched_until = 0.0
         self._wide = False
-        self._moved = False  # whether the user has moved the cursor, which then stays where it is
 
     def compose(self) -> ComposeResult:
         yield Static(id="trace-caption")
@@ -195,7 +195,7 @@ class TraceView(View):
     def show_traced(self, kind: str, record: Record) -> None:
         """Trace this object, event, delivery or request."""
         if self.trace is None or (self.trace.kind, self.trace.record_id) != (kind, str(record.get("id"))):
-            self.trace, self.problem, self._moved = Trace(kind, record), "", False
+            self.trace, self.problem, self._tree.moved = Trace(kind, record), "", False
             self.draw()
         self._watched_until = self.context.session.clock() + _WATCHED_SECONDS
         self.action_refresh()
@@ -290,7 +290,7 @@ class TraceView(View):
         if self.trace is None:
             return
         nodes = nodes_of(self.trace, self.context.names)
-        self._tree.show(nodes, self._cursor_in(nodes), from_top=not self._moved)
+        self._tree.show(nodes, self._cursor_in(nodes), from_top=not self._tree.moved)
         self.query_one("#trace-summary", Static).update(toned_line(summary(self.trace)))
         self._draw_caption()
         self._draw_node()
@@ -300,7 +300,7 @@ class TraceView(View):
         """Return the node to stand on: the one the user chose, else the newest that shows what is traced."""
         assert self.trace is not None
         before = self._tree.node
-        if self._moved and before is not None:
+        if self._tree.moved and before is not None:
             at = self._tree.cursor  # an object has a node for each request that changed it
             same = [n for n, node in enumerate(nodes) if _same(node, before)]
             return min(same, key=lambda n: abs(n - at), default=at)
@@ -367,7 +367,6 @@ class TraceView(View):
     @handles(TraceTree.Moved)
     def cursor_moved(self, message: TraceTree.Moved) -> None:
         message.stop()
-        self._moved = True
         self.changed()
 
     def at_rest(self) -> None:

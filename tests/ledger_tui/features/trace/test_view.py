@@ -129,6 +129,17 @@ def nodes(count: int) -> list[Node]:
 
 
 @pytest.mark.slow
+async def test_a_cursor_that_was_moved_stays_though_the_trace_is_drawn_before_it_is_heard() -> None:
+    app = TreeApp()
+    async with app.run_test(size=(40, 7)):
+        app.shown.show(nodes(12), 5, from_top=True)
+        assert not app.shown.moved
+        app.shown.action_move(-1)
+        assert app.moved_to == []  # the message is on its way
+        assert app.shown.moved
+
+
+@pytest.mark.slow
 async def test_keys_go_by_nodes_and_by_pages_and_stop_at_either_end() -> None:
     app = TreeApp()
     async with app.run_test(size=(40, 7)) as pilot:
