@@ -75,10 +75,10 @@ async def test_what_three_clients_see_happened_in_one_order(
         clients = await _round(server.port, key, seed + number)
         assert is_linearizable(clients), f"round {number} of seed {seed}: {clients}"
         tally(steps=sum(map(len, clients)), rounds=1)
-        # The control: what a stale cache would have shown is told apart.
+        # The control: what a stale cache would have shown is told apart, where no other order explains it.
         if number < 5:
-            refused += not is_linearizable(stale(clients, chance))
-    assert refused >= 4, "the checker does not find a stale read"
+            refused += sum(not is_linearizable(stale(clients, chance)) for _ in range(10))
+    assert refused >= 25, "the checker does not find a stale read"
     server.assert_books_are_right()
 
 
