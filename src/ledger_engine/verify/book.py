@@ -1,8 +1,8 @@
 """The pass over one book: its transactions and its events, side by side in the order of their ids.
 
 Each balance follows from the one before, each event of a posting has its transaction and the other way
-round, and what each event says is compared with the log (`sealed`). Nothing is kept but the balance of each
-account, the transfers of which one side was met, and the entries of one tile.
+round, and what each event says is compared with the log (`sealed`). Nothing is kept but the balances of
+the accounts that were met last, the transfers of which one side was met, and the entries of one tile.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ledger_engine.verify.faults import Faults
 from ledger_engine.verify.sealed import Entries
 
 ROWS_AT_ONCE = 4_000
+BALANCES_MAX = 150_000  # accounts whose balance is kept, twice: those met since, and as many before them
 CURRENCIES_MAX = 10_000  # accounts whose currency is not looked up again: transfers ask for it
 UNPAIRED_MAX = 100_000  # transactions whose event has not come where it was expected
 _TRANSACTIONS = (
@@ -39,7 +40,7 @@ _EVENTS = (
     " WHERE book = :book AND id > :after ORDER BY id LIMIT :rows"
 )
 _BEFORE = (
-    f"SELECT id, balance_after FROM {TRANSACTIONS} WHERE account = :account AND id <= :until"
+    f"SELECT id, balance_after FROM {TRANSACTIONS} WHERE account = :account AND id < :id"
     " ORDER BY id DESC LIMIT 1"
 )
 
@@ -83,7 +84,7 @@ def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
 
 @dataclass(slots=True)
 class BookPass:
-    """The pass; `run` it once. `held` has the balance of each account after it."""
+    """The pass; `run` it once."""
 
     unit: AuditUnit
     book: Book
@@ -93,7 +94,8 @@ class BookPass:
     faults: Faults
     transactions: int = 0
     events: int = 0
-    held: dict[str, int] = field(default_factory=dict)
+    _balances: dict[str, int] = field(default_factory=dict)
+    _older: dict[str, int] = field(default_factory=dict)  # the accounts met before those in _balances
     _currencies: dict[str, str | None] = field(default_factory=dict)
     _open: dict[str, _Side] = field(default_factory=dict)
     _ahead: Row | None = None  # a transaction whose event is still to come
@@ -180,9 +182,9 @@ class BookPass:
         id, account, amount, type, _, balance, destination, transfer, _, created = posting
         self.transactions += 1
         change = amount if type == "credit" else -amount
-        if account not in self.held:
+        if account not in self._balances:
             self._meet(account, id)
-        due = self.held[account] + change
+        due = self._balances[account] + change
         if due != balance:
             self.faults.add(
                 "transaction",
@@ -195,7 +197,7 @@ class BookPass:
             self.faults.add(
                 "transaction", id, f"transaction {id} has the amount {wrong}, which is out of range."
             )
-        self.held[account] = balance
+        self._balances[account] = balance
         if transfer is not None:
             self._pair(transfer, _Side(id, account, change, created, destination))
         if (transfer is None) != (destination is None) or (
@@ -208,10 +210,15 @@ class BookPass:
 
     def _meet(self, account: str, id: str) -> None:
         """Begin to follow the balance of an account, of which this is the first transaction that is met."""
-        self.held[account] = 0
-        if self.start.transaction:
-            row = self.unit.first(_BEFORE, {"account": account, "until": self.start.transaction})
-            self.held[account] = 0 if row is None else row["balance_after"]
+        if len(self._balances) == BALANCES_MAX:
+            self._older, self._balances = self._balances, {}
+        if (balance := self._older.get(account)) is not None:
+            self._balances[account] = balance
+            return
+        self._balances[account] = 0
+        if self._older or self.start.transaction:
+            row = self.unit.first(_BEFORE, {"account": account, "id": id})
+            self._balances[account] = 0 if row is None else row["balance_after"]
         if self._currency(account) is None:
             self.faults.add(
                 "transaction",

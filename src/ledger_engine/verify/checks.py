@@ -13,6 +13,7 @@ from ledger_engine.access import idempotency
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.events.outbox import BEFORE_ALL
+from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.log.entries import Book
 from ledger_engine.store import Row, Value
 from ledger_engine.store.snapshot import AuditUnit
@@ -40,6 +41,16 @@ CHECKS = (
         "account {id} has the balance {amount}, which is out of range.",
         f"""
 SELECT id, balance AS amount FROM accounts WHERE balance NOT BETWEEN -{MAX_AMOUNT} AND {MAX_AMOUNT}""",
+    ),
+    Check(
+        "account",
+        "account {id} has the balance {balance}; its transactions add up to {due}.",
+        f"""
+SELECT id, balance, due FROM (
+    SELECT a.id, a.balance, coalesce((SELECT balance_after FROM (
+        SELECT id, balance_after FROM {TRANSACTIONS} WHERE account = a.id ORDER BY id DESC LIMIT 1
+    ) AS last), 0) AS due FROM accounts AS a
+) AS compared WHERE balance <> due""",
     ),
     Check(
         "settlement",
@@ -242,30 +253,6 @@ GROUP BY project, livemode ORDER BY project, livemode"""
                 f"the counters of project {row['id']}, {named['mode']} mode, are off by {off} objects and"
                 f" {row['numbers_off']} invoice numbers.",
             )
-
-
-def unlike_last(unit: AuditUnit, held: Mapping[str, int], every: bool, faults: Faults) -> None:
-    """Note the accounts that do not hold what their last transaction says, as in `held`.
-
-    Unless it is `every` account, only those in `held` are looked at.
-    """
-    after = ""
-    while rows := unit.execute(
-        "SELECT id, balance FROM accounts WHERE id > :after ORDER BY id LIMIT :rows",
-        {"after": after, "rows": _ROWS_AT_ONCE},
-    ):
-        for row in rows:
-            due = held.get(row["id"], 0)
-            if (every or row["id"] in held) and due != row["balance"]:
-                faults.add(
-                    "account",
-                    row["id"],
-                    f"account {row['id']} has the balance {row['balance']}; its transactions add up to"
-                    f" {due}.",
-                )
-        if rows[-1]["id"] <= after:
-            return
-        after = rows[-1]["id"]
 
 
 def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:

@@ -16,8 +16,12 @@ import pytest
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine, open_snapshot
-from ledger_engine.verify import kept
+from ledger_engine.verify import book, kept
 from tests.conftest import Tally
 from tests.ledger_engine.verify import ledgers
 from tests.ledger_engine.verify.tamperings import EVENT, SEEN, SEEN_BY_CHECKPOINT, SEEN_IN_FILES, UNSEEN
@@ -114,6 +118,33 @@ def test_every_fault_is_named_and_by_the_id_of_its_row(ledger: Location) -> None
     tamper(ledger, "UPDATE transactions SET balance_after = balance_after + 1 WHERE amount IN (50, 60, 70)")
     named = {each.object for each in ledgers.verified(ledger).faults if each.kind == "transaction"}
     assert named >= set(ids)
+
+
+def test_the_balances_of_more_accounts_than_are_kept_are_followed(
+    ledger: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(_posted_to_each_of_many(ledger, 20))
+    monkeypatch.setattr(book, "BALANCES_MAX", 3)
+    report = ledgers.verified(ledger)
+    assert report.faults == ()
+    ((last,),) = execute(ledger, "SELECT max(id) FROM transactions")
+    tamper(ledger, f"UPDATE transactions SET balance_after = balance_after + 1 WHERE id = '{last}'")
+    named = {each.object for each in ledgers.verified(ledger).faults if each.kind == "transaction"}
+    assert named == {last}
+
+
+async def _posted_to_each_of_many(ledger: Location, count: int) -> None:
+    """Post to many new accounts, to each twice, with the others between."""
+
+    def post(unit: Unit, tenant: Tenant) -> None:
+        ids = [accounts.create(unit, tenant, NewAccount(f"No. {n}", "EUR", {})).id for n in range(count)]
+        for amount, account in enumerate(ids + ids[::-1] + ids, 1):
+            transactions.post(unit, tenant, NewTransaction(account, amount, "credit"))
+
+    engine = open_engine(ledger)
+    tenant = await engine.read(lambda unit: Tenant(unit.execute("SELECT id FROM projects")[0]["id"], False))
+    await engine.write(partial(post, tenant=tenant))
+    await engine.close()
 
 
 def test_a_forged_event_in_a_full_tile_is_named_by_its_id(ledger: Location) -> None:
