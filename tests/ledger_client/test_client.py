@@ -153,6 +153,7 @@ INTERRUPTED = """
 import os, signal, sys, threading
 from ledger_client import Ledger
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 with Ledger(sys.argv[1], sys.argv[2]) as ledger:
     stream = ledger.events.stream()
     print("begins", flush=True)

@@ -26,15 +26,15 @@ ROWS_AT_ONCE = 4_000
 BALANCES_MAX = 150_000  # accounts whose balance is kept, twice: those met since, and as many before them
 CURRENCIES_MAX = 10_000  # accounts whose currency is not looked up again: transfers ask for it
 UNPAIRED_MAX = 100_000  # transactions whose event has not come where it was expected
+_COLUMNS = (
+    "id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
+    " destination, transfer, reverses, created"
+)
 _TRANSACTIONS = (
-    "SELECT id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
-    " destination, transfer, reverses, created FROM transactions NOT INDEXED"
+    f"SELECT {_COLUMNS} FROM transactions NOT INDEXED"
     " WHERE book = :book AND id > :after ORDER BY id LIMIT :rows"
 )
-_ONE = (
-    "SELECT id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
-    " destination, transfer, reverses, created FROM transactions WHERE book = :book AND id = :id"
-)
+_ONE = f"SELECT {_COLUMNS} FROM transactions WHERE book = :book AND id = :id"
 _EVENTS = (
     "SELECT id, type, object, body, created FROM events NOT INDEXED"
     " WHERE book = :book AND id > :after ORDER BY id LIMIT :rows"
