@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,9 +48,13 @@ def pooled(address: str, tmp_path: Path) -> Iterator[Pooled]:
             f"auth_file = {tmp_path / 'users'}\n"
         )
         user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-        for folder in (tmp_path, *tmp_path.parents):  # PgBouncer refuses to be root
-            if folder.owner() == pwd.getpwuid(os.geteuid()).pw_name:
-                folder.chmod(0o777 if folder == tmp_path else 0o755)
+        # PgBouncer refuses to be root. A folder above that all may write to must stay so: PostgreSQL has its
+        # shared memory in /dev/shm, where the files of tests may be too.
+        tmp_path.chmod(0o777)
+        for folder in tmp_path.parents:
+            mode = folder.stat().st_mode
+            if not mode & stat.S_IXOTH:
+                folder.chmod(mode | stat.S_IXOTH)
         started.append(subprocess.Popen(["pgbouncer", "-q", "-u", user, str(tmp_path / "ini")]))
         through = f"postgresql://postgres@{parts.path}?host={tmp_path}&port={PORT}"
 
