@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def offline(request: pytest.FixtureRequest) -> dict[str, str]:
     """Return an environment in which pip takes what the locks name from a folder, filled once for them.
 
-    Asking the index takes more than half of the CPU time of an installation.
+    Asking the index takes more than half of the CPU time of an installation. Nor is anything compiled, which
+    takes half of the rest and is done at the first import of what a test uses.
     """
     locks = [ROOT / "requirements.lock", ROOT / "requirements-build.lock"]
     named = b"".join(lock.read_bytes() for lock in locks)
@@ -33,4 +34,5 @@ def offline(request: pytest.FixtureRequest) -> dict[str, str]:
             if not folder.exists():
                 raise
             shutil.rmtree(unfinished)
-    return os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+    # To pip a false value turns an option that begins with "no" on, where a false one is its default.
+    return os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_NO_COMPILE": "0"}

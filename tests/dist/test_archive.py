@@ -10,6 +10,7 @@ from zipfile import ZipFile
 
 import httpx
 import pytest
+from filelock import FileLock
 
 from ledger_engine.tools.seed import reading
 
@@ -37,21 +38,30 @@ def copy_of(tree: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_of(ROOT, tmp_path_factory.mktemp("tree"))
+def tree(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """Return what the archive is built of, in a folder that all processes of a run have together."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "archive"
+    with FileLock(f"{folder}.lock"):
+        return folder if folder.exists() else copy_of(ROOT, folder)
 
 
 @pytest.fixture(scope="session")
-def archive(tree: Path, offline: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive(tree: Path, offline: dict[str, str]) -> Path:
     """Build it as `make dist` does, but compressed at the fastest level: that takes half of the CPU time.
 
     Each process of the build reads the level from here. What unpacks the archive does not depend on it.
     """
-    settings = tmp_path_factory.mktemp("settings")
-    (settings / "sitecustomize.py").write_text(
-        "import zlib\nzlib.Z_DEFAULT_COMPRESSION = zlib.Z_BEST_SPEED\n"
-    )
-    return build(tree, tree / "dist" / "ledger.pyz", offline | {"PYTHONPATH": str(settings)})
+    built = tree / "dist" / "ledger.pyz"
+    settings = tree / "settings"
+    with FileLock(f"{tree}.lock"):
+        if not built.exists():
+            settings.mkdir()
+            (settings / "sitecustomize.py").write_text(
+                "import zlib\nzlib.Z_DEFAULT_COMPRESSION = zlib.Z_BEST_SPEED\n"
+            )
+            build(tree, built, offline | {"PYTHONPATH": str(settings)})
+    return built
 
 
 @pytest.fixture(scope="session")

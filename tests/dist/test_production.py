@@ -67,7 +67,7 @@ def test_the_walkthrough_works_from_the_installation_to_the_upgrade(
     }
     ours = ("LEDGER_", "XDG_", "PYTHON", "VIRTUAL_ENV")
     environment = {name: value for name, value in offline.items() if not name.startswith(ours)}
-    environment |= {"PATH": os.defpath, "PIP_NO_COMPILE": "1"}
+    environment |= {"PATH": os.defpath}
     reader = Reader(sources, environment, typed, seen={}, installed=True)
     try:
         for block in blocks(ROOT / "docs" / "production.md"):

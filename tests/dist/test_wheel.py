@@ -51,7 +51,6 @@ def test_the_wheel_runs_the_tutorial_from_beginning_to_end(
     port = str(free_port())
     environment |= {
         "PATH": os.defpath,
-        "PIP_NO_COMPILE": "1",  # which takes most of the CPU time, and is done again at the first import
         "LEDGER_PORT": port,
         "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
     }
