@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import time
+from itertools import count
 from pathlib import Path
 
 PATIENCE_SECONDS = 60.0
+_NUMBERS = count()
 
 
 class Terminal:
     """A real terminal, by tmux, of a size, with a command in it."""
 
     def __init__(self, folder: Path, columns: int, rows: int) -> None:
-        self._tmux = ["tmux", "-S", str(folder / "tmux"), "-f", "/dev/null"]
+        # The server of a terminal before in this folder may be ending yet, and would be asked instead.
+        self._tmux = ["tmux", "-S", str(folder / f"tmux-{next(_NUMBERS)}"), "-f", "/dev/null"]
         self._size = ["-x", str(columns), "-y", str(rows)]
         self._exit_code = folder / "exit-code"
 
