@@ -66,10 +66,16 @@ class Driver:
         """Wait until the server has answered the requests at the start."""
         await until(lambda: not [w for w in self.app.workers if w.is_running and w.group == "connect"])
 
-    async def press(self, *keys: str) -> None:
-        """Press keys, each after the effect of the one before has reached the screen."""
+    async def press(self, *keys: str, sees: str | tuple[str, ...] = (), gone: str = "") -> None:
+        """Press keys, each after the effect of the one before has reached the screen.
+
+        Then wait until `gone` is gone, and until the screen has `sees`.
+        """
         for key in keys:
             await self.burst(key)
+        if gone:
+            await self.sees_no_more(gone)
+        await self.sees(*([sees] if isinstance(sees, str) else sees))
 
     async def goes_to(self, key: str) -> None:
         """Press the key of a place, and wait until its list is read.
@@ -97,9 +103,10 @@ class Driver:
         self.app.session._key_mode = Mode.LIVE
         self.app.session.on_change()
 
-    async def type(self, text: str) -> None:
-        """Type a text at once."""
+    async def type(self, text: str, *keys: str, sees: str | tuple[str, ...] = (), gone: str = "") -> None:
+        """Type a text at once, and press the keys after it as `press` does."""
         await self.burst(*text)
+        await self.press(*keys, sees=sees, gone=gone)
 
     def text(self, of: Widget | None = None) -> str:
         """Return the text on the screen as plain lines."""

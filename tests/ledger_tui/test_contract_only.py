@@ -108,27 +108,17 @@ async def test_an_invoice_is_drafted_edited_and_met_again_without_a_list(
     fill(server)
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.search("till"))
-        await driver.press("3")
-        await driver.sees("This server has no list of invoices")
-        await driver.press("n")
-        await driver.sees("New invoice")
-        await driver.type("till")
-        await driver.press("enter")
-        await driver.type("Ada")
-        await driver.press("tab")
-        await driver.type("12.50")
-        await driver.press("ctrl+s")
-        await driver.sees("Drafted inv_", "○ draft", "12.50  EUR  Ada")
-        await driver.press("e")
-        await driver.sees("Edit the draft")
+        await driver.press("3", sees="This server has no list of invoices")
+        await driver.press("n", sees="New invoice")
+        await driver.type("till", "enter")
+        await driver.type("Ada", "tab")
+        await driver.type("12.50", "ctrl+s", sees=("Drafted inv_", "○ draft", "12.50  EUR  Ada"))
+        await driver.press("e", sees="Edit the draft")
         await driver.press("tab", "home", "shift+end")
-        await driver.type("Grace")
-        await driver.press("ctrl+s")
-        await driver.sees("Changed inv_", "Grace")
+        await driver.type("Grace", "ctrl+s", sees=("Changed inv_", "Grace"))
         assert server.invoices[0]["customer"] == "Grace"
         # Finalizing it goes beyond the interface.
-        await driver.press("F", "y")
-        await driver.sees("Could not finalize: this server does not offer it")
+        await driver.press("F", "y", sees="Could not finalize: this server does not offer it")
         assert_sound(driver)
 
 
@@ -139,21 +129,16 @@ async def test_an_open_invoice_is_opened_by_its_id_and_voided(
     server.invoices.append({"id": "inv_1", "status": "open", "customer": "Ada", "amount": 1250})
     async with dashboards.open() as driver:
         await driver.press("3", "slash")
-        await driver.type("inv_1")
-        await driver.press("enter")
-        await driver.sees("[◐ open]", "Ada")
-        await driver.press("v", "y")
-        await driver.sees("Voided inv_1", "[✕ void]")
+        await driver.type("inv_1", "enter", sees=("[◐ open]", "Ada"))
+        await driver.press("v", "y", sees=("Voided inv_1", "[✕ void]"))
         assert server.invoices[0]["status"] == "void"
 
 
 async def test_tokens_are_exchanged_and_rotated(server: ContractServer, dashboards: Dashboards) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("6", "x")
-        await driver.sees("renews itself in")
-        await driver.press("t")
-        await driver.sees("rotated       once")
+        await driver.press("6", "x", sees="renews itself in")
+        await driver.press("t", sees="rotated       once")
 
 
 async def test_a_user_is_created_and_deactivated_and_an_order_placed(
@@ -161,26 +146,16 @@ async def test_a_user_is_created_and_deactivated_and_an_order_placed(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("4", "n")
-        await driver.sees("New user")
-        await driver.type("Grace")
-        await driver.press("tab")
-        await driver.type("grace@example.com")
-        await driver.press("ctrl+s")
-        await driver.sees("Created usr_", "grace@example.com")
-        await driver.press("d", "y")
-        await driver.sees("Deactivated usr_")
-        await driver.press("5")
-        await driver.sees("○ open")
-        await driver.press("n")
-        await driver.sees("Place an order")
+        await driver.press("4", "n", sees="New user")
+        await driver.type("Grace", "tab")
+        await driver.type("grace@example.com", "ctrl+s", sees=("Created usr_", "grace@example.com"))
+        await driver.press("d", "y", sees="Deactivated usr_")
+        await driver.press("5", sees="○ open")
+        await driver.press("n", sees="Place an order")
         await until(lambda: driver.app.names.users.search("ada"))
-        await driver.type("ada@")
-        await driver.sees("⏎ choose")
+        await driver.type("ada@", sees="⏎ choose")
         await driver.press("enter")
-        await driver.type("2 x Beans")
-        await driver.press("ctrl+s")
-        await driver.sees("Placed ord_")
+        await driver.type("2 x Beans", "ctrl+s", sees="Placed ord_")
         assert server.orders[-1]["user_id"] == "usr_1"
         assert server.orders[-1]["items"] == [{"name": "Beans", "quantity": 2}]
 
@@ -190,8 +165,7 @@ async def test_postings_without_a_time_are_counted_as_they_are_seen(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("0")
-        await driver.sees("counting…")
+        await driver.press("0", sees="counting…")
         server.post(server.accounts[0], 50)
         await driver.sees("EUR  1.50", "1 account")
         assert_sound(driver)
@@ -203,8 +177,7 @@ async def test_what_is_not_offered_is_not_asked_for_again_and_again(
     fill(server)
     async with dashboards.open() as driver:
         for key in ("7", "9", "3"):
-            await driver.press(key)
-            await driver.sees("This server")
+            await driver.press(key, sees="This server")
         view = driver.app.dashboard.view
         before = [path for _method, path, _args in server.requests].count("/v1/invoices")
         for _ in range(3):

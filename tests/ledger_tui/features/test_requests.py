@@ -80,22 +80,17 @@ async def test_a_refused_request_is_corrected_in_the_editor_and_sent_again(
     monkeypatch.setattr(type(driver.app), "suspend", lambda _app: pytest.MonkeyPatch.context())
     with pytest.raises(Exception, match="urrency"):
         await driver.app.api.write("POST", "/v1/accounts", {"name": "Bank", "currency": "XXX"}, "k")
-    await driver.press("8", "slash", *"own:yes status:400", "enter")
-    await driver.sees("✕ 400")
+    await driver.press("8", "slash", *"own:yes status:400", "enter", sees="✕ 400")
     await driver.press("e")
     await driver.sees("POST /v1/accounts", '"currency": "EUR"', "It is sent under a new idempotency key.")
-    await driver.press("enter")
-    await driver.sees("before", "201", "≠ marks what differs")
-    await driver.press("escape", "1")
-    await driver.sees("Bank")
+    await driver.press("enter", sees=("before", "201", "≠ marks what differs"))
+    await driver.press("escape", "1", sees="Bank")
     driver.turn_live()
     await driver.press("8")
-    await driver.press("e", "enter")
-    await driver.sees("Type /v1/accounts to confirm")
+    await driver.press("e", "enter", sees="Type /v1/accounts to confirm")
 
     def cannot(_app: object) -> None:
         raise SuspendNotSupported
 
     monkeypatch.setattr(type(driver.app), "suspend", cannot)
-    await driver.press("escape", "e")
-    await driver.sees("✕ Another program cannot take over this terminal.")
+    await driver.press("escape", "e", sees="✕ Another program cannot take over this terminal.")

@@ -84,11 +84,9 @@ async def test_any_key_ends_it_and_does_nothing_else(server: ContractServer) -> 
     async with app.run_test(size=(80, 24)) as pilot:
         driver = Driver(app, pilot)
         await driver.sees(STEPS[0].caption, "any key ends the tour")
-        await driver.press("q")
-        await driver.sees_no_more("any key ends the tour")
+        await driver.press("q", gone="any key ends the tour")
         assert app.is_running
-        await driver.press("2")
-        await driver.sees("No transactions here.")
+        await driver.press("2", sees="No transactions here.")
 
 
 @pytest.mark.dashboard

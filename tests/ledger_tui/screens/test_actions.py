@@ -19,8 +19,7 @@ async def draft_an_invoice(driver: Driver) -> None:
     (account,) = driver.app.names.search("till")
     body = {"account": account.id, "customer": "Ada", "amount": 1250}
     await driver.app.api.write("POST", "/v1/invoices", body, "i")
-    await driver.press("3")
-    await driver.sees("○ draft", "12.50  EUR  Ada")
+    await driver.press("3", sees=("○ draft", "12.50  EUR  Ada"))
 
 
 async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_credited(
@@ -28,27 +27,17 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
 ) -> None:
     await until(lambda: driver.app.names.search("till"))
     await driver.press("3", "n")
-    await driver.type("till")
-    await driver.press("enter")
-    await driver.type("Ada")
-    await driver.press("tab")
-    await driver.type("12.50")
-    await driver.press("ctrl+s")
-    await driver.sees("Drafted inv_", "○ draft", "12.50  EUR  Ada")
-    await driver.press("p")
-    await driver.sees("inv_", " is draft.")
-    await driver.press("F", "y")
-    await driver.sees("Finalized inv_", "◐ open", "INV-000001")
-    await driver.press("p", "y")
-    await driver.sees("Paid inv_", "● paid")
+    await driver.type("till", "enter")
+    await driver.type("Ada", "tab")
+    await driver.type("12.50", "ctrl+s", sees=("Drafted inv_", "○ draft", "12.50  EUR  Ada"))
+    await driver.press("p", sees=("inv_", " is draft."))
+    await driver.press("F", "y", sees=("Finalized inv_", "◐ open", "INV-000001"))
+    await driver.press("p", "y", sees=("Paid inv_", "● paid"))
     for key in ("v", "F", "p", "e"):
         driver.app.clear_notifications()
-        await driver.press(key)
-        await driver.sees("INV-000001 is paid.")
-    await driver.press("enter")
-    await driver.sees(" ○ draft ─────▶ ◐ open ──────▶[● paid]", "→ Its payment")
-    await driver.press("escape", "1")
-    await driver.sees("12.50  EUR")
+        await driver.press(key, sees="INV-000001 is paid.")
+    await driver.press("enter", sees=(" ○ draft ─────▶ ◐ open ──────▶[● paid]", "→ Its payment"))
+    await driver.press("escape", "1", sees="12.50  EUR")
 
 
 async def test_what_the_state_forbids_is_greyed_and_does_nothing(driver: Driver) -> None:
@@ -60,38 +49,26 @@ async def test_what_the_state_forbids_is_greyed_and_does_nothing(driver: Driver)
 
 async def test_voiding_an_invoice_asks_first(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("F", "y")
-    await driver.sees("◐ open")
-    await driver.press("v")
-    await driver.sees("Void invoice inv_")
-    await driver.press("escape")
-    await driver.sees("◐ open")
-    await driver.press("v", "y")
-    await driver.sees("Voided inv_", "✕ void")
+    await driver.press("F", "y", sees="◐ open")
+    await driver.press("v", sees="Void invoice inv_")
+    await driver.press("escape", sees="◐ open")
+    await driver.press("v", "y", sees=("Voided inv_", "✕ void"))
 
 
 async def test_a_user_is_created_deactivated_and_restored(driver: Driver) -> None:
     await driver.press("4", "n")
-    await driver.type("Ada")
-    await driver.press("tab")
-    await driver.type("ada@example.com")
-    await driver.press("ctrl+s")
-    await driver.sees("Created usr_", "ada@example.com", "● active")
-    await driver.press("d", "y")
-    await driver.sees("✕ deactivated")
-    await driver.press("u")
-    await driver.sees("Restored usr_", "● active")
+    await driver.type("Ada", "tab")
+    await driver.type("ada@example.com", "ctrl+s", sees=("Created usr_", "ada@example.com", "● active"))
+    await driver.press("d", "y", sees="✕ deactivated")
+    await driver.press("u", sees=("Restored usr_", "● active"))
 
 
 async def test_an_email_that_is_taken_is_reported_in_the_form(driver: Driver) -> None:
     body = {"name": "Ada", "email": "ada@example.com", "role": "member"}
     await driver.app.api.write("POST", "/api/users", body, None)
     await driver.press("4", "n")
-    await driver.type("Ada")
-    await driver.press("tab")
-    await driver.type("ADA@example.com")
-    await driver.press("ctrl+s")
-    await driver.sees("✕ ", "email")
+    await driver.type("Ada", "tab")
+    await driver.type("ADA@example.com", "ctrl+s", sees=("✕ ", "email"))
     assert len(driver.app.screen_stack) == 2
 
 
@@ -99,21 +76,13 @@ async def test_an_order_is_placed_paid_and_shipped(driver: Driver) -> None:
     body = {"name": "Ada", "email": "ada@example.com", "role": "member"}
     user = (await driver.app.api.write("POST", "/api/users", body, None)).record
     await driver.press("5", "n")
-    await driver.type(user["id"])
-    await driver.press("tab")
-    await driver.type("2 x Beans @ 1250; Filter")
-    await driver.press("ctrl+s")
-    await driver.sees("Placed ord_", "○ open", "2,500")
-    await driver.press("p")
-    await driver.sees("Pay order ord_", "2 items")
-    await driver.press("y")
-    await driver.sees("◐ paid")
-    await driver.press("s")
-    await driver.sees("Ship order ord_")
-    await driver.press("y")
-    await driver.sees("● shipped")
-    await driver.press("enter")
-    await driver.sees("2 × 1,250     Beans")
+    await driver.type(user["id"], "tab")
+    await driver.type("2 x Beans @ 1250; Filter", "ctrl+s", sees=("Placed ord_", "○ open", "2,500"))
+    await driver.press("p", sees=("Pay order ord_", "2 items"))
+    await driver.press("y", sees="◐ paid")
+    await driver.press("s", sees="Ship order ord_")
+    await driver.press("y", sees="● shipped")
+    await driver.press("enter", sees="2 × 1,250     Beans")
 
 
 async def test_an_action_the_server_refuses_is_reported(driver: Driver) -> None:
@@ -124,8 +93,7 @@ async def test_an_action_the_server_refuses_is_reported(driver: Driver) -> None:
     await until(lambda: (driver.view.selected or {})["status"] == "open", "the event")
     await driver.rests()
     driver.view.show_changed(invoice)  # as if the screen still held the draft
-    await driver.press("F", "y")
-    await driver.sees("Could not finalize: ")
+    await driver.press("F", "y", sees="Could not finalize: ")
 
 
 @pytest.mark.parametrize(("key", "question"), [("F", "Finalize"), ("p", "Pay"), ("v", "Void")])
@@ -134,22 +102,18 @@ async def test_what_cannot_be_taken_back_asks_first_and_names_what_it_is_about(
 ) -> None:
     await draft_an_invoice(driver)
     if key != "F":
-        await driver.press("F", "y")
-        await driver.sees("Finalized inv_")
+        await driver.press("F", "y", sees="Finalized inv_")
     status = (driver.view.selected or {})["status"]
-    await driver.press(key)
-    await driver.sees(f"{question} invoice inv_", "12.50 EUR", "Ada · Till")
+    await driver.press(key, sees=(f"{question} invoice inv_", "12.50 EUR", "Ada · Till"))
     await driver.press("escape")
     assert (driver.view.selected or {})["status"] == status
 
 
 async def test_in_live_mode_paying_asks_for_the_id(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("F", "y")
-    await driver.sees("Finalized inv_")
+    await driver.press("F", "y", sees="Finalized inv_")
     driver.turn_live()
-    await driver.press("p")
-    await driver.sees("◆ LIVE · Are you sure?", "Type inv_")
+    await driver.press("p", sees=("◆ LIVE · Are you sure?", "Type inv_"))
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
 
@@ -161,51 +125,39 @@ async def test_the_smallest_key_bar_has_what_can_be_done_with_an_open_invoice(ow
         await driver.sees("Till")
         await draft_an_invoice(driver)
         await driver.sees("F finalize")
-        await driver.press("F", "y")
-        await driver.sees("Finalized inv_")
+        await driver.press("F", "y", sees="Finalized inv_")
         driver.app.clear_notifications()
         await driver.sees("v void   p pay", "? keys")
-        await driver.press("enter")
-        await driver.sees("esc back", "v void   p pay", "? keys")
+        await driver.press("enter", sees=("esc back", "v void   p pay", "? keys"))
 
 
 async def test_in_live_mode_a_destructive_action_asks_for_the_id(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("F", "y")
-    await driver.sees("◐ open")
+    await driver.press("F", "y", sees="◐ open")
     driver.turn_live()
     assert driver.app.session.mode is Mode.LIVE
     invoice = driver.view.selected
     assert invoice is not None
-    await driver.press("v")
-    await driver.sees("◆ LIVE · Are you sure?", f"Type {invoice['id']}")
-    await driver.type("yes")
-    await driver.press("enter")
-    await driver.sees("✕ The id does not match.")
+    await driver.press("v", sees=("◆ LIVE · Are you sure?", f"Type {invoice['id']}"))
+    await driver.type("yes", "enter", sees="✕ The id does not match.")
     assert isinstance(driver.app.screen, ConfirmScreen)
     await driver.press("home", "shift+end")
-    await driver.type(invoice["id"])
-    await driver.press("enter")
-    await driver.sees("✕ void")
+    await driver.type(invoice["id"], "enter", sees="✕ void")
 
 
 async def test_a_server_without_a_list_of_invoices_says_so(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as contract_driver:
-        await contract_driver.press("3")
-        await contract_driver.sees("This server has no list of invoices; / opens one by its id.")
+        await contract_driver.press("3", sees="This server has no list of invoices; / opens one by its id.")
 
 
 async def test_a_draft_is_edited_and_only_what_was_changed_is_sent(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("e")
-    await driver.sees("Edit the draft", "12.50", "Ada")
+    await driver.press("e", sees=("Edit the draft", "12.50", "Ada"))
     await driver.press("tab", "tab")
     await driver.press("home", "shift+end")
-    await driver.type("20")
-    await driver.press("ctrl+s")
-    await driver.sees("Changed inv_", "20.00  EUR  Ada")
+    await driver.type("20", "ctrl+s", sees=("Changed inv_", "20.00  EUR  Ada"))
     sent = [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
     assert [exchange.body for exchange in sent] == ['{"amount": 2000}']
 
@@ -215,31 +167,24 @@ async def test_a_draft_given_to_an_account_of_another_currency_has_its_amount_re
 ) -> None:
     await draft_an_invoice(driver)
     await driver.app.api.write("POST", "/v1/accounts", {"name": "Yen box", "currency": "JPY"}, "y")
-    await driver.press("1")
-    await driver.sees("Yen box")
-    await driver.press("3", "e")
-    await driver.sees("Edit the draft", "12.50")
+    await driver.press("1", sees="Yen box")
+    await driver.press("3", "e", sees=("Edit the draft", "12.50"))
     await driver.press("home", "shift+end")
-    await driver.type("yen")
-    await driver.press("enter", "ctrl+s")
-    await driver.sees("✕ JPY has no decimals.")
+    await driver.type("yen", "enter", "ctrl+s", sees="✕ JPY has no decimals.")
     assert not [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
 
 
 async def test_an_edit_that_changes_nothing_says_so_and_sends_nothing(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("e")
-    await driver.sees("Edit the draft")
-    await driver.press("ctrl+s")
-    await driver.sees("✕ Nothing was changed.")
+    await driver.press("e", sees="Edit the draft")
+    await driver.press("ctrl+s", sees="✕ Nothing was changed.")
     assert not [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
 
 
 async def test_what_is_no_draft_any_more_is_not_edited(driver: Driver) -> None:
     await draft_an_invoice(driver)
     assert driver.view.check_action("edit", ()) is True
-    await driver.press("F", "y")
-    await driver.sees("◐ open")
+    await driver.press("F", "y", sees="◐ open")
     assert driver.view.check_action("edit", ()) is None
     await driver.press("e")
     assert len(driver.app.screen_stack) == 1
@@ -247,26 +192,19 @@ async def test_what_is_no_draft_any_more_is_not_edited(driver: Driver) -> None:
 
 async def test_a_voided_invoice_is_drawn_on_its_way_to_void(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("F", "y")
-    await driver.sees("Finalized inv_")
-    await driver.press("v", "y")
-    await driver.sees("Voided inv_")
-    await driver.press("enter")
-    await driver.sees(" ○ draft ─────▶ ◐ open ──────▶ ● paid", "└───────────▶[✕ void]")
+    await driver.press("F", "y", sees="Finalized inv_")
+    await driver.press("v", "y", sees="Voided inv_")
+    await driver.press("enter", sees=(" ○ draft ─────▶ ◐ open ──────▶ ● paid", "└───────────▶[✕ void]"))
 
 
 async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> None:
     account = driver.app.names.search("till")[0].id
     body = {"account": account, "amount": 1250, "type": "credit", "description": "by mistake"}
     await driver.app.api.write("POST", "/v1/transactions", body, "t")
-    await driver.press("2")
-    await driver.sees("by mistake")
-    await driver.press("v")
-    await driver.sees("Reverse transaction txn_")
-    await driver.press("y")
-    await driver.sees("Reversed txn_", "↩ debit", "−12.50  EUR")
-    await driver.press("down", "v", "y")
-    await driver.sees("Could not reverse: ")
+    await driver.press("2", sees="by mistake")
+    await driver.press("v", sees="Reverse transaction txn_")
+    await driver.press("y", sees=("Reversed txn_", "↩ debit", "−12.50  EUR"))
+    await driver.press("down", "v", "y", sees="Could not reverse: ")
 
 
 async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: ContractServer) -> None:
@@ -276,10 +214,8 @@ async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: Co
         app = LedgerApp(Options(url=line.url, key=server.key))
         async with app.run_test(size=(100, 30), notifications=True) as pilot:
             driver = Driver(app, pilot)
-            await driver.press("4")
-            await driver.sees("ada@example.com")
-            await driver.press("d")
-            await driver.sees("Deactivate user usr_")
+            await driver.press("4", sees="ada@example.com")
+            await driver.press("d", sees="Deactivate user usr_")
             line.swallows_answers = True
             await driver.press("y")
             told = "it may have succeeded. Check before you try again."
@@ -292,28 +228,21 @@ async def test_in_live_mode_what_can_be_taken_back_asks_for_a_yes(driver: Driver
     body = {"name": "Ada", "email": "ada@example.com", "role": "member"}
     user = (await driver.app.api.write("POST", "/api/users", body, None)).record
     await driver.app.api.write("DELETE", f"/api/users/{user['id']}", None, None)
-    await driver.press("4")
-    await driver.sees("✕ deactivated")
+    await driver.press("4", sees="✕ deactivated")
     await driver.rests()
     driver.view.next_poll_at = float("inf")  # the next page would say that this is test mode
     driver.app.session.saw_livemode(True)
-    await driver.press("u")
-    await driver.sees("◆ LIVE · Are you sure?", f"Restore user {user['id']}?")
-    await driver.press("y")
-    await driver.sees("Restored usr_")
+    await driver.press("u", sees=("◆ LIVE · Are you sure?", f"Restore user {user['id']}?"))
+    await driver.press("y", sees="Restored usr_")
 
 
 async def test_the_payment_of_an_invoice_leads_back_to_it(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("F", "y")
-    await driver.sees("Finalized inv_")
-    await driver.press("p", "y")
-    await driver.sees("Paid inv_")
+    await driver.press("F", "y", sees="Finalized inv_")
+    await driver.press("p", "y", sees="Paid inv_")
     await driver.goes_to("2")
-    await driver.press("enter")
-    await driver.sees("pays invoice  INV-000001  Ada", "→ The invoice it pays")
-    await driver.press(*["down"] * 5, "enter")
-    await driver.sees("[● paid]", "→ Its payment")
+    await driver.press("enter", sees=("pays invoice  INV-000001  Ada", "→ The invoice it pays"))
+    await driver.press(*["down"] * 5, "enter", sees=("[● paid]", "→ Its payment"))
 
 
 async def test_a_user_leads_to_the_orders_of_the_user_and_an_order_is_read_by_its_id(driver: Driver) -> None:
@@ -324,12 +253,9 @@ async def test_a_user_leads_to_the_orders_of_the_user_and_an_order_is_read_by_it
         order = {"user_id": user["id"], "items": [{"name": user["name"], "unit_amount": 700}]}
         await write("POST", "/api/orders", order, None)
     await driver.goes_to("4")
-    await driver.press("down")
-    await driver.sees("Bob")
-    await driver.press("enter")
-    await driver.sees("orders        1", "→ Order of ")
-    await driver.press("down", "down", "enter")
-    await driver.sees("user          Ada", "→ Its user")
+    await driver.press("down", sees="Bob")
+    await driver.press("enter", sees=("orders        1", "→ Order of "))
+    await driver.press("down", "down", "enter", sees=("user          Ada", "→ Its user"))
 
 
 async def test_a_transfer_is_one_form_and_then_the_cursor_is_on_what_the_message_names(
@@ -338,12 +264,9 @@ async def test_a_transfer_is_one_form_and_then_the_cursor_is_on_what_the_message
     await driver.app.api.write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "s")
     await driver.sees("Safe")
     await driver.press("2", "x")
-    await driver.type("till")
-    await driver.press("enter")
-    await driver.type("safe")
-    await driver.press("enter")
-    await driver.type("5")
-    await driver.press("ctrl+s")
+    await driver.type("till", "enter")
+    await driver.type("safe", "enter")
+    await driver.type("5", "ctrl+s")
     await driver.sees("Transferred by txn_", "2 of 2", "−5.00  EUR  Till", "+5.00  EUR  Safe")
     named = driver.view.selected or {}
     assert named["account"] == driver.app.names.search("till")[0].id
@@ -353,13 +276,9 @@ async def test_a_transfer_is_one_form_and_then_the_cursor_is_on_what_the_message
 async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver) -> None:
     await driver.app.api.write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "s")
     await driver.sees("Safe")
-    await driver.press("down", "x")
-    await driver.sees("Till · EUR")
-    await driver.type("safe")
-    await driver.press("enter")
-    await driver.type("5")
-    await driver.press("ctrl+s")
-    await driver.sees("Transferred by txn_", "−5.00  EUR", "5.00  EUR")
+    await driver.press("down", "x", sees="Till · EUR")
+    await driver.type("safe", "enter")
+    await driver.type("5", "ctrl+s", sees=("Transferred by txn_", "−5.00  EUR", "5.00  EUR"))
     assert (driver.view.selected or {})["name"] == "Till"
 
 
@@ -378,5 +297,4 @@ async def test_a_greyed_key_says_why(
     server: ContractServer, dashboards: Dashboards, keys: list[str], reason: str
 ) -> None:
     async with dashboards.open(size=(80, 24)) as driver:
-        await driver.press(*keys)
-        await driver.sees(reason)
+        await driver.press(*keys, sees=reason)

@@ -6,12 +6,9 @@ from tests.ledger_tui.driving import Driver, until
 
 async def create(driver: Driver, name: str = "reports") -> str:
     """Create a key in the form; gives its value, with its dialog still open."""
-    await driver.press("9", "n")
-    await driver.sees("New API key")
-    await driver.type(name)
-    await driver.press("tab", "right", "tab")
-    await driver.type("read:projects read:users")
-    await driver.press("ctrl+s")
+    await driver.press("9", "n", sees="New API key")
+    await driver.type(name, "tab", "right", "tab")
+    await driver.type("read:projects read:users", "ctrl+s")
     return await shown_secret(driver)
 
 
@@ -28,10 +25,8 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
     assert isinstance(driver.app.screen, ShownOnceScreen)
     await driver.press("y")
     assert driver.app.clipboard == value
-    await driver.press("escape")
-    await driver.sees("reports", "member", f"sk_test_…{value[-4:]}")
-    await driver.press("enter")
-    await driver.sees("read:projects read:users")
+    await driver.press("escape", sees=("reports", "member", f"sk_test_…{value[-4:]}"))
+    await driver.press("enter", sees="read:projects read:users")
     assert value not in driver.text()
     assert value not in repr([record for slot in driver.view.window.slots for record in slot.rows or ()])
     assert value not in repr([*driver.app.traffic])
@@ -39,10 +34,8 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
 
 async def test_a_key_is_revoked_after_asking(driver: Driver) -> None:
     await create(driver)
-    await driver.press("escape", "v")
-    await driver.sees("Revoke API key key_")
-    await driver.press("y")
-    await driver.sees("Revoked key_", "✕ revoked")
+    await driver.press("escape", "v", sees="Revoke API key key_")
+    await driver.press("y", sees=("Revoked key_", "✕ revoked"))
     assert driver.view.check_action("act", ("revoke",)) is None
 
 
@@ -51,14 +44,12 @@ async def test_a_key_is_rolled_and_the_new_value_shown_once(driver: Driver) -> N
     await driver.press("escape", "L", "y")
     new = await shown_secret(driver)
     assert new != old
-    await driver.press("escape")
-    await driver.sees("✕ revoked", f"…{new[-4:]}")
+    await driver.press("escape", sees=("✕ revoked", f"…{new[-4:]}"))
 
 
 async def test_the_dashboards_own_key_can_be_rolled_under_its_feet(driver: Driver) -> None:
     old = driver.app.tokens.key or ""
-    await driver.press("9")
-    await driver.sees(f"sk_test_…{old[-4:]}")
+    await driver.press("9", sees=f"sk_test_…{old[-4:]}")
     await driver.press("L", "y")
     new = await shown_secret(driver)
     await driver.sees("It was this dashboard's own key: the new one is in use already.")
@@ -69,20 +60,16 @@ async def test_the_dashboards_own_key_can_be_rolled_under_its_feet(driver: Drive
 
 
 async def test_revoking_the_dashboards_own_key_says_what_comes_of_it(driver: Driver) -> None:
-    await driver.press("9")
-    await driver.sees("1 of 1")
-    await driver.press("v")
-    await driver.sees("It is the key of this dashboard, which will lose access.")
-    await driver.press("y")
-    await driver.sees("✕ 401: this key is not accepted")
+    await driver.press("9", sees="1 of 1")
+    await driver.press("v", sees="It is the key of this dashboard, which will lose access.")
+    await driver.press("y", sees="✕ 401: this key is not accepted")
 
 
 async def test_in_live_mode_revoking_asks_for_the_id(driver: Driver) -> None:
     await create(driver)
     await driver.press("escape")
     driver.turn_live()
-    await driver.press("v")
-    await driver.sees("◆ LIVE · Are you sure?", "Type key_")
+    await driver.press("v", sees=("◆ LIVE · Are you sure?", "Type key_"))
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
 
@@ -90,7 +77,5 @@ async def test_in_live_mode_revoking_asks_for_the_id(driver: Driver) -> None:
 async def test_an_unknown_scope_is_reported_under_its_field(driver: Driver) -> None:
     await driver.press("9", "n")
     await driver.press("tab", "tab")
-    await driver.type("read:everything")
-    await driver.press("ctrl+s")
-    await driver.sees("✕ ", "scopes")
+    await driver.type("read:everything", "ctrl+s", sees=("✕ ", "scopes"))
     assert len(driver.app.screen_stack) == 2

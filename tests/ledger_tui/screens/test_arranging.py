@@ -34,8 +34,7 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
     for number in range(130):
         server.post(till, 1000 + number * 37 % 130, "debit" if number % 2 else "credit", f"sale {number}")
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("1–19 of > 100")
+        await driver.press("2", sees="1–19 of > 100")
         reads = len(server.requests)
         await driver.press("o", "down", "down", "enter")
         await driver.sees("amount            ▲ sorted", "the rows that are loaded are sorted", "esc done")
@@ -51,8 +50,7 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         await driver.press("G")
         pages = [args for _m, path, args in server.requests[reads:] if "starting_after" in args]
         assert pages == []
-        await driver.press("m")
-        await driver.sees("of 130")
+        await driver.press("m", sees="of 130")
         assert len([args for _m, _path, args in server.requests[reads:] if "starting_after" in args]) == 1
         # A new row is sorted in where it belongs, as the cursor is on the top row.
         await driver.press("home")
@@ -64,15 +62,13 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         assert "account" not in kept.columns
         # A column moves to the right and not beyond the first one, and the last one is not hidden.
         names = [column.name for column in driver.view.resource.columns]
-        await driver.press("o", "0", "J", "escape")
-        await driver.sees("account")
+        await driver.press("o", "0", "J", "escape", sees="account")
         assert read_config(own_config).lists["transactions"].columns[:2] == (names[1], names[0])
         await driver.press("o", "K", "escape")
         assert read_config(own_config).lists["transactions"].columns[:2] == (names[1], names[0])
         await driver.press("o", "0", *(key for _name in names for key in ("space", "down")), "escape")
         await until(lambda: read_config(own_config).lists["transactions"].columns == (names[-1],))
-        await driver.press("o", "0", "escape")
-        await driver.sees("account")
+        await driver.press("o", "0", "escape", sees="account")
     assert read_config(own_config).lists["transactions"] == ListSettings()
 
 
@@ -83,8 +79,7 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
     async with dashboards.open((80, 24)) as driver:
         view = driver.view
         assert (view.record_list.display, view.detail.display) == (True, False)
-        await driver.press("z")
-        await driver.sees("Till", "→ Its transactions")
+        await driver.press("z", sees=("Till", "→ Its transactions"))
         assert (view.record_list.display, view.detail.display) == (True, True)
         width = view.detail.outer_size.width
         await driver.press("greater_than_sign")
@@ -96,13 +91,10 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
         await driver.press("z")
         assert (view.record_list.display, view.detail.display) == (True, False)
         await driver.sees("2026-11-20 04:31:00")
-        await driver.press("t")
-        await driver.sees("created (local)")
-        await driver.press("t")
-        await driver.sees("created (ago)", " ago")
+        await driver.press("t", sees="created (local)")
+        await driver.press("t", sees=("created (ago)", " ago"))
         assert read_config(own_config).times is TimeStyle.RELATIVE
-        await driver.press("t")
-        await driver.sees("2026-11-20 04:31:00", "created (UTC)")
+        await driver.press("t", sees=("2026-11-20 04:31:00", "created (UTC)"))
         await driver.press("z")
     config = read_config(own_config)
     assert config.panes == PaneChoice(split=True, detail_width=width + 4)
@@ -112,8 +104,7 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
         await driver.sees("Till", "→ Its transactions")
         assert driver.view.detail.outer_size.width == width + 4
         own_config.write_text("times =", encoding="utf-8")  # by an editor that is not done yet
-        await driver.press("z", "z", "t")
-        await driver.sees("created (local)")
+        await driver.press("z", "z", "t", sees="created (local)")
         await driver.sees("The time format could not be saved. It applies until you quit.")
         assert own_config.read_text(encoding="utf-8") == "times ="
 
@@ -133,40 +124,30 @@ async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_proj
         await driver.sees("● online")
         await _fill_invoices(driver, opened=4, drafts=1)
         await driver.goes_to("3")
-        await driver.press("ctrl+a")
-        await driver.sees("● 5 marked", "●")
-        await driver.press("down", "space")
-        await driver.sees("● 4 marked")
+        await driver.press("ctrl+a", sees=("● 5 marked", "●"))
+        await driver.press("down", "space", sees="● 4 marked")
         paid = next(row["id"] for row in driver.view.marked if row["status"] == "open")
-        await driver.press("v")
-        await driver.sees("Void 3 invoices?", "in all 30.03 EUR", "1 more marked are left out")
+        await driver.press("v", sees=("Void 3 invoices?", "in all 30.03 EUR", "1 more marked are left out"))
         # One is paid by somebody else in between, so that it cannot be voided any more.
         await driver.app.api.write("POST", f"/v1/invoices/{paid}/pay", None, "p")
-        await driver.press("y")
-        await driver.sees("Voided: 2, failed: 1", f"✕ {paid}: ", "esc close")
+        await driver.press("y", sees=("Voided: 2, failed: 1", f"✕ {paid}: ", "esc close"))
         await driver.press("escape")
         await until(lambda: shown(driver, "status").count("void") == 2)
         assert driver.view.marked == []
-        await driver.press("space", "space")
-        await driver.sees("● 2 marked")
-        await driver.press("escape")
-        await driver.sees_no_more("marked")
+        await driver.press("space", "space", sees="● 2 marked")
+        await driver.press("escape", gone="marked")
 
 
 async def test_in_live_mode_the_number_of_marked_rows_is_typed(own_project: Address) -> None:
     async with dashboard_on(own_project, (100, 40)) as driver:
         await driver.sees("● online")
         await _fill_invoices(driver, opened=2, drafts=0)
-        await driver.press("3")
-        await driver.sees("Customer 1")
+        await driver.press("3", sees="Customer 1")
         driver.turn_live()
-        await driver.press("ctrl+a", "v")
-        await driver.sees("◆ LIVE · Are you sure?", "Type their number, 2")
-        await driver.press("y", "enter")
-        await driver.sees("✕ The number does not match.")
+        await driver.press("ctrl+a", "v", sees=("◆ LIVE · Are you sure?", "Type their number, 2"))
+        await driver.press("y", "enter", sees="✕ The number does not match.")
         assert shown(driver, "status") == ["open", "open"]
-        await driver.press("backspace", "2", "enter")
-        await driver.sees("Voided: 2")
+        await driver.press("backspace", "2", "enter", sees="Voided: 2")
 
 
 async def test_a_changed_balance_flashes_unless_motion_is_reduced(
@@ -191,5 +172,4 @@ async def test_a_record_without_a_terminal_to_hand_over_stays_and_says_so(
     server.add_account("Till")
     monkeypatch.setenv("PAGER", "cat")
     async with dashboards.open() as driver:
-        await driver.press("P")
-        await driver.sees("Another program cannot take over this terminal.")
+        await driver.press("P", sees="Another program cannot take over this terminal.")

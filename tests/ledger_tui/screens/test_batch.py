@@ -10,10 +10,8 @@ from tests.ledger_tui.driving import Driver, until
 
 
 async def open_file(driver: Driver, file: Path) -> None:
-    await driver.press("2", "b")
-    await driver.sees("Post a file of transactions", "decimal_amount (12.50)")
-    await driver.type(str(file))
-    await driver.press("enter")
+    await driver.press("2", "b", sees=("Post a file of transactions", "decimal_amount (12.50)"))
+    await driver.type(str(file), "enter")
 
 
 async def test_a_file_is_shown_and_posted_as_a_whole_or_not_at_all(
@@ -33,8 +31,7 @@ async def test_a_file_is_shown_and_posted_as_a_whole_or_not_at_all(
             "1,101 transactions in 2 parts of up to 1,000",
             "⏎ post 1,101",
         )
-        await driver.press("enter")
-        await driver.sees("Posted 1,101 transactions", "sale 1101")
+        await driver.press("enter", sees=("Posted 1,101 transactions", "sale 1101"))
 
         other = tmp_path / "transfers.jsonl"
         row = '{"account":"Till","type":"credit","amount":1,"description":"back"}\n'
@@ -46,8 +43,7 @@ async def test_a_file_is_shown_and_posted_as_a_whole_or_not_at_all(
         await driver.sees(
             "◆ LIVE · Are you sure?", "Post 3 transactions, all or nothing.", "Type 3 to confirm"
         )
-        await driver.press("3", "enter")
-        await driver.sees("✕ Line 2: ", "Nothing was posted.")
+        await driver.press("3", "enter", sees=("✕ Line 2: ", "Nothing was posted."))
         assert isinstance(driver.app.screen, BatchScreen)
         await driver.press("escape")
         assert not driver.app.session.read_only
@@ -67,13 +63,10 @@ async def test_on_a_server_without_batches_the_rows_are_posted_one_by_one_after_
         await open_file(driver, file)
         await driver.sees("Line 2: “1.50” is not", "Line 3: There is no account “Nobody”.", "✕ 2 faults")
         file.write_text(text.replace("Nobody", "Till"), encoding="utf-8")
-        await driver.press("ctrl+d")
-        await driver.sees("2 transactions, all or nothing.")
-        await driver.press("enter")
-        await driver.sees("This server does not support batches. 2 transactions, one by one")
+        await driver.press("ctrl+d", sees="2 transactions, all or nothing.")
+        await driver.press("enter", sees="This server does not support batches. 2 transactions, one by one")
         assert server.transactions == []
-        await driver.press("enter")
-        await driver.sees("Posted 2 transactions")
+        await driver.press("enter", sees="Posted 2 transactions")
         await until(lambda: [t["amount"] for t in server.transactions] == [150, 100])
 
 
@@ -91,22 +84,18 @@ async def test_what_is_not_posted_can_be_posted_again_and_posting_be_stopped(
         await open_file(driver, file)
         await driver.sees("2 transactions, all or nothing.")
         with server.refusing(400, {"error": {"code": "invalid_value", "message": "Not so.", "param": None}}):
-            await driver.press("enter")
-            await driver.sees("✕ Not so. It was refused. Nothing was posted.")
-        await driver.press("enter")
-        await driver.sees("This server does not support batches.")
+            await driver.press("enter", sees="✕ Not so. It was refused. Nothing was posted.")
+        await driver.press("enter", sees="This server does not support batches.")
         with server.refusing(500, {"error": {"code": "internal", "message": "Disk full."}}):
             await driver.press("enter")
             await driver.sees("✕ No answer (Disk full.). Posting again is safe", "once. Nothing was posted.")
         with server.holding(None):  # the answer to the first
             await driver.press("enter")
             await until(lambda: sent() == 2, "the first")
-            await driver.press("escape")
-            await driver.sees("Stopping after the part that was sent…")
+            await driver.press("escape", sees="Stopping after the part that was sent…")
         await driver.sees("✕ Stopped. 1 of 2 are posted.")
         driver.turn_live()
-        await driver.press("enter")
-        await driver.sees("◆ LIVE · Are you sure?", "Post 1 transaction, one by one")
+        await driver.press("enter", sees=("◆ LIVE · Are you sure?", "Post 1 transaction, one by one"))
         await driver.press("escape")
         await until(lambda: isinstance(driver.app.screen, BatchScreen), "the file again")
         assert len(server.transactions) == 1

@@ -29,14 +29,12 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
             if number:  # the first stays a draft, which cannot be paid
                 await made(driver, f"/v1/invoices/{invoice['id']}/finalize")
 
-        await driver.press("3")
-        await driver.sees("Customer 0")
+        await driver.press("3", sees="Customer 0")
         await driver.press("ctrl+a", "p")
         await driver.sees("Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked are left out")
         await driver.press("n")
         assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]
-        await driver.press("p", "y")
-        await driver.sees("Paid: 2", "● paid")
+        await driver.press("p", "y", sees=("Paid: 2", "● paid"))
         await until(lambda: values(driver, "status").count("paid") == 2)
         assert driver.view.marked == []
         paid = await driver.app.api.read(f"/v1/accounts/{till['id']}")
@@ -44,24 +42,17 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
 
         # Each event is sent again to each endpoint that takes it, and each delivery to its own.
         await receiver.until_received(2)
-        await driver.press("7")
-        await driver.sees("invoice.paid", "account.created")
+        await driver.press("7", sees=("invoice.paid", "account.created"))
         await driver.press("slash")
-        await driver.type("type:invoice.paid")
-        await driver.press("enter")
-        await driver.sees_no_more("account.created")
+        await driver.type("type:invoice.paid", "enter", gone="account.created")
         await until(lambda: driver.view.table.has_focus)
-        await driver.press("ctrl+a", "s")
-        await driver.sees("Resend 2 events?")
-        await driver.press("y")
-        await driver.sees("Sending again: 2")
+        await driver.press("ctrl+a", "s", sees="Resend 2 events?")
+        await driver.press("y", sees="Sending again: 2")
         await receiver.until_received(4)
-        await driver.press("e")
-        await driver.sees(receiver.url)
+        await driver.press("e", sees=receiver.url)
         await driver.press("s")
         await until(lambda: len(driver.view.window) == 2, "the deliveries")
-        await driver.press("ctrl+a", "s")
-        await driver.sees("Resend 2 deliveries?")
+        await driver.press("ctrl+a", "s", sees="Resend 2 deliveries?")
         await driver.press("y")
         await until(lambda: not driver.view.marked)
         await receiver.until_received(6)
@@ -72,14 +63,10 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         # The key of the dashboard is revoked last: with it first the others would be refused.
         for name in ("reports", "exports"):
             await made(driver, "/v1/api_keys", {"name": name, "role": "member"}, name)
-        await driver.press("9")
-        await driver.sees("reports", "exports")
-        await driver.press("ctrl+a", "L")
-        await driver.sees("Roll only one at a time")
-        await driver.press("v")
-        await driver.sees("Revoke 3 API keys?", "Among them is the key of this dashboard")
-        await driver.press("y")
-        await driver.sees("Revoked: 3")
+        await driver.press("9", sees=("reports", "exports"))
+        await driver.press("ctrl+a", "L", sees="Roll only one at a time")
+        await driver.press("v", sees=("Revoke 3 API keys?", "Among them is the key of this dashboard"))
+        await driver.press("y", sees="Revoked: 3")
         await until(lambda: None not in values(driver, "revoked_at"))
 
 
@@ -97,16 +84,12 @@ async def test_what_is_stopped_midway_says_how_many_were_not_tried(
         for n in range(3)
     ]
     async with dashboards.open((100, 30)) as driver:
-        await driver.press("4")
-        await driver.sees("User 0")
-        await driver.press("ctrl+a", "d")
-        await driver.sees("Deactivate 3 users?")
+        await driver.press("4", sees="User 0")
+        await driver.press("ctrl+a", "d", sees="Deactivate 3 users?")
         with server.holding(None):  # the answer to the first
-            await driver.press("y")
-            await driver.sees("0 of 3; esc stops after the current request.")
+            await driver.press("y", sees="0 of 3; esc stops after the current request.")
             await until(lambda: "DELETE" in [method for method, *_ in server.requests], "the first")
-            await driver.press("escape")
-            await driver.sees("Stopping after the current request…")
+            await driver.press("escape", sees="Stopping after the current request…")
         await driver.sees("Deactivated: 1, not tried: 2")
         await until(lambda: driver.app.screen is driver.app.dashboard, "the end of the dialog")
     assert [user["status"] for user in server.users].count("deactivated") == 1

@@ -36,8 +36,7 @@ async def test_an_id_is_jumped_to_in_one_burst(server: ContractServer, dashboard
     account = server.add_account()
     server.post(account, 100)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("Till")
+        await driver.press("2", sees="Till")
         await driver.burst("i", "q")  # which closes the choice, and not the dashboard
         await driver.burst("i", "enter")
         await until(lambda: driver.view.place.kind == "accounts" and driver.view.opened)
@@ -72,11 +71,8 @@ async def test_a_part_that_hangs_does_not_lock_the_keyboard(
 async def live_question(server: ContractServer, driver: Driver) -> str:
     """Open the question before voiding an invoice in live mode; return the id that is to be typed."""
     await driver.press("3", "slash")
-    await driver.type(server.invoices[0]["id"])
-    await driver.press("enter")
-    await driver.sees("v void")
-    await driver.press("v")
-    await driver.sees("◆ LIVE · Are you sure?")
+    await driver.type(server.invoices[0]["id"], "enter", sees="v void")
+    await driver.press("v", sees="◆ LIVE · Are you sure?")
     return str(server.invoices[0]["id"])
 
 
@@ -99,8 +95,7 @@ async def test_enter_three_times_in_a_choice_chooses_once(
 ) -> None:
     monkeypatch.setenv("LEDGER_TUI_CONFIG", str(tmp_path / "config.toml"))
     async with dashboards.open() as driver:
-        await driver.press("ctrl+t")
-        await driver.sees("Themes")
+        await driver.press("ctrl+t", sees="Themes")
         await driver.burst("down", "enter", "enter", "enter")
         assert driver.app.screen is driver.app.dashboard
         assert driver.app.theme == "ledger-light"
@@ -127,8 +122,7 @@ async def test_after_the_question_what_is_typed_goes_on_in_the_form(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.press("n")
-        await driver.type("Hello")
-        await driver.press("escape")
+        await driver.type("Hello", "escape")
         await driver.burst(*keys)
         form = driver.app.screen
         assert isinstance(form, FormScreen)

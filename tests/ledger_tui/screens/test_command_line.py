@@ -27,8 +27,7 @@ def own_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 async def command(driver: Driver, line: str) -> None:
     await driver.press("colon")
     await until(lambda: isinstance(driver.app.screen, CommandScreen), "the command line")
-    await driver.type(line)
-    await driver.press("enter")
+    await driver.type(line, "enter")
 
 
 async def test_a_command_goes_to_a_filtered_list_and_to_an_object(
@@ -50,18 +49,14 @@ async def test_a_command_goes_to_a_filtered_list_and_to_an_object(
         await driver.press("escape")
         await command(driver, "key")
         await until(lambda: isinstance(driver.app.screen, KeyScreen), "the question for the key")
-        await driver.press("enter")
-        await driver.sees("✕ It is empty or has characters that a key cannot have.")
+        await driver.press("enter", sees="✕ It is empty or has characters that a key cannot have.")
         await driver.press("escape")
         assert driver.app.screen is driver.app.dashboard
         assert driver.app.next_options is None
         await driver.press("colon")
-        await driver.type("order")
-        await driver.sees("orders")
+        await driver.type("order", sees="orders")
         await driver.press("tab")
-        await driver.type("op")
-        await driver.press("down", "enter")
-        await driver.sees("status:open")
+        await driver.type("op", "down", "enter", sees="status:open")
         await command(driver, "theme ledger-light")
         assert driver.app.theme == "ledger-light"
         await command(driver, "help")
@@ -152,9 +147,7 @@ async def test_the_help_is_searched(server: ContractServer, dashboards: Dashboar
     server.add_account("Till")
     async with dashboards.open() as driver:
         await driver.press("question_mark", "slash")
-        await driver.type("curl")
-        await driver.sees("copy as curl")
-        await driver.sees_no_more("go back")
+        await driver.type("curl", sees="copy as curl", gone="go back")
         await driver.press("escape")
         assert len(driver.app.screen_stack) == 1
 
@@ -169,19 +162,14 @@ async def test_an_own_command_gets_the_selected_record_and_asks_where_money_is_l
     async with app.run_test(notifications=True) as pilot:
         driver = Driver(app, pilot)
         await driver.sees("Till")
-        await driver.press("f6")
-        await driver.sees("mail: done  sent")
+        await driver.press("f6", sees="mail: done  sent")
         assert out.read_text(encoding="utf-8") == "Till\n"
         driver.turn_live()
-        await driver.press("f6")
-        await driver.sees("Run mail with acc_")
-        await driver.press("escape", "f6")
-        await driver.sees("Run mail with acc_")
+        await driver.press("f6", sees="Run mail with acc_")
+        await driver.press("escape", "f6", sees="Run mail with acc_")
         await driver.press("y")
         await until(lambda: out.read_text(encoding="utf-8") == "Till\nTill\n", "the second")
-        await driver.press("2", "f6")
-        await driver.sees("mail is for accounts: select one first.")
+        await driver.press("2", "f6", sees="mail is for accounts: select one first.")
         assert out.read_text(encoding="utf-8") == "Till\nTill\n"
         await driver.press("question_mark", "slash")
-        await driver.type("mail")
-        await driver.sees("f6  mail")
+        await driver.type("mail", sees="f6  mail")

@@ -32,10 +32,8 @@ async def test_the_highlighted_line_of_a_choice_can_be_read(server: ContractServ
         await driver.sees("Beans")
         for key, seen in (("ctrl+t", "ledger-light"), ("i", "acc_")):
             if key == "i":
-                await driver.press("2")
-                await driver.sees("credit")
-            await driver.press(key)
-            await driver.sees(seen)
+                await driver.press("2", sees="credit")
+            await driver.press(key, sees=seen)
             options = app.screen.query_one(OptionList)
             assert options.highlighted is not None
             inside = options.content_region
@@ -53,8 +51,7 @@ async def test_the_keys_that_do_nothing_now_can_be_read(server: ContractServer, 
         driver = Driver(app, pilot)
         await driver.sees("Beans", "n new", "x transfer")
         bar = drawn(driver, app.screen.query_one(KeyBar).content_region)
-        await driver.press("question_mark")
-        await driver.sees("n  new")
+        await driver.press("question_mark", sees="n  new")
         help_ = drawn(driver, app.screen.query_one("#help").content_region)
         for where, parts, dim in (("bar", bar, "new"), ("help", help_, "new")):
             assert any(dim in text for text, _foreground, _background in parts)

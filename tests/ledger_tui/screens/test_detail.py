@@ -10,8 +10,7 @@ from tests.ledger_tui.driving import Driver, until
 
 
 async def open_long_account(driver: Driver) -> DetailPane:
-    await driver.press("enter")
-    await driver.sees("none yet", "key 0 ")
+    await driver.press("enter", sees=("none yet", "key 0 "))
     pane = driver.view.query_one(DetailPane)
     await driver.rests()
     assert pane.max_scroll_y > 20
@@ -40,8 +39,7 @@ async def test_pages_ends_and_lines_of_a_detail_are_scrolled_to(
                 await driver.press(key)
                 assert (pane.scroll_y > before) if key in down else (pane.scroll_y < before), key
         assert pane.scroll_y == 0
-        await driver.press("end")
-        await driver.sees("value 59", "→ Its transactions")
+        await driver.press("end", sees=("value 59", "→ Its transactions"))
 
 
 async def test_a_link_out_of_sight_is_shown_before_it_is_followed(
@@ -51,11 +49,9 @@ async def test_a_link_out_of_sight_is_shown_before_it_is_followed(
     async with dashboards.open() as driver:
         await open_long_account(driver)
         assert "→ Its transactions" not in driver.text()
-        await driver.press("enter")
-        await driver.sees("→ Its transactions")
+        await driver.press("enter", sees="→ Its transactions")
         assert driver.view.place.kind == "accounts"
-        await driver.press("enter")
-        await driver.sees("Transactions", "Nothing matches this filter.")
+        await driver.press("enter", sees=("Transactions", "Nothing matches this filter."))
 
 
 @pytest.mark.parametrize("key", ["down", "j"])
@@ -65,14 +61,12 @@ async def test_the_link_that_is_walked_to_comes_into_view_and_stays_when_more_co
     words = " ".join(f"word{n}" for n in range(400))
     posted = server.post(server.add_account("Till"), 100, description=words)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("word0")
+        await driver.press("2", sees="word0")
         await driver.press("enter")
         pane = driver.view.query_one(DetailPane)
         await until(lambda: pane.max_scroll_y > 5)
         assert "→ All of this account" not in driver.text()
-        await driver.press(key)
-        await driver.sees("→ All of this account")
+        await driver.press(key, sees="→ All of this account")
         below = pane.max_scroll_y
         posted["description"] = words + words
         driver.view.poll_soon()
@@ -102,17 +96,12 @@ async def test_the_body_of_an_event_is_scrolled(driver: Driver) -> None:
     metadata = {f"key {number}": f"value {number}" for number in range(20)}
     body = {"name": "Safe", "currency": "EUR", "metadata": metadata}
     await driver.app.api.write("POST", "/v1/accounts", body, "safe")
-    await driver.press("7")
-    await driver.sees("Safe")
-    await driver.press("enter")
-    await driver.sees("account.created", "signature")
+    await driver.press("7", sees="Safe")
+    await driver.press("enter", sees=("account.created", "signature"))
     assert "→ The account" not in driver.text()
-    await driver.press("space")
-    await driver.sees_no_more("signature")
-    await driver.press("end")
-    await driver.sees("→ The account")
-    await driver.press("home")
-    await driver.sees("signature")
+    await driver.press("space", gone="signature")
+    await driver.press("end", sees="→ The account")
+    await driver.press("home", sees="signature")
 
 
 async def test_beside_a_list_that_a_filter_empties_the_reason_is_the_filter(
@@ -121,6 +110,5 @@ async def test_beside_a_list_that_a_filter_empties_the_reason_is_the_filter(
     server.post(server.add_account("Till"), 100)
     async with dashboards.open((120, 30)) as driver:
         await driver.press("2", "slash")
-        await driver.type("type:debit")
-        await driver.press("enter")
+        await driver.type("type:debit", "enter")
         await until(lambda: "Nothing matches this filter." in driver.text(driver.view.detail))

@@ -29,14 +29,10 @@ async def test_the_filtered_list_is_exported(
     fill(server)
     async with dashboards.open((160, 30)) as driver:
         await driver.press("2", "slash")
-        await driver.type("type:debit")
-        await driver.press("enter")
-        await driver.sees("▼ debit", "of 65")
-        await driver.press("ctrl+e")
-        await driver.sees("Export to CSV or JSONL", "Transactions, type:debit")
+        await driver.type("type:debit", "enter", sees=("▼ debit", "of 65"))
+        await driver.press("ctrl+e", sees=("Export to CSV or JSONL", "Transactions, type:debit"))
         await name(driver, tmp_path / "debits.csv")
-        await driver.press("ctrl+s")
-        await driver.sees("Exported 65 to ")
+        await driver.press("ctrl+s", sees="Exported 65 to ")
     with (tmp_path / "debits.csv").open(encoding="utf-8", newline="") as stream:
         assert {row["type"] for row in csv.DictReader(stream)} == {"debit"}
 
@@ -51,11 +47,9 @@ async def test_a_file_that_is_there_is_replaced_only_when_asked(
         await driver.press("2", "ctrl+e")
         await name(driver, file)
         await driver.press("ctrl+o")  # nothing is known of the file yet
-        await driver.press("ctrl+s")
-        await driver.sees("already exists. ^o replaces it")
+        await driver.press("ctrl+s", sees="already exists. ^o replaces it")
         assert file.read_text(encoding="utf-8") == "precious"
-        await driver.press("ctrl+o")
-        await driver.sees("Exported 3")
+        await driver.press("ctrl+o", sees="Exported 3")
     assert len(file.read_text(encoding="utf-8").splitlines()) == 3
 
 
@@ -66,13 +60,10 @@ async def test_what_is_wrong_is_said_in_the_dialog(
     async with dashboards.open() as driver:
         await driver.press("2", "ctrl+e")
         await name(driver, tmp_path / "mine.txt")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ The name must end in .csv or .jsonl.")
+        await driver.press("ctrl+s", sees="✕ The name must end in .csv or .jsonl.")
         await name(driver, tmp_path / "no" / "folder.csv")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ Cannot write there: No such file or directory.")
-        await driver.press("escape")
-        await driver.sees("sale 2")
+        await driver.press("ctrl+s", sees="✕ Cannot write there: No such file or directory.")
+        await driver.press("escape", sees="sale 2")
     assert [*tmp_path.iterdir()] == []
 
 
@@ -84,11 +75,9 @@ async def test_an_export_that_is_cancelled_leaves_no_file(
         await driver.press("2", "ctrl+e")
         await name(driver, tmp_path / "mine.csv")
         with server.holding(server.transactions[-100]["id"]):  # the second page
-            await driver.press("ctrl+s")
-            await driver.sees("100 written; esc cancels and leaves no file.")
+            await driver.press("ctrl+s", sees="100 written; esc cancels and leaves no file.")
             await driver.press("ctrl+o")  # it is being written already
-            await driver.press("escape")
-            await driver.sees_no_more("Export to")
+            await driver.press("escape", gone="Export to")
             await driver.rests()
             assert [*tmp_path.iterdir()] == []
 
@@ -99,12 +88,10 @@ async def test_a_name_that_leads_nowhere_is_said_in_the_dialog(
     async with dashboards.open() as driver:
         await driver.press("ctrl+e")
         await name(driver, Path("~nobody-at-all/x.csv"))
-        await driver.press("ctrl+s")
-        await driver.sees("✕ There is no home folder ~nobody-at-all.")
+        await driver.press("ctrl+s", sees="✕ There is no home folder ~nobody-at-all.")
         (tmp_path / "folder.csv").mkdir()
         await name(driver, tmp_path / "folder.csv")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ folder.csv is a folder.")
+        await driver.press("ctrl+s", sees="✕ folder.csv is a folder.")
         assert "^o replaces it" not in driver.text()
 
 
@@ -120,8 +107,7 @@ async def test_a_name_typed_in_one_burst_with_enter_is_the_name(
 
 async def test_a_screen_without_a_list_says_so(server: ContractServer, dashboards: Dashboards) -> None:
     async with dashboards.open() as driver:
-        await driver.press("6", "ctrl+e")
-        await driver.sees("There is no list here to export.")
+        await driver.press("6", "ctrl+e", sees="There is no list here to export.")
 
 
 async def test_marked_rows_are_exported_alone(
@@ -130,10 +116,7 @@ async def test_marked_rows_are_exported_alone(
     for name in ("Till", "Safe", "Bank"):
         server.add_account(name)
     async with dashboards.open() as driver:
-        await driver.press("space", "down", "space", "ctrl+e", "ctrl+u")
-        await driver.sees("Accounts, the 2 marked")
-        await driver.type(str(tmp_path / "marked.jsonl"))
-        await driver.press("enter")
-        await driver.sees("Exported 2 to")
+        await driver.press("space", "down", "space", "ctrl+e", "ctrl+u", sees="Accounts, the 2 marked")
+        await driver.type(str(tmp_path / "marked.jsonl"), "enter", sees="Exported 2 to")
     names = [json.loads(line)["name"] for line in (tmp_path / "marked.jsonl").read_text().splitlines()]
     assert names == ["Bank", "Till"]

@@ -37,19 +37,14 @@ async def test_a_text_narrows_the_loaded_rows_while_it_is_typed(
         server.add_account(name)
     async with dashboards.open() as driver:
         await driver.press("slash")
-        await driver.type("EV")
-        await driver.sees("2 of 4 loaded rows match “EV”; enter keeps them")
-        await driver.type("eni")
-        await driver.sees("1 of 4 loaded rows match “EVeni”")
-        await driver.press("backspace", "backspace", "backspace")
-        await driver.sees("2 of 4 loaded rows match “EV”")
+        await driver.type("EV", sees="2 of 4 loaded rows match “EV”; enter keeps them")
+        await driver.type("eni", sees="1 of 4 loaded rows match “EVeni”")
+        await driver.press("backspace", "backspace", "backspace", sees="2 of 4 loaded rows match “EV”")
         assert names_shown(driver) == ["Revenue", "Evening bar"]
         await driver.press("escape")  # as it was
         assert len(names_shown(driver)) == 4
         await driver.press("slash")
-        await driver.type("ev")
-        await driver.press("enter", "down")
-        await driver.sees("“ev”", "2 of 2 among 4 loaded")
+        await driver.type("ev", "enter", "down", sees=("“ev”", "2 of 2 among 4 loaded"))
         assert name_under_cursor(driver) == "Evening bar"
         await driver.press("slash", "e", "n", "i", "enter")  # typed over what was there
         assert names_shown(driver) == ["Revenue", "Evening bar"][1:]
@@ -62,9 +57,7 @@ async def test_a_text_in_no_row_is_reported(server: ContractServer, dashboards: 
     server.add_account("Till")
     async with dashboards.open() as driver:
         await driver.press("slash")
-        await driver.type("xyz")
-        await driver.press("enter")
-        await driver.sees("✕ No loaded row matches “xyz”.")
+        await driver.type("xyz", "enter", sees="✕ No loaded row matches “xyz”.")
 
 
 async def test_a_text_is_looked_for_past_the_loaded_rows_page_by_page(
@@ -75,20 +68,16 @@ async def test_a_text_is_looked_for_past_the_loaded_rows_page_by_page(
     for number in range(450):
         server.post(till, 100, description=f"sale {number}")
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 449")
+        await driver.press("2", sees="sale 449")
         await driver.press("slash")
-        await driver.type("needle")
-        await driver.sees("No loaded row matches “needle”; enter searches older rows.")
+        await driver.type("needle", sees="No loaded row matches “needle”; enter searches older rows.")
         with server.holding(server.transactions[251]["id"]):
-            await driver.press("enter")
-            await driver.sees("⌕ searching, 200 rows read", "esc stops")
+            await driver.press("enter", sees=("⌕ searching, 200 rows read", "esc stops"))
         await driver.sees("needle", "1 of 1 among 451 loaded")
         await driver.press("escape", "slash")
         await driver.type("nowhere")
         server.limit = 60  # the rest of the window is left to others: it waits between two pages
-        await driver.press("enter")
-        await driver.sees("Nothing matches")
+        await driver.press("enter", sees="Nothing matches")
     cursors = [args["starting_after"] for _m, _path, args in server.requests if "starting_after" in args]
     assert len(cursors) == len(set(cursors)) == 4
 
@@ -98,19 +87,15 @@ async def test_looking_ends_with_esc(server: ContractServer, dashboards: Dashboa
     for number in range(1200):
         server.post(till, 100, description=f"sale {number}")
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 1199")
+        await driver.press("2", sees="sale 1199")
         await driver.press("slash")
         await driver.type("nowhere")
         with server.holding(server.transactions[1000]["id"]):
-            await driver.press("enter")
-            await driver.sees("⌕ searching, 200 rows read")
-            await driver.press("escape")
-            await driver.sees_no_more("looking,")
+            await driver.press("enter", sees="⌕ searching, 200 rows read")
+            await driver.press("escape", gone="looking,")
         await driver.sees("Nothing yet; m searches older rows.")
         assert driver.view.window.resident < 1200
-        await driver.press("escape")
-        await driver.sees("sale 1199")
+        await driver.press("escape", sees="sale 1199")
 
 
 async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
@@ -122,31 +107,21 @@ async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
     server.post(other, 200, "debit", "in the safe")
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.with_name("Safe"))
-        await driver.press("2", "slash")
-        await driver.sees("account:", "such as 2026-11-20T07:18")
-        await driver.type("ty")
-        await driver.press("tab", "d", "tab")
+        await driver.press("2", "slash", sees=("account:", "such as 2026-11-20T07:18"))
+        await driver.type("ty", "tab", "d", "tab")
         assert driver.view.filter_bar.line == "type:debit"
-        await driver.type("acc")
-        await driver.press("tab")
-        await driver.type("berl")
-        await driver.sees("Till, Berlin")
+        await driver.type("acc", "tab")
+        await driver.type("berl", sees="Till, Berlin")
         await driver.press("down", "enter")
         assert driver.view.filter_bar.line == 'type:debit account:"Till, Berlin"'
-        await driver.press("ctrl+b")
-        await driver.sees("★ Bookmark added")
-        await driver.press("enter")
-        await driver.sees_no_more("in the safe")
+        await driver.press("ctrl+b", sees="★ Bookmark added")
+        await driver.press("enter", gone="in the safe")
         assert driver.view.record_list.filters == {"type": "debit", "account": till["id"]}
-        await driver.press("escape", "slash")
-        await driver.sees("★ bookmark", 'type:debit account:"Till, Berlin"')
-        await driver.press("down", "enter")
-        await driver.sees_no_more("in the safe")
+        await driver.press("escape", "slash", sees=("★ bookmark", 'type:debit account:"Till, Berlin"'))
+        await driver.press("down", "enter", gone="in the safe")
         assert driver.view.record_list.filters == {"type": "debit", "account": till["id"]}
         await driver.press("slash", "ctrl+u")
-        await driver.type("type:credit")
-        await driver.press("enter", "slash", "ctrl+u")
-        await driver.sees("used before", "type:credit")
+        await driver.type("type:credit", "enter", "slash", "ctrl+u", sees=("used before", "type:credit"))
     used = Saved(connection=server.url).used_filters("transactions")
     assert used == ["type:credit", 'type:debit account:"Till, Berlin"']
     assert Saved(connection="http://another").used_filters("transactions") == []
@@ -161,18 +136,14 @@ async def test_an_account_is_filtered_by_its_name(server: ContractServer, dashbo
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.with_name("Till"))
         await driver.press("2", "slash")
-        await driver.type("account:Till")
-        await driver.press("enter")
-        await driver.sees_no_more("in the safe")
+        await driver.type("account:Till", "enter", gone="in the safe")
         await driver.sees("in the till", "account:Till")
     assert till["id"] in [args.get("account") for _method, _path, args in server.requests]
 
 
 async def test_an_id_nobody_has_leaves_the_line_as_it_was_typed(driver: Driver) -> None:
     await driver.press("2", "slash")
-    await driver.type("txn_nope")
-    await driver.press("enter")
-    await driver.sees("✕ No such transaction", "txn_nope")
+    await driver.type("txn_nope", "enter", sees=("✕ No such transaction", "txn_nope"))
     assert driver.view.query_one(FilterBar).display
     assert "txn_nope: " not in driver.text()
     assert len(driver.app._notifications) == 0
@@ -184,9 +155,7 @@ async def test_after_an_id_nobody_has_the_list_is_followed_on(
     server.add_account("Before")
     async with dashboards.open() as driver:
         await driver.press("slash")
-        await driver.type("acc_nope")
-        await driver.press("enter")
-        await driver.sees("There is no such account.")
+        await driver.type("acc_nope", "enter", sees="There is no such account.")
         await driver.press("escape")
         server.add_account("After")
         await driver.sees("After", "● following")
@@ -200,13 +169,10 @@ async def test_one_large_amount_hides_columns_no_longer_than_it_is_listed(
     server.post(plain, 100, description="small change")
     server.post(large, 9_007_199_254_740_991, description="all there is")
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("+90,071,992,547,409.91")
+        await driver.press("2", sees="+90,071,992,547,409.91")
         assert "▲ credit" not in driver.text()
         await driver.press("slash")
-        await driver.type(f"account:{plain['id']}")
-        await driver.press("enter")
-        await driver.sees("small change", "▲ credit")
+        await driver.type(f"account:{plain['id']}", "enter", sees=("small change", "▲ credit"))
 
 
 async def test_an_amount_out_of_sight_takes_no_room(server: ContractServer, dashboards: Dashboards) -> None:
@@ -215,10 +181,8 @@ async def test_an_amount_out_of_sight_takes_no_room(server: ContractServer, dash
     for number in range(60):
         server.post(account, 100, description=f"sale {number}")
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 59", "description")
-        await driver.press("G")
-        await driver.sees("+90,071,992,547,409.91")
+        await driver.press("2", sees=("sale 59", "description"))
+        await driver.press("G", sees="+90,071,992,547,409.91")
 
 
 async def test_messages_are_shown_above_the_line_of_keys_one_at_a_time_and_never_over_a_dialog(
@@ -228,21 +192,15 @@ async def test_messages_are_shown_above_the_line_of_keys_one_at_a_time_and_never
     server.add_account("Till")
     async with dashboards.open() as driver:
         before = driver.text().splitlines()
-        await driver.press("y")
-        await driver.sees("Copied acc_")
-        await driver.press("c")
-        await driver.sees("Copied as curl")
+        await driver.press("y", sees="Copied acc_")
+        await driver.press("c", sees="Copied as curl")
         text = driver.text()
         assert "Copied as curl" in text.splitlines()[-2]
         assert "Copied acc_" not in text
         assert [*text.splitlines()[1:-2], text.splitlines()[-1]] == [*before[1:-2], before[-1]]
-        await driver.press("question_mark")
-        await driver.sees("esc close")
-        await driver.sees_no_more("Copied as curl")
-        await driver.press("escape", "y")
-        await driver.sees("Copied acc_")
-        await driver.press("colon")
-        await driver.sees_no_more("Copied acc_")
+        await driver.press("question_mark", sees="esc close", gone="Copied as curl")
+        await driver.press("escape", "y", sees="Copied acc_")
+        await driver.press("colon", gone="Copied acc_")
 
 
 async def test_what_is_wrong_with_a_filter_and_all_the_filters_there_are_stand_whole(
@@ -250,9 +208,7 @@ async def test_what_is_wrong_with_a_filter_and_all_the_filters_there_are_stand_w
 ) -> None:
     async with dashboards.open((80, 24)) as driver:
         await driver.press("2", "slash")
-        await driver.type("foo:bar")
-        await driver.press("enter")
-        await driver.sees("✕ “foo:bar” is not one of")
+        await driver.type("foo:bar", "enter", sees="✕ “foo:bar” is not one of")
         for filter_ in driver.view.resource.filters:
             await driver.sees(f"{filter_.name}:{filter_.example}")
 
@@ -263,11 +219,8 @@ async def test_what_is_typed_behind_a_filter_is_another_word(
     server.post(server.add_account("Till"), 100, "debit")
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
-        await driver.type("type:debit")
-        await driver.press("enter", "slash")
-        await driver.type("after:2026-01-01")
-        await driver.press("enter")
-        await driver.sees(" type:debit after:2026-01-01 ")
+        await driver.type("type:debit", "enter", "slash")
+        await driver.type("after:2026-01-01", "enter", sees=" type:debit after:2026-01-01 ")
         assert driver.view.record_list.filters == {"type": "debit", "created_after": "2026-01-01"}
         await driver.press("slash", "ctrl+w", "enter")
         assert driver.view.record_list.filters == {"type": "debit"}
@@ -282,18 +235,12 @@ async def test_an_account_is_filtered_by_part_of_its_name_also_one_that_was_not_
         server.add_account(f"Shop {number}")
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
-        await driver.type("account:Operating")
-        await driver.press("enter")
-        await driver.sees('account:"Operating, Kuwait"', "1 of 1")
+        await driver.type("account:Operating", "enter", sees=('account:"Operating, Kuwait"', "1 of 1"))
         assert driver.view.record_list.filters == {"account": old["id"]}
         await driver.press("slash", "ctrl+u")
-        await driver.type("account:Shop")
-        await driver.press("enter")
-        await driver.sees("✕ “Shop” may be", "more; write more of it.")
+        await driver.type("account:Shop", "enter", sees=("✕ “Shop” may be", "more; write more of it."))
         await driver.press("ctrl+u")
-        await driver.type("account:Nobody")
-        await driver.press("enter")
-        await driver.sees("✕ No account is called “Nobody”")
+        await driver.type("account:Nobody", "enter", sees="✕ No account is called “Nobody”")
 
 
 async def test_the_palette_finds_accounts_and_users_that_were_loaded(
@@ -303,10 +250,8 @@ async def test_the_palette_finds_accounts_and_users_that_were_loaded(
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.search("operating"))
         await driver.press("2", "ctrl+p")
-        await driver.type("operating")
-        await driver.sees("Account Operating, Kuwait")
-        await driver.press("enter")
-        await driver.sees("→ Its transactions", "1.500 KWD")
+        await driver.type("operating", sees="Account Operating, Kuwait")
+        await driver.press("enter", sees=("→ Its transactions", "1.500 KWD"))
 
 
 def post_odd_and_even(server: ContractServer, count: int) -> None:
@@ -316,11 +261,9 @@ def post_odd_and_even(server: ContractServer, count: int) -> None:
 
 
 async def narrow_to_odd(driver: Driver) -> None:
-    await driver.press("2")
-    await driver.sees("odd")
+    await driver.press("2", sees="odd")
     await driver.press("slash")
-    await driver.type("odd")
-    await driver.press("enter")
+    await driver.type("odd", "enter")
 
 
 async def test_scrolling_through_narrowed_rows_loads_older_pages_one_by_one(
@@ -331,8 +274,7 @@ async def test_scrolling_through_narrowed_rows_loads_older_pages_one_by_one(
         await narrow_to_odd(driver)
         await driver.sees("of 50 among 100 loaded")
         reads = len(server.requests)
-        await driver.press("end")
-        await driver.sees("of 100 among 200 loaded")
+        await driver.press("end", sees="of 100 among 200 loaded")
         cursors = [args for _m, _path, args in server.requests[reads:] if "starting_after" in args]
         assert len(cursors) == 1
 
@@ -364,11 +306,7 @@ async def test_orders_name_their_users_and_are_filtered_by_them(
             {"id": server.new_id("ord"), "user_id": user["id"], "items": [{"name": "Mug"}], "status": "open"}
         )
     async with dashboards.open() as driver:
-        await driver.press("5")
-        await driver.sees("Ada Lovelace", "Grace Hopper")
+        await driver.press("5", sees=("Ada Lovelace", "Grace Hopper"))
         await driver.press("slash")
-        await driver.type("user:grace")
-        await driver.sees("Gra@example.com")
-        await driver.press("down", "enter", "enter")
-        await driver.sees('user:"Grace Hopper"')
-        await driver.sees_no_more("Ada Lovelace")
+        await driver.type("user:grace", sees="Gra@example.com")
+        await driver.press("down", "enter", "enter", sees='user:"Grace Hopper"', gone="Ada Lovelace")

@@ -17,15 +17,10 @@ async def test_an_account_is_created_from_the_keyboard(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.press("n")
-        await driver.sees("New account", "test mode")
-        await driver.type("Beans")
-        await driver.press("enter")
-        await driver.type("eur")
-        await driver.press("enter")
-        await driver.type("team=north")
-        await driver.press("enter")
-        await driver.sees("Created acc_", " · Beans", "0.00  EUR")
+        await driver.press("n", sees=("New account", "test mode"))
+        await driver.type("Beans", "enter")
+        await driver.type("eur", "enter")
+        await driver.type("team=north", "enter", sees=("Created acc_", " · Beans", "0.00  EUR"))
     assert [(a["name"], a["currency"], a["metadata"]) for a in server.accounts] == [
         ("Beans", "EUR", {"team": "north"})
     ]
@@ -40,15 +35,11 @@ async def test_a_transaction_is_posted_to_an_account_found_by_its_name(
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.search("kuwait"))
         await driver.press("2", "n")
-        await driver.type("kuw")
-        await driver.sees("Kuwait branch            KWD")
-        await driver.press("enter")
-        await driver.sees("Kuwait branch · KWD")
+        await driver.type("kuw", sees="Kuwait branch            KWD")
+        await driver.press("enter", sees="Kuwait branch · KWD")
         await driver.press("right", "tab")
-        await driver.type("12.5")
-        await driver.sees("Debits Kuwait branch 12.500 KWD")
-        await driver.press("ctrl+s")
-        await driver.sees("Posted txn_", "−12.500  KWD")
+        await driver.type("12.5", sees="Debits Kuwait branch 12.500 KWD")
+        await driver.press("ctrl+s", sees=("Posted txn_", "−12.500  KWD"))
     assert [(t["amount"], t["type"], t["account"]) for t in server.transactions] == [
         (12500, "debit", server.accounts[1]["id"])
     ]
@@ -62,12 +53,9 @@ async def test_a_transfer_goes_the_way_that_its_form_says(
         await driver.sees("Main till")
         await driver.press("down", "x")  # on an account: from it
         await driver.sees("Transfer · test mode", "Main till · EUR")
-        await driver.type("bank")
-        await driver.press("enter")
-        await driver.type("5")
-        await driver.sees("Moves 5.00 EUR from Main till to Bank")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ There is no field destination.")
+        await driver.type("bank", "enter")
+        await driver.type("5", sees="Moves 5.00 EUR from Main till to Bank")
+        await driver.press("ctrl+s", sees="✕ There is no field destination.")
         sent = next(json.loads(each.body) for each in driver.app.traffic if each.body)
     assert sent == {"account": till["id"], "destination": bank["id"], "amount": 500, "type": "debit"}
 
@@ -78,23 +66,16 @@ async def test_a_transfer_to_an_account_of_another_currency_is_refused_with_thei
     server.add_account("Main till"), server.add_account("Kuwait branch", "KWD")
     async with dashboards.open() as driver:
         await driver.sees("Main till", "Kuwait branch")
-        await driver.press("down", "x")
-        await driver.sees("Main till · EUR")
-        await driver.type("kuw")
-        await driver.press("enter")
-        await driver.type("5")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ Kuwait branch is in KWD, but Main till is in EUR.")
+        await driver.press("down", "x", sees="Main till · EUR")
+        await driver.type("kuw", "enter")
+        await driver.type("5", "ctrl+s", sees="✕ Kuwait branch is in KWD, but Main till is in EUR.")
 
 
 async def test_of_a_long_name_the_notification_has_the_beginning(dashboards: Dashboards) -> None:
     async with dashboards.open() as driver:
         await driver.press("n")
-        await driver.type("Beans " * 20)
-        await driver.press("tab")
-        await driver.type("eur")
-        await driver.press("ctrl+s")
-        await driver.sees("Created acc_")
+        await driver.type("Beans " * 20, "tab")
+        await driver.type("eur", "ctrl+s", sees="Created acc_")
         [shown] = [each.message for each in driver.app._notifications if "Created" in each.message]
     assert shown.endswith("Beans Bea…")
     assert len(shown) < 90
@@ -107,23 +88,17 @@ async def test_a_created_account_that_the_text_leaves_out_is_said_to_be_hidden(
     async with dashboards.open() as driver:
         await driver.sees("Main till")
         await driver.press("slash")
-        await driver.type("till")
-        await driver.press("enter")
-        await driver.sees("“till”")
+        await driver.type("till", "enter", sees="“till”")
         await driver.press("n")
-        await driver.type("Beans")
-        await driver.press("tab")
-        await driver.type("eur")
-        await driver.press("ctrl+s")
-        await driver.sees("Created acc_", " · Beans · hidden by the filter")
+        await driver.type("Beans", "tab")
+        await driver.type("eur", "ctrl+s", sees=("Created acc_", " · Beans · hidden by the filter"))
 
 
 async def test_keys_that_come_in_one_bunch_each_reach_their_field(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.press("n")
-        await driver.sees("New account")
+        await driver.press("n", sees="New account")
         for key in [
             "B",
             "e",
@@ -152,8 +127,7 @@ async def test_what_is_missing_stands_at_its_field_and_nothing_is_sent(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.press("n", "ctrl+s")
-        await driver.sees("✕ Name is required.", "✕ Currency is required.")
+        await driver.press("n", "ctrl+s", sees=("✕ Name is required.", "✕ Currency is required."))
     assert "POST" not in [method for method, _path, _args in server.requests]
 
 
@@ -162,17 +136,12 @@ async def test_what_the_server_refuses_stands_at_the_field_it_names(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.press("n")
-        await driver.type("Beans")
-        await driver.press("tab")
-        await driver.type("xxy")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ That is no currency.")
+        await driver.type("Beans", "tab")
+        await driver.type("xxy", "ctrl+s", sees="✕ That is no currency.")
         assert driver.app.focused is driver.app.screen.query_one("#field-currency")
         # The refused try took no key: the same form goes through once it is right.
         await driver.press("home", "shift+end")
-        await driver.type("eur")
-        await driver.press("ctrl+s")
-        await driver.sees("Created acc_")
+        await driver.type("eur", "ctrl+s", sees="Created acc_")
 
 
 async def test_an_amount_the_currency_cannot_hold_is_refused_before_sending(
@@ -180,15 +149,11 @@ async def test_an_amount_the_currency_cannot_hold_is_refused_before_sending(
 ) -> None:
     server.post(server.add_account("Tokyo shop", "JPY"), 100)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("Tokyo shop")
+        await driver.press("2", sees="Tokyo shop")
         await driver.lists_only(server.accounts[0])
-        await driver.press("n")
-        await driver.sees("Tokyo shop · JPY")
+        await driver.press("n", sees="Tokyo shop · JPY")
         await driver.press("tab")
-        await driver.type("12.50")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ JPY has no decimals.")
+        await driver.type("12.50", "ctrl+s", sees="✕ JPY has no decimals.")
     assert len(server.transactions) == 1
 
 
@@ -197,11 +162,8 @@ async def test_an_unknown_account_is_reported_at_its_field(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.press("2", "n")
-        await driver.type("acc_nobody")
-        await driver.press("tab", "tab")
-        await driver.type("5")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ There is no such account.")
+        await driver.type("acc_nobody", "tab", "tab")
+        await driver.type("5", "ctrl+s", sees="✕ There is no such account.")
     assert not server.transactions
 
 
@@ -211,15 +173,11 @@ async def test_a_part_this_server_lacks_is_reported_at_its_field(
     source, target = server.add_account("Source"), server.add_account("Target")
     server.post(source, 100)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("Source")
+        await driver.press("2", sees="Source")
         await driver.lists_only(source)
         await driver.press("x")
-        await driver.type(str(target["id"]))
-        await driver.press("tab")
-        await driver.type("5")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ There is no field destination.")
+        await driver.type(str(target["id"]), "tab")
+        await driver.type("5", "ctrl+s", sees="✕ There is no field destination.")
     assert len(server.transactions) == 1
 
 
@@ -231,15 +189,12 @@ async def test_a_lost_answer_and_a_second_try_post_once(server: ContractServer) 
             driver = Driver(app, pilot)
             await until(lambda: app.names.get(account["id"]))
             await driver.press("2", "n")
-            await driver.type("till")
-            await driver.press("enter", "tab")
+            await driver.type("till", "enter", "tab")
             await driver.type("7.50")
             line.swallows_answers = True
-            await driver.press("ctrl+s")
-            await driver.sees("Sending again is safe")
+            await driver.press("ctrl+s", sees="Sending again is safe")
             line.swallows_answers = False
-            await driver.press("ctrl+s")
-            await driver.sees(f"Already done: {server.transactions[0]['id']}", "+7.50  EUR")
+            await driver.press("ctrl+s", sees=(f"Already done: {server.transactions[0]['id']}", "+7.50  EUR"))
     assert [t["amount"] for t in server.transactions] == [750]
 
 
@@ -250,8 +205,7 @@ async def test_sending_twice_at_once_sends_once(server: ContractServer) -> None:
             driver = Driver(app, pilot)
             await until(lambda: driver.view.window.loaded)
             await driver.press("n")
-            await driver.type("Till")
-            await driver.press("tab")
+            await driver.type("Till", "tab")
             await driver.type("EUR")
             line.hold.clear()
             await driver.press("ctrl+s", "ctrl+s", "ctrl+s")
@@ -286,8 +240,7 @@ async def test_nothing_can_be_created_when_only_reading(
 async def test_live_mode_shows_on_the_form(server: ContractServer, dashboards: Dashboards) -> None:
     server.key = "sk_live_0123456789abcdefghijklmnopqrstuv"
     async with dashboards.open() as driver:
-        await driver.press("n")
-        await driver.sees("◆ LIVE · New account")
+        await driver.press("n", sees="◆ LIVE · New account")
 
 
 async def test_with_the_account_known_the_direction_is_asked_first_and_has_letters(
@@ -295,22 +248,16 @@ async def test_with_the_account_known_the_direction_is_asked_first_and_has_lette
 ) -> None:
     server.post(server.add_account("Till", "EUR"), 1000)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("Till")
+        await driver.press("2", sees="Till")
         await driver.press("n")
         await driver.sees("part of a name, or an id")  # not the account that the cursor happens to be on
         await driver.press("escape")
         await driver.lists_only(server.accounts[0])
-        await driver.press("n")
-        await driver.sees("● ▲ credit    ○ ▼ debit    c d or ← →")
-        await driver.press("d")
-        await driver.sees("○ ▲ credit    ● ▼ debit")
-        await driver.press("c", "down")
-        await driver.sees("○ ▲ credit    ● ▼ debit")
+        await driver.press("n", sees="● ▲ credit    ○ ▼ debit    c d or ← →")
+        await driver.press("d", sees="○ ▲ credit    ● ▼ debit")
+        await driver.press("c", "down", sees="○ ▲ credit    ● ▼ debit")
         await driver.press("c", "d", "enter")
-        await driver.type("4")
-        await driver.press("ctrl+s")
-        await driver.sees("Posted txn_")
+        await driver.type("4", "ctrl+s", sees="Posted txn_")
     assert [(t["amount"], t["type"]) for t in server.transactions] == [(1000, "credit"), (400, "debit")]
 
 
@@ -319,11 +266,8 @@ async def test_what_was_typed_is_thrown_away_only_on_a_second_escape(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.press("n")
-        await driver.type("Beans")
-        await driver.press("escape")
-        await driver.sees("Discard what you typed?")
-        await driver.press("x")
-        await driver.sees_no_more("Discard what you typed?")
+        await driver.type("Beans", "escape", sees="Discard what you typed?")
+        await driver.press("x", gone="Discard what you typed?")
         form = driver.app.screen
         assert isinstance(form, FormScreen)
         assert form.typed()["name"] == "Beans"
@@ -337,14 +281,11 @@ async def test_what_was_said_of_a_field_goes_as_soon_as_it_changes(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.press("2", "n", "ctrl+s")
-        await driver.sees("✕ Account is required.", "✕ Amount is required.")
-        await driver.type("t")
-        await driver.sees_no_more("✕ Account is required.")
+        await driver.press("2", "n", "ctrl+s", sees=("✕ Account is required.", "✕ Amount is required."))
+        await driver.type("t", gone="✕ Account is required.")
         await driver.sees("✕ Amount is required.")
         await driver.press("tab", "tab")
-        await driver.type("1")
-        await driver.sees_no_more("✕ Amount is required.")
+        await driver.type("1", gone="✕ Amount is required.")
 
 
 async def test_enter_says_what_it_does_and_in_the_last_field_it_sends(
@@ -353,17 +294,12 @@ async def test_enter_says_what_it_does_and_in_the_last_field_it_sends(
     server.add_account("Till", "EUR")
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.search("till"))
-        await driver.press("2", "n")
-        await driver.sees("⏎ next")
-        await driver.type("til")
-        await driver.sees("⏎ choose")
+        await driver.press("2", "n", sees="⏎ next")
+        await driver.type("til", sees="⏎ choose")
         await driver.press("enter", "tab")
-        await driver.type("4")
-        await driver.press("enter")
-        await driver.sees("⏎ send")
+        await driver.type("4", "enter", sees="⏎ send")
         assert not server.transactions
-        await driver.press("shift+tab")
-        await driver.sees("⏎ next")
+        await driver.press("shift+tab", sees="⏎ next")
 
 
 async def test_an_order_is_placed_for_a_user_who_was_chosen_by_name(
@@ -380,22 +316,16 @@ async def test_an_order_is_placed_for_a_user_who_was_chosen_by_name(
             for name in ("Ada", "Bob")
         ]
         await write("POST", "/api/orders", {"user_id": bob["id"], "items": [{}]}, None)
-        await driver.press("5")
-        await driver.sees("○ open")
-        await driver.press("n")
-        await driver.sees("Place an order")
+        await driver.press("5", sees="○ open")
+        await driver.press("n", sees="Place an order")
         form = driver.app.screen
         assert isinstance(form, FormScreen)
         assert form.typed()["user_id"] == ""  # not that of the order under the cursor
         await until(lambda: driver.app.names.users.search("ada"))
-        await driver.type("ada@")
-        await driver.sees("⏎ choose")
-        await driver.press("enter")
-        await driver.sees(f"Ada · {ada['email']}")
-        await driver.type("Beans")
-        await driver.sees("⏎ send")
-        await driver.press("enter")
-        await driver.sees("Placed ord_")
+        await driver.type("ada@", sees="⏎ choose")
+        await driver.press("enter", sees=f"Ada · {ada['email']}")
+        await driver.type("Beans", sees="⏎ send")
+        await driver.press("enter", sees="Placed ord_")
     assert [order["user_id"] for order in server.orders] == [bob["id"], ada["id"]]
 
 
@@ -407,32 +337,20 @@ async def test_in_live_mode_posting_asks_for_the_amount_and_names_the_account(
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.search("till"))
         await driver.press("2", "n")
-        await driver.type("till")
-        await driver.press("enter", "d", "tab")
-        await driver.type("1250")
-        await driver.press("ctrl+s")
+        await driver.type("till", "enter", "d", "tab")
+        await driver.type("1250", "ctrl+s")
         await driver.sees(
             "◆ LIVE · Are you sure?", "Post a transaction, in LIVE mode?", "Till", "▼ debit", "1,250.00 EUR"
         )
         await driver.sees("Type 1250.00 to confirm")
-        await driver.type("1250")
-        await driver.press("enter")
-        await driver.sees("✕ The amount does not match.")
-        await driver.press("escape")
-        await driver.sees("Nothing was sent.", "◆ LIVE · Post a transaction")
+        await driver.type("1250", "enter", sees="✕ The amount does not match.")
+        await driver.press("escape", sees=("Nothing was sent.", "◆ LIVE · Post a transaction"))
         assert not server.transactions
-        await driver.press("ctrl+s")
-        await driver.sees("Type 1250.00 to confirm")
-        await driver.type("1250.00")
-        await driver.press("enter")
-        await driver.sees("Posted txn_")
+        await driver.press("ctrl+s", sees="Type 1250.00 to confirm")
+        await driver.type("1250.00", "enter", sees="Posted txn_")
         assert [(t["amount"], t["type"]) for t in server.transactions] == [(125000, "debit")]
         # What moves no money is asked for as well, and y will do.
         await driver.press("1", "n")
-        await driver.type("Beans")
-        await driver.press("tab")
-        await driver.type("EUR")
-        await driver.press("ctrl+s")
-        await driver.sees("New account, in LIVE mode?", "Beans")
-        await driver.press("y")
-        await driver.sees("Created acc_")
+        await driver.type("Beans", "tab")
+        await driver.type("EUR", "ctrl+s", sees=("New account, in LIVE mode?", "Beans"))
+        await driver.press("y", sees="Created acc_")

@@ -18,12 +18,9 @@ def fill(server: ContractServer, transactions: int = 6) -> None:
 
 
 async def test_the_keys_are_in_hand_again_after_a_statement(driver: Driver) -> None:
-    await driver.press("s")
-    await driver.sees("Opening balance")
-    await driver.press("escape")
-    await driver.sees("Accounts", "⏎ open", "/ filter")
-    await driver.press("enter")
-    await driver.sees("→ Its transactions")
+    await driver.press("s", sees="Opening balance")
+    await driver.press("escape", sees=("Accounts", "⏎ open", "/ filter"))
+    await driver.press("enter", sees="→ Its transactions")
 
 
 async def test_the_keys_are_in_hand_again_after_a_statement_that_is_not_offered(
@@ -31,12 +28,9 @@ async def test_the_keys_are_in_hand_again_after_a_statement_that_is_not_offered(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("s")
-        await driver.sees("This server has no statements")
-        await driver.press("escape")
-        await driver.sees("Tokyo shop", "⏎ open")
-        await driver.press("j", "enter")
-        await driver.sees("→ Its transactions", "Beans, Berlin")
+        await driver.press("s", sees="This server has no statements")
+        await driver.press("escape", sees=("Tokyo shop", "⏎ open"))
+        await driver.press("j", "enter", sees=("→ Its transactions", "Beans, Berlin"))
 
 
 async def test_the_keys_are_in_hand_again_in_the_detail_a_link_was_followed_from(
@@ -44,14 +38,10 @@ async def test_the_keys_are_in_hand_again_in_the_detail_a_link_was_followed_from
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("enter")
-        await driver.sees("→ Its transactions")
-        await driver.press("enter")
-        await driver.sees("sale 5")
-        await driver.press("escape")
-        await driver.sees("→ Its transactions", "Tokyo shop", "esc back")
-        await driver.press("enter")
-        await driver.sees("sale 5")
+        await driver.press("enter", sees="→ Its transactions")
+        await driver.press("enter", sees="sale 5")
+        await driver.press("escape", sees=("→ Its transactions", "Tokyo shop", "esc back"))
+        await driver.press("enter", sees="sale 5")
         await driver.press("escape", "escape", "j")
         await driver.sees("Beans, Berlin", "2 of 2" if driver.view.opened else "1–2 of 2")
         assert driver.view.window.cursor == 1
@@ -63,8 +53,7 @@ async def test_the_keys_are_in_hand_again_when_the_line_over_a_detail_is_closed(
     fill(server)
     async with dashboards.open() as driver:
         await driver.press("enter", "slash", "escape")
-        await driver.press("enter")
-        await driver.sees("Transactions", "sale 5")
+        await driver.press("enter", sees=("Transactions", "sale 5"))
 
 
 async def test_from_all_of_an_account_esc_leads_to_the_detail_and_to_its_list_as_it_was_filtered(
@@ -73,20 +62,13 @@ async def test_from_all_of_an_account_esc_leads_to_the_detail_and_to_its_list_as
     fill(server)
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
-        await driver.type("type:debit")
-        await driver.press("enter")
-        await driver.sees_no_more("sale 4")
+        await driver.type("type:debit", "enter", gone="sale 4")
         await driver.sees("sale 5", "sale 3")  # a list that is being read has no row to go down to
-        await driver.press("down", "enter")
-        await driver.sees("description   sale 3", "→ All of this account")
-        await driver.press("down", "enter")
-        await driver.sees("account:", "sale 5", "sale 1")
-        await driver.press("escape")
-        await driver.sees("description   sale 3", "type:debit")
-        await driver.press("escape")
-        await driver.sees("type:debit", "sale 5", "sale 1")
-        await driver.press("escape")
-        await driver.sees("sale 4")
+        await driver.press("down", "enter", sees=("description   sale 3", "→ All of this account"))
+        await driver.press("down", "enter", sees=("account:", "sale 5", "sale 1"))
+        await driver.press("escape", sees=("description   sale 3", "type:debit"))
+        await driver.press("escape", sees=("type:debit", "sale 5", "sale 1"))
+        await driver.press("escape", sees="sale 4")
 
 
 async def test_a_number_key_ends_the_way_back_and_esc_only_closes_the_detail(
@@ -94,16 +76,11 @@ async def test_a_number_key_ends_the_way_back_and_esc_only_closes_the_detail(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 5", "Tokyo shop")
-        await driver.press("enter")
-        await driver.sees("→ Its account")
-        await driver.press("enter")
-        await driver.sees("→ Its transactions")
-        await driver.press("2", "1")
-        await driver.sees("→ Its transactions")
-        await driver.press("escape")
-        await driver.sees("Accounts", "Tokyo shop", "1–2 of 2")
+        await driver.press("2", sees=("sale 5", "Tokyo shop"))
+        await driver.press("enter", sees="→ Its account")
+        await driver.press("enter", sees="→ Its transactions")
+        await driver.press("2", "1", sees="→ Its transactions")
+        await driver.press("escape", sees=("Accounts", "Tokyo shop", "1–2 of 2"))
         assert driver.view.place.kind == "accounts"
         assert driver.view.window.loaded
 
@@ -113,21 +90,14 @@ async def test_a_way_of_several_links_is_gone_back_link_by_link(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 5")
-        await driver.press("enter")
-        await driver.sees("description   sale 5")
-        await driver.press("enter")
-        await driver.sees("→ Its transactions")
-        await driver.press("enter")
-        await driver.sees('account:"Tokyo shop"', "sale 1")
+        await driver.press("2", sees="sale 5")
+        await driver.press("enter", sees="description   sale 5")
+        await driver.press("enter", sees="→ Its transactions")
+        await driver.press("enter", sees=('account:"Tokyo shop"', "sale 1"))
         await driver.sees("online   Transaction sale 5 › Account Tokyo shop ›")  # the way back
-        await driver.press("escape")
-        await driver.sees("→ Its transactions", "online   Transaction sale 5 ›")
-        await driver.press("escape")
-        await driver.sees("description   sale 5")
-        await driver.press("escape")
-        await driver.sees("sale 4", "sale 0")
+        await driver.press("escape", sees=("→ Its transactions", "online   Transaction sale 5 ›"))
+        await driver.press("escape", sees="description   sale 5")
+        await driver.press("escape", sees=("sale 4", "sale 0"))
 
 
 async def test_the_first_link_of_another_object_is_highlighted(
@@ -135,8 +105,7 @@ async def test_the_first_link_of_another_object_is_highlighted(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 5")
+        await driver.press("2", sees="sale 5")
         await driver.press("enter", "down")
         links = driver.view.query_one("#links", OptionList)
         assert links.highlighted == 1
@@ -150,16 +119,12 @@ async def test_a_jump_to_what_is_not_there_leaves_one_where_one_was(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 5")
+        await driver.press("2", sees="sale 5")
         await driver.press("enter", "ctrl+p")
-        await driver.type("acc_00000000000000000000000099")
-        await driver.sees("Open account")
-        await driver.press("enter")
-        await driver.sees("There is no such account.", "description   sale 5")
+        await driver.type("acc_00000000000000000000000099", sees="Open account")
+        await driver.press("enter", sees=("There is no such account.", "description   sale 5"))
         assert driver.view.place.kind == "transactions"
-        await driver.press("escape")
-        await driver.sees("sale 4")
+        await driver.press("escape", sees="sale 4")
 
 
 async def test_a_link_to_what_is_not_there_leaves_one_where_one_was(
@@ -167,13 +132,11 @@ async def test_a_link_to_what_is_not_there_leaves_one_where_one_was(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 5", "Tokyo shop")
+        await driver.press("2", sees=("sale 5", "Tokyo shop"))
         await driver.press("enter")
         driver.app.dashboard.query_one("#accounts", ResourceView).window.reset()
         server.accounts.clear()
-        await driver.press("enter")
-        await driver.sees("There is no such account.", "description   sale 5")
+        await driver.press("enter", sees=("There is no such account.", "description   sale 5"))
         await until(lambda: driver.view.opened)
 
 
@@ -189,13 +152,11 @@ async def test_what_was_jumped_to_stays_open_when_its_list_comes(
     server.users += [first, *_others]
     async with dashboards.open(size) as driver:
         await driver.press("ctrl+p")
-        await driver.type(str(first["id"]))
-        await driver.sees("Open user")
+        await driver.type(str(first["id"]), sees="Open user")
         await driver.press("enter")
         await until(lambda: driver.app.dashboard.view.place.kind == "users")
         await until(lambda: driver.view.window.loaded)
         await driver.rests()
         assert (driver.view.selected or {}).get("id") == first["id"]
         await driver.sees("ada@example.com")
-        await driver.press("escape")
-        await driver.sees("cyd")
+        await driver.press("escape", sees="cyd")

@@ -95,22 +95,18 @@ async def test_a_request_leads_to_the_object_of_its_path_and_a_user_to_their_ord
 async def test_an_event_leads_to_each_of_its_deliveries(driver: Driver) -> None:
     await send(driver, "/v1/webhook_endpoints", {"url": "http://127.0.0.1:9/hooks"})
     await send(driver, "/v1/accounts", {"name": "Safe", "currency": "EUR"})
-    await driver.press("7")
-    await driver.sees("0/1")
+    await driver.press("7", sees="0/1")
     await driver.press("enter")
     await follow(driver, "Its delivery to http://127.0.0.1:9/hooks")
     await until(lambda: shown(driver)[0] == "deliveries")
-    await driver.press("home")
-    await driver.sees("Connection refused", "endpoint:whe_")
+    await driver.press("home", sees=("Connection refused", "endpoint:whe_"))
     await driver.press("escape")
     await until(lambda: shown(driver)[0] == "events", "the event")
 
 
 async def test_the_ids_of_the_credential_are_offered(driver: Driver) -> None:
-    await driver.press("6")
-    await driver.sees("key_", "prj_")
-    await driver.press("i")
-    await driver.sees("Jump to", "project  prj_", "no screen: ⏎ copies it")
+    await driver.press("6", sees=("key_", "prj_"))
+    await driver.press("i", sees=("Jump to", "project  prj_", "no screen: ⏎ copies it"))
 
 
 async def test_a_server_with_the_contract_alone_says_that_it_has_no_events(

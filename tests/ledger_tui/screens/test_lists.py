@@ -41,8 +41,7 @@ async def test_mode_and_connection_are_always_visible(
     fill(server)
     async with dashboards.open(size) as driver:
         for keys in ([], ["2"], ["slash"], ["escape", "enter"], ["n"], ["escape", "question_mark"]):
-            await driver.press(*keys)
-            await driver.sees(" TEST ", "● online", "5,999/6,000 req/min")
+            await driver.press(*keys, sees=(" TEST ", "● online", "5,999/6,000 req/min"))
 
 
 async def test_live_mode_is_another_word_and_another_look(
@@ -71,13 +70,11 @@ async def test_the_list_is_a_window_that_loads_as_the_eye_moves_and_back(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("1–19 of > 100")
+        await driver.press("2", sees="1–19 of > 100")
         while not driver.view.window.complete or driver.view.window.cursor < 349:
             await driver.press("pagedown")
         await driver.sees("332–350 of 350", "sale 0")
-        await driver.press("home")
-        await driver.sees("1–19 of 350", "sale 349")
+        await driver.press("home", sees=("1–19 of 350", "sale 349"))
 
 
 async def test_new_rows_come_on_top_of_a_cursor_that_is_there(
@@ -85,8 +82,7 @@ async def test_new_rows_come_on_top_of_a_cursor_that_is_there(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("following")
+        await driver.press("2", sees="following")
         server.post(server.accounts[0], 77, description="just now")
         await driver.sees("just now", "1–19 of >")
 
@@ -96,8 +92,7 @@ async def test_new_rows_are_counted_while_the_cursor_is_elsewhere_and_f_goes_to_
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("following")
+        await driver.press("2", sees="following")
         await driver.press("down", "down")
         held = driver.view.window.current
         for number in range(12):
@@ -105,8 +100,7 @@ async def test_new_rows_are_counted_while_the_cursor_is_elsewhere_and_f_goes_to_
         await driver.sees("▲ 12 new")
         assert driver.view.window.current == held
         assert "news 11" not in driver.text()
-        await driver.press("f")
-        await driver.sees("news 11", "following")
+        await driver.press("f", sees=("news 11", "following"))
 
 
 async def test_a_balance_that_changes_on_the_server_changes_on_the_screen(
@@ -122,8 +116,7 @@ async def test_filters_run_on_the_server(server: ContractServer, dashboards: Das
     fill(server)
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
-        await driver.type("type:debit after:2026-01-01")
-        await driver.press("enter")
+        await driver.type("type:debit after:2026-01-01", "enter")
         await driver.sees("type:debit after:2026-01-01", "▼ debit")
         await driver.sees_no_more("▲ credit")
         assert (
@@ -131,8 +124,7 @@ async def test_filters_run_on_the_server(server: ContractServer, dashboards: Das
             "/v1/transactions",
             {"type": "debit", "created_after": "2026-01-01", "limit": "100"},
         ) in (server.requests)
-        await driver.press("escape")
-        await driver.sees("▲ credit")
+        await driver.press("escape", sees="▲ credit")
 
 
 async def test_a_mistyped_filter_is_reported_and_nothing_is_sent(
@@ -141,9 +133,7 @@ async def test_a_mistyped_filter_is_reported_and_nothing_is_sent(
     fill(server, 5)
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
-        await driver.type("type:creditt")
-        await driver.press("enter")
-        await driver.sees("✕ Only credit or debit.")
+        await driver.type("type:creditt", "enter", sees="✕ Only credit or debit.")
         assert driver.view.query_one(FilterBar).display
         assert not any("type" in args for _method, _path, args in server.requests)
 
@@ -165,8 +155,7 @@ async def test_an_answer_for_the_list_before_the_filter_is_dropped(
 
 
 async def detail_of_first_transaction(driver: Driver) -> None:
-    await driver.press("2")
-    await driver.sees("sale 5")
+    await driver.press("2", sees="sale 5")
     await driver.press("down", "enter")
 
 
@@ -178,8 +167,7 @@ async def test_enter_opens_the_detail_in_place_of_the_list_where_it_is_narrow(
         await detail_of_first_transaction(driver)
         await driver.sees("description   sale 4", "account id", "→ Its account", "2 of 6")
         assert "sale 5" not in driver.text()
-        await driver.press("escape")
-        await driver.sees("sale 5")
+        await driver.press("escape", sees="sale 5")
         assert driver.view.window.current == server.transactions[4]
 
 
@@ -188,10 +176,8 @@ async def test_the_detail_stands_beside_the_list_where_it_is_wide(
 ) -> None:
     fill(server, 6)
     async with dashboards.open((120, 40)) as driver:
-        await driver.press("2")
-        await driver.sees("sale 5", "description   sale 5")
-        await driver.press("down")
-        await driver.sees("sale 5", "description   sale 4")
+        await driver.press("2", sees=("sale 5", "description   sale 5"))
+        await driver.press("down", sees=("sale 5", "description   sale 4"))
 
 
 async def test_a_link_leads_to_the_other_object_and_escape_leads_back(
@@ -201,12 +187,9 @@ async def test_a_link_leads_to_the_other_object_and_escape_leads_back(
     async with dashboards.open() as driver:
         await detail_of_first_transaction(driver)
         await driver.sees("→ Its account")
-        await driver.press("enter")
-        await driver.sees("→ Its transactions", "Tokyo shop")
-        await driver.press("enter")
-        await driver.sees('account:"Tokyo shop"', "sale 1")
-        await driver.press("escape")
-        await driver.sees("→ Its transactions")
+        await driver.press("enter", sees=("→ Its transactions", "Tokyo shop"))
+        await driver.press("enter", sees=('account:"Tokyo shop"', "sale 1"))
+        await driver.press("escape", sees="→ Its transactions")
         assert driver.view.resource.kind == "accounts"
 
 
@@ -218,21 +201,16 @@ async def test_an_object_whose_row_is_not_at_hand_is_fetched_by_its_id(
         server.add_account(f"Account {number}")
     async with dashboards.open() as driver:
         await driver.press("slash")
-        await driver.type(str(first["id"]))
-        await driver.press("enter")
-        await driver.sees("The very first", "1.00 CHF")
+        await driver.type(str(first["id"]), "enter", sees=("The very first", "1.00 CHF"))
         assert driver.view.query_one(DetailPane).display
-        await driver.press("escape")
-        await driver.sees("Account 299")
+        await driver.press("escape", sees="Account 299")
 
 
 async def test_an_unknown_id_is_reported(server: ContractServer, dashboards: Dashboards) -> None:
     fill(server, 0)
     async with dashboards.open() as driver:
         await driver.press("slash")
-        await driver.type("acc_nobody")
-        await driver.press("enter")
-        await driver.sees("There is no such account.")
+        await driver.type("acc_nobody", "enter", sees="There is no such account.")
 
 
 async def test_an_empty_ledger_says_what_to_do(dashboards: Dashboards) -> None:
@@ -255,8 +233,7 @@ async def test_help_lists_every_key(server: ContractServer, dashboards: Dashboar
     async with dashboards.open((80, 40)) as driver:
         await driver.press("question_mark")
         await driver.sees("copy as curl", "follow", "refresh", "Transactions", "page down", "^p  palette")
-        await driver.press("escape")
-        await driver.sees_no_more("copy as curl")
+        await driver.press("escape", gone="copy as curl")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -284,16 +261,12 @@ async def test_hostile_text_is_drawn_literally_everywhere(
     server.post(account, 100, description=HOSTILE)
     async with dashboards.open(size) as driver:
         await driver.sees("␛]52;c;aGk=␇")
-        await driver.press("enter")
-        await driver.sees("[@click=app.quit]x[/]", "[bold]", "metadata")
-        await driver.press("escape", "2")
-        await driver.sees("␛]52;c;aGk=␇")
-        await driver.press("enter")
-        await driver.sees("description   ␛]52;c;aGk=␇")
+        await driver.press("enter", sees=("[@click=app.quit]x[/]", "[bold]", "metadata"))
+        await driver.press("escape", "2", sees="␛]52;c;aGk=␇")
+        await driver.press("enter", sees="description   ␛]52;c;aGk=␇")
         await driver.press("escape")
         await driver.lists_only(account)
-        await driver.press("n")
-        await driver.sees("␛]52;c;aGk=␇", "Post a transaction")
+        await driver.press("n", sees=("␛]52;c;aGk=␇", "Post a transaction"))
         raw = "".join(segment.text for strip in strips_on_screen(driver.app) for segment in strip)
         assert not set(raw) & {"\x1b", "\x07", "\x9b", "\u202e"}
 
@@ -313,22 +286,17 @@ async def test_the_palette_is_the_command_line_and_finds_screens_and_actions_by_
     async with dashboards.open() as driver:
         await driver.press(key)
         await driver.sees("Filter", "tab complete")  # what has a key here, before anything is typed
-        await driver.type("transact")
-        await driver.press("enter")
-        await driver.sees("sale 5")
+        await driver.type("transact", "enter", sees="sale 5")
         for typed, offered in (
             ("revoke", "api_keys"),
             ("refund", "Reverse"),
             ("xyz", "Nothing found. Try"),
         ):
             await driver.press(key)
-            await driver.type(typed)
-            await driver.sees(offered)
+            await driver.type(typed, sees=offered)
             await driver.press("escape")
         await driver.press(key)
-        await driver.type("refund")
-        await driver.press("enter")
-        await driver.sees("Reverse transaction txn_")
+        await driver.type("refund", "enter", sees="Reverse transaction txn_")
 
 
 async def test_the_balance_after_a_transaction_has_its_currency(
@@ -336,16 +304,12 @@ async def test_the_balance_after_a_transaction_has_its_currency(
 ) -> None:
     server.post(server.add_account("Kuwait branch", "KWD"), 1500)["balance_after"] = 1500
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("Kuwait br")
-        await driver.press("enter")
-        await driver.sees("balance after 1.500 KWD")
+        await driver.press("2", sees="Kuwait br")
+        await driver.press("enter", sees="balance after 1.500 KWD")
 
 
 async def test_orders_show_the_names_of_users(server: ContractServer, dashboards: Dashboards) -> None:
     server.users.append({"id": "usr_1", "name": "Ada", "email": "ada@example.com", "role": "member"})
     server.orders.append({"id": "ord_1", "user_id": "usr_1", "status": "open", "items": []})
     async with dashboards.open() as driver:
-        await driver.press("5")
-        await driver.sees("Ada")
-        await driver.sees_no_more("usr_1")
+        await driver.press("5", sees="Ada", gone="usr_1")

@@ -66,5 +66,4 @@ async def test_a_theme_of_the_config_file_is_used_and_offered(server: ContractSe
         assert app.theme == "mine"
         assert app.get_css_variables()["accent"].lower() == "#123456"
         assert not app.current_theme.dark
-        await driver.press("ctrl+t")
-        await driver.sees("mine ", "your own, from the config file", "ledger-contrast")
+        await driver.press("ctrl+t", sees=("mine ", "your own, from the config file", "ledger-contrast"))

@@ -34,17 +34,12 @@ async def test_from_an_id_to_its_object_and_back_and_forward(
 ) -> None:
     fill(server)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("sale 5")
-        await driver.press("down", "i")
-        await driver.sees("Jump to", "account  acc_")
-        await driver.press("enter")
-        await driver.sees("→ Its transactions", "Beans, Berlin")
-        await driver.press("left_square_bracket")
-        await driver.sees("sale 5")
+        await driver.press("2", sees="sale 5")
+        await driver.press("down", "i", sees=("Jump to", "account  acc_"))
+        await driver.press("enter", sees=("→ Its transactions", "Beans, Berlin"))
+        await driver.press("left_square_bracket", sees="sale 5")
         assert driver.view.place.kind == "transactions"
-        await driver.press("right_square_bracket")
-        await driver.sees("→ Its transactions", "Beans, Berlin")
+        await driver.press("right_square_bracket", sees=("→ Its transactions", "Beans, Berlin"))
 
 
 async def test_back_leads_through_filters_and_open_objects(
@@ -53,11 +48,8 @@ async def test_back_leads_through_filters_and_open_objects(
     fill(server)
     async with dashboards.open() as driver:
         await driver.sees("Tokyo shop")
-        await driver.press("enter")
-        await driver.sees("→ Its transactions")
-        await driver.press("enter")
-        await driver.sees("sale 5")
-        await driver.sees_no_more("sale 4")
+        await driver.press("enter", sees="→ Its transactions")
+        await driver.press("enter", sees="sale 5", gone="sale 4")
         await driver.press("2", "4", "left_square_bracket", "left_square_bracket")
         await driver.sees("→ Its transactions", "Tokyo shop")
 
@@ -69,17 +61,14 @@ async def test_raw_json_is_literal_masked_scrolls_and_is_copied(
     account["metadata"] = {f"key {number}": "x" * 100 for number in range(60)}
     account["metadata"]["key 0"] = "sk_live_0123456789abcdefghijklmnopqrstuv"
     async with dashboards.open() as driver:
-        await driver.press("J")
-        await driver.sees(f'"id": "{account["id"]}"', "sk_live_••••")
+        await driver.press("J", sees=(f'"id": "{account["id"]}"', "sk_live_••••"))
         assert '"object"' not in driver.text()
-        await driver.press("end")
-        await driver.sees('"name": "\\u001b]52;c;aGk=\\u0007 [bold]"', '"object": "account"')
+        await driver.press("end", sees=('"name": "\\u001b]52;c;aGk=\\u0007 [bold]"', '"object": "account"'))
         await driver.press("y")
         copied = json.loads(driver.app.clipboard)
         assert copied["id"] == account["id"]
         assert "0123456789" not in driver.app.clipboard
-        await driver.press("escape")
-        await driver.sees_no_more('"object"')
+        await driver.press("escape", gone='"object"')
 
 
 def test_a_record_of_a_million_characters_or_lines_is_drawn_as_it_is_seen() -> None:
@@ -93,17 +82,13 @@ async def test_the_palette_finds_what_was_looked_at_and_any_id(
     async with dashboards.open() as driver:
         await driver.sees("Tokyo shop")
         await driver.press("enter", "escape", "2", "ctrl+p")
-        await driver.type("tokyo")
-        await driver.sees("Account Tokyo shop", str(server.accounts[1]["id"]))
+        await driver.type("tokyo", sees=("Account Tokyo shop", str(server.accounts[1]["id"])))
         await driver.rests()
         assert driver.text().count("Account Tokyo shop") == 1  # known by name and opened lately
-        await driver.press("enter")
-        await driver.sees("→ Its transactions", "Tokyo shop")
+        await driver.press("enter", sees=("→ Its transactions", "Tokyo shop"))
         await driver.press("ctrl+p")
-        await driver.type(str(server.accounts[0]["id"]))
-        await driver.sees("Open account")
-        await driver.press("enter")
-        await driver.sees("→ Its transactions", "Beans, Berlin")
+        await driver.type(str(server.accounts[0]["id"]), sees="Open account")
+        await driver.press("enter", sees=("→ Its transactions", "Beans, Berlin"))
 
 
 async def test_an_object_is_shown_in_its_list_on_a_server_that_only_goes_down(
@@ -116,11 +101,9 @@ async def test_an_object_is_shown_in_its_list_on_a_server_that_only_goes_down(
         view = driver.view
         view.show_record({**middle})
         await driver.sees("sale 250", "show it in the list")
-        await driver.press("l")
-        await driver.sees("This server cannot load newer rows", "sale 249", "in the middle")
+        await driver.press("l", sees=("This server cannot load newer rows", "sale 249", "in the middle"))
         assert view.window.current == middle
-        await driver.press("f")
-        await driver.sees("sale 499", "following")
+        await driver.press("f", sees=("sale 499", "following"))
 
 
 async def test_on_a_server_that_goes_up_the_list_grows_both_ways_around_the_object(
@@ -141,17 +124,13 @@ async def test_on_a_server_that_goes_up_the_list_grows_both_ways_around_the_obje
         answer = await driver.app.api.write("POST", "/v1/transactions/batch", {"transactions": posts}, "b")
         middle = answer.record["data"][200]["id"]
         await driver.press("2", "slash")
-        await driver.type(middle)
-        await driver.press("enter")
-        await driver.sees("description   sale 200")
-        await driver.press("l")
-        await driver.sees("sale 201", "sale 199", "in the middle")
+        await driver.type(middle, "enter", sees="description   sale 200")
+        await driver.press("l", sees=("sale 201", "sale 199", "in the middle"))
         assert (driver.view.selected or {})["id"] == middle
         await driver.press("home", "home", "home", "home")
         while driver.view.window.newer is not None:
             await driver.press("home")
-        await driver.press("home")
-        await driver.sees("sale 399", "following")
+        await driver.press("home", sees=("sale 399", "following"))
 
 
 @pytest.mark.parametrize("theme", [theme.name for theme in THEMES])
@@ -200,8 +179,7 @@ async def test_a_key_can_be_another_and_the_old_one_is_free(server: ContractServ
         await driver.sees("Tokyo shop")
         await driver.press("2", "J")
         assert app.dashboard.view.place.kind == "accounts"
-        await driver.press("f2")
-        await driver.sees("sale 5")
+        await driver.press("f2", sees="sale 5")
         await driver.press("f1")
         await driver.sees("f2  Transactions", "f1  keys", "w  raw JSON", "filter", "copy as curl")
         await driver.press("escape", "w")
@@ -214,8 +192,7 @@ async def test_a_small_terminal_and_a_large_one_show_every_dialog(
     fill(server)
     for size in ((80, 24), (250, 70)):
         async with dashboards.open(size) as driver:
-            await driver.press("2")
-            await driver.sees("sale 5")
+            await driver.press("2", sees="sale 5")
             for key, text in (
                 ("J", "esc close"),
                 ("i", "Jump to"),
@@ -223,18 +200,15 @@ async def test_a_small_terminal_and_a_large_one_show_every_dialog(
                 ("ctrl+t", "ledger-contrast"),
                 ("question_mark", "esc close"),
             ):
-                await driver.press(key)
-                await driver.sees(text)
-                await driver.press("escape")
-                await driver.sees_no_more(text)
+                await driver.press(key, sees=text)
+                await driver.press("escape", gone=text)
 
 
 async def test_json_is_folded_and_searched(server: ContractServer, dashboards: Dashboards) -> None:
     account = server.add_account("Till")
     account["metadata"] = {"team": "north", "region": "eu"}
     async with dashboards.open() as driver:
-        await driver.press("J")
-        await driver.sees('"team": "north"', "⏎ fold", "/ search")
+        await driver.press("J", sees=('"team": "north"', "⏎ fold", "/ search"))
         raw = driver.app.screen.query_one(JsonLines)
         await driver.press("n")  # nothing is searched for yet
         assert raw.at == 0
@@ -242,17 +216,12 @@ async def test_json_is_folded_and_searched(server: ContractServer, dashboards: D
         assert raw.at == 2
         await driver.pilot.click(raw, offset=(4, raw.size.height - 1))  # below the last line
         assert raw.at == 2
-        await driver.press("minus")
-        await driver.sees('"metadata": { … 2 }')
+        await driver.press("minus", sees='"metadata": { … 2 }')
         await driver.press("slash")
-        await driver.type("REGION")
-        await driver.sees('"region": "eu"', "1 match")
-        await driver.press("enter", "left")
-        await driver.sees('"metadata": { … 2 }')
-        await driver.press("enter")
-        await driver.sees('"team": "north"')
+        await driver.type("REGION", sees=('"region": "eu"', "1 match"))
+        await driver.press("enter", "left", sees='"metadata": { … 2 }')
+        await driver.press("enter", sees='"team": "north"')
         await driver.press("slash")
-        await driver.type("nowhere")
-        await driver.sees("✕ no match")
+        await driver.type("nowhere", sees="✕ no match")
         await driver.press("escape", "escape")
         assert driver.app.screen is driver.app.dashboard

@@ -30,8 +30,7 @@ async def test_balances_stand_by_currency(server: ContractServer, dashboards: Da
     for currency, balance in (("EUR", 100000), ("EUR", 23450), ("JPY", 1234), ("KWD", -1500)):
         server.add_account("Till", currency, balance)
     async with dashboards.open() as driver:
-        await driver.press("0")
-        await driver.sees("EUR  1,234.50", "JPY     1,234", "KWD    −1.500", "4 accounts")
+        await driver.press("0", sees=("EUR  1,234.50", "JPY     1,234", "KWD    −1.500", "4 accounts"))
 
 
 async def test_a_balance_has_its_course_over_the_last_minutes(
@@ -43,8 +42,7 @@ async def test_a_balance_has_its_course_over_the_last_minutes(
         made = server.post(account, amount)
         made["created"] = (now - timedelta(seconds=ago)).isoformat()
     async with dashboards.open((120, 40)) as driver:
-        await driver.press("0")
-        await driver.sees("EUR  15.00  ▲ +15.00")
+        await driver.press("0", sees="EUR  15.00  ▲ +15.00")
 
 
 async def test_invoices_are_a_funnel_with_the_overdue_by_age(driver: Driver) -> None:
@@ -87,8 +85,7 @@ async def test_the_newest_events_tick_and_enter_opens_the_chosen_one(driver: Dri
     await post(driver, 100, "t2")
     await driver.sees("+1.00 EUR")
     assert overview.selected == chosen  # what comes in above does not move the choice to another event
-    await driver.press("enter")
-    await driver.sees("signature")
+    await driver.press("enter", sees="signature")
     assert driver.view.selected == chosen
 
 
@@ -110,15 +107,13 @@ async def test_requests_of_other_clients_are_counted_and_not_the_dashboards_own(
     async with httpx.AsyncClient(base_url=own_project.url, headers=headers) as shop:
         for path in ("/v1/accounts", "/v1/accounts", "/v1/accounts/acc_0"):
             await shop.get(path)
-    await driver.press("0")
-    await driver.sees("✓ 200      2", "✕ 404      1", "the last 3 of other clients", "p50 ")
+    await driver.press("0", sees=("✓ 200      2", "✕ 404      1", "the last 3 of other clients", "p50 "))
     await driver.press("tab", "tab", "tab", "tab", "down", "enter")
     assert driver.view.record_list.filters == {"status": "404"}
 
 
 async def test_postings_are_counted_as_they_come(driver: Driver) -> None:
-    await driver.press("0")
-    await driver.sees("in the last minute")
+    await driver.press("0", sees="in the last minute")
     for number in range(7):
         await post(driver, 100, f"t{number}")
     overview = driver.app.dashboard.view
@@ -151,8 +146,7 @@ async def test_a_scarce_limit_is_not_eaten_by_looking(server: ContractServer, da
     server.limit = 60
     server.add_account()
     async with dashboards.open() as driver:
-        await driver.press("0")
-        await driver.sees("1 account")
+        await driver.press("0", sees="1 account")
         view = driver.app.dashboard.view
         await until(lambda: view.may_poll())
         # A quarter of 60 a minute is one request in 4 s, and a look takes five here or more.
@@ -179,8 +173,7 @@ async def test_a_server_without_events_ticks_postings_and_one_without_a_log_its_
     async with dashboards.open((120, 40)) as driver:
         await driver.press("0")
         await driver.sees("postings: this server shows no events", "a very late sale", "this dashboard's own")
-        await driver.press("shift+tab", "enter")
-        await driver.sees("▲ credit")
+        await driver.press("shift+tab", "enter", sees="▲ credit")
 
 
 async def test_another_programs_answer_is_no_figure_until_a_ledger_is_there(
@@ -190,8 +183,7 @@ async def test_another_programs_answer_is_no_figure_until_a_ledger_is_there(
     for _ in range(1000):
         server.refuse(200, {"hello": "world"})
     async with dashboards.start() as driver:
-        await driver.press("0")
-        await driver.sees("✕ no ledger server at this address", "This is not a ledger's answer.")
+        await driver.press("0", sees=("✕ no ledger server at this address", "This is not a ledger's answer."))
         assert "No accounts yet." not in driver.text()
         assert "in the last minute" not in driver.text()
         # Without a figure that comes, a tile fits the new size all the same.
@@ -210,5 +202,4 @@ async def test_a_quiet_ledger_shows_its_last_postings_and_the_balance_over_a_lon
     before = datetime.now(UTC) - timedelta(minutes=18, seconds=30)
     server.post(account, 100, description="the last sale")["created"] = before.strftime("%Y-%m-%dT%H:%M:%SZ")
     async with dashboards.open((120, 40)) as driver:
-        await driver.press("0")
-        await driver.sees("last posting 18 min", "the last sale", "in 1 h")
+        await driver.press("0", sees=("last posting 18 min", "the last sale", "in 1 h"))

@@ -91,11 +91,8 @@ async def test_invoices_are_in_their_state_then(driver: Driver, story: dict[str,
     await driver.sees("◐ open")
     await step(driver, "comma")
     await driver.sees("draft")
-    await driver.press("2")
-    await driver.sees("+5.00")
-    await driver.sees_no_more("42.00")
-    await driver.press("escape")
-    await driver.sees("+42.00", "−1.00")
+    await driver.press("2", sees="+5.00", gone="42.00")
+    await driver.press("escape", sees=("+42.00", "−1.00"))
 
 
 async def test_nothing_is_written_in_the_past(driver: Driver, story: dict[str, Any]) -> None:
@@ -113,8 +110,7 @@ async def test_a_typed_moment_a_click_and_playing_go_through_time(
     driver: Driver, story: dict[str, Any]
 ) -> None:
     await driver.press("colon")
-    await driver.type(f"at {story['first']['created']}")
-    await driver.press("enter")
+    await driver.type(f"at {story['first']['created']}", "enter")
     await until(lambda: machine(driver).ms == moment_ms(story["first"]["created"]))
     await driver.sees("5.00", "transaction.created Beans")
     line = machine(driver)
@@ -122,12 +118,9 @@ async def test_a_typed_moment_a_click_and_playing_go_through_time(
     await driver.pilot.click(TimeMachine, offset=(line.size.width - 6, 1))
     await until(lambda: machine(driver).ms != moment_ms(story["first"]["created"]))
     await driver.press("colon")
-    await driver.type("at -2x")
-    await driver.press("enter")
-    await driver.sees("✕ Write a time as")
+    await driver.type("at -2x", "enter", sees="✕ Write a time as")
     await driver.press("escape", "colon")
-    await driver.type(f"at {story['first']['created']}")
-    await driver.press("enter")
+    await driver.type(f"at {story['first']['created']}", "enter")
     await until(lambda: machine(driver).ms == moment_ms(story["first"]["created"]))
     await driver.press("space")
     assert machine(driver).playing
@@ -143,14 +136,10 @@ async def test_two_moments_are_compared_and_the_difference_is_explained(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     await driver.press("colon")
-    await driver.type(f"at {story['first']['created']}")
-    await driver.press("enter")
-    await driver.sees("PAST", "5.00")
+    await driver.type(f"at {story['first']['created']}", "enter", sees=("PAST", "5.00"))
     await driver.press("a")
-    await driver.press("d")
-    await driver.sees("What changed", "1 account", "1 invoice", "2 postings", "+41.00 EUR")
-    await driver.press("ctrl+e")
-    await driver.sees("Export to CSV")
+    await driver.press("d", sees=("What changed", "1 account", "1 invoice", "2 postings", "+41.00 EUR"))
+    await driver.press("ctrl+e", sees="Export to CSV")
     await driver.press("enter")
     await until((tmp_path / "difference.csv").exists, "the file")
     head, till, *_others = (tmp_path / "difference.csv").read_text().splitlines()
@@ -158,17 +147,13 @@ async def test_two_moments_are_compared_and_the_difference_is_explained(
     assert ",account,Till,EUR," in till
     await driver.press("home", "enter")
     await driver.sees("invoices paid +42.00  1×", "payments out  −1.00  1×", "+41.00  ✓ the difference")
-    await driver.press("enter")
-    await driver.sees("Transactions", "before:")
-    await driver.sees_no_more("+5.00")
-    await driver.press("escape", "escape")
-    await driver.sees("What changed")
+    await driver.press("enter", sees=("Transactions", "before:"), gone="+5.00")
+    await driver.press("escape", "escape", sees="What changed")
 
 
 async def test_the_trace_of_an_invoice_is_as_far_as_it_had_got(driver: Driver, story: dict[str, Any]) -> None:
     await driver.goes_to("3")
-    await driver.press("T")
-    await driver.sees("invoice.paid")
+    await driver.press("T", sees="invoice.paid")
     await step(driver, "comma")
     await driver.sees("invoice.paid")
     await step(driver, "comma")
@@ -177,8 +162,7 @@ async def test_the_trace_of_an_invoice_is_as_far_as_it_had_got(driver: Driver, s
 
 
 async def test_the_overview_shows_the_figures_of_the_moment(driver: Driver, story: dict[str, Any]) -> None:
-    await driver.press("0")
-    await driver.sees("46.00")
+    await driver.press("0", sees="46.00")
     await step(driver, "comma")
     await has_figures_of_the_moment(driver)
     before = driver.app.traffic.count
@@ -214,9 +198,7 @@ async def test_a_server_with_the_contract_alone_shows_balances_and_says_what_it_
         await driver.goes_to("2")
         await driver.sees("+2.00")
         await driver.sees_no_more("+4.00")
-        await driver.press("4")
-        await driver.sees("shows only accounts and transactions as they were")
-        await driver.press("d")
-        await driver.sees("+4.00 EUR", "1 posting")
+        await driver.press("4", sees="shows only accounts and transactions as they were")
+        await driver.press("d", sees=("+4.00 EUR", "1 posting"))
         await driver.press("escape", "escape")
         await until(lambda: machine(driver).ms is None, "the present")

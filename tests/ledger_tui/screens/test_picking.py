@@ -14,15 +14,11 @@ async def test_the_only_account_of_a_name_is_taken_by_sending(
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.search("dollar"))
         await driver.press("2", "n")
-        await driver.type("dollar")
-        await driver.sees("Dollars, New York")
+        await driver.type("dollar", sees="Dollars, New York")
         await driver.press("tab", "tab")
-        await driver.type("5")
-        await driver.press("ctrl+s")
-        await driver.sees("Is this the right one?", "Dollars, New York · USD")
+        await driver.type("5", "ctrl+s", sees=("Is this the right one?", "Dollars, New York · USD"))
         assert not server.transactions
-        await driver.press("ctrl+s")
-        await driver.sees("Posted txn_", "+5.00  USD")
+        await driver.press("ctrl+s", sees=("Posted txn_", "+5.00  USD"))
     assert [t["account"] for t in server.transactions] == [server.accounts[0]["id"]]
 
 
@@ -32,11 +28,8 @@ async def test_of_several_accounts_none_is_guessed(server: ContractServer, dashb
     async with dashboards.open() as driver:
         await until(lambda: len(driver.app.names.search("dollar")) == 2)
         await driver.press("2", "n")
-        await driver.type("dollar")
-        await driver.press("tab", "tab")
-        await driver.type("5")
-        await driver.press("ctrl+s")
-        await driver.sees("✕ Several accounts match: choose one.")
+        await driver.type("dollar", "tab", "tab")
+        await driver.type("5", "ctrl+s", sees="✕ Several accounts match: choose one.")
     assert not server.transactions
 
 
@@ -49,17 +42,14 @@ async def test_an_account_that_was_not_read_yet_is_found_by_typing_its_name(
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.search("shop"))
         await driver.press("2", "n")
-        await driver.type("kuwait")
-        await driver.sees("Operating, Kuwait        KWD")
-        await driver.press("down", "enter")
-        await driver.sees("Operating, Kuwait · KWD · acc_")
+        await driver.type("kuwait", sees="Operating, Kuwait        KWD")
+        await driver.press("down", "enter", sees="Operating, Kuwait · KWD · acc_")
         picker = driver.app.screen.query_one("#field-account", PickerField)
         assert picker.value == server.accounts[0]["id"]
         await driver.press("shift+tab", "end", "x")  # another text is no longer that account
         assert picker.value == "Operating, Kuwaitx"
         await driver.press("escape", "escape", "ctrl+p")
-        await driver.type("shop 7")
-        await driver.sees("Account Shop 7")
+        await driver.type("shop 7", sees="Account Shop 7")
 
 
 async def test_the_palette_finds_accounts_that_were_not_read_yet(
@@ -71,5 +61,4 @@ async def test_the_palette_finds_accounts_that_were_not_read_yet(
     async with dashboards.open() as driver:
         await until(lambda: driver.app.names.search("shop"))
         await driver.press("ctrl+p")
-        await driver.type("kuwait")
-        await driver.sees("Account Operating, Kuwait")
+        await driver.type("kuwait", sees="Account Operating, Kuwait")

@@ -32,8 +32,7 @@ async def test_no_form_and_no_action_is_offered(server: ContractServer, dashboar
         for key in "n", "2", "n", "3", "n", "4", "n", "5", "n":
             await driver.press(key)
             assert driver.app.screen is driver.app.dashboard
-        await driver.press("2")
-        await driver.sees("No transactions here.")
+        await driver.press("2", sees="No transactions here.")
         assert "Press n" not in driver.text()
         await driver.press("1")
         offered = {
@@ -61,8 +60,7 @@ async def test_a_key_or_a_command_that_changes_something_says_why_it_does_not(
 ) -> None:
     server.add_account("Till")
     async with dashboards.open(read_only=True) as driver:
-        await driver.press(*keys)
-        await driver.sees("read-only: this dashboard changes nothing")
+        await driver.press(*keys, sees="read-only: this dashboard changes nothing")
 
 
 async def test_a_copy_says_of_what_on_the_top_line_and_offers_no_change(
@@ -72,8 +70,7 @@ async def test_a_copy_says_of_what_on_the_top_line_and_offers_no_change(
     server.health["copy_of"] = "https://ledger.example"
     async with dashboards.open() as driver:
         await driver.sees("read-only copy of ledger.example", "Till")
-        await driver.press("n")
-        await driver.sees("read-only: this is a copy of https://ledger.example")
+        await driver.press("n", sees="read-only: this is a copy of https://ledger.example")
         assert driver.app.screen is driver.app.dashboard
 
 
@@ -84,15 +81,12 @@ async def test_a_key_without_the_scope_says_so(driver: Driver) -> None:
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         reader = Driver(app, pilot)
         await reader.sees("Till", "online  read-only")
-        await reader.press("n")
-        await reader.sees("read-only: this credential lacks write:projects")
+        await reader.press("n", sees="read-only: this credential lacks write:projects")
         assert app.screen is app.dashboard
 
 
 async def test_an_exchange_of_the_key_is_not_possible(server: ContractServer, dashboards: Dashboards) -> None:
     async with dashboards.open(read_only=True) as driver:
-        await driver.press("6")
-        await driver.sees("The API key itself is shown with every request.")
-        await driver.press("x")
-        await driver.sees("read-only: this dashboard changes nothing")
+        await driver.press("6", sees="The API key itself is shown with every request.")
+        await driver.press("x", sees="read-only: this dashboard changes nothing")
     assert {method for method, _path, _args in server.requests} == {"GET"}

@@ -21,20 +21,16 @@ async def test_the_dashboards_own_requests_are_hidden_unless_they_are_asked_for(
 ) -> None:
     headers = {"Authorization": f"Bearer {own_project.key}"}
     await asyncio.to_thread(httpx.get, f"{own_project.url}/v1/invoices?limit=3", headers=headers)
-    await driver.press("8")
-    await driver.sees("/v1/invoices?limit=3")
+    await driver.press("8", sees="/v1/invoices?limit=3")
     assert [row["path"] for _n, row in driver.view.window.at_hand()] == ["/v1/invoices"]
     await driver.press("slash")
-    await driver.type("own:yes")
-    await driver.press("enter")
-    await driver.sees("POST    /v1/accounts", "own:yes")
+    await driver.type("own:yes", "enter", sees=("POST    /v1/accounts", "own:yes"))
 
 
 async def show_own(driver: Driver, also: str = "") -> None:
     """Show the request log with the dashboard's own requests."""
     await driver.press("8", "slash", "ctrl+u")
-    await driver.type(f"own:yes {also}")
-    await driver.press("enter")
+    await driver.type(f"own:yes {also}", "enter")
 
 
 async def test_a_request_shows_its_body_its_answer_and_the_events_it_caused(driver: Driver) -> None:
@@ -46,29 +42,20 @@ async def test_a_request_shows_its_body_its_answer_and_the_events_it_caused(driv
 
 
 async def test_an_event_leads_to_the_request_that_caused_it(driver: Driver, own_project: Address) -> None:
-    await driver.press("7")
-    await driver.sees("account.created")
-    await driver.press("enter")
-    await driver.sees("→ The request that caused it")
+    await driver.press("7", sees="account.created")
+    await driver.press("enter", sees="→ The request that caused it")
     request = (driver.view.selected or {})["request"]
     url, headers = f"{own_project.url}/v1/requests/{request}", {"Authorization": f"Bearer {own_project.key}"}
     await until(lambda: httpx.get(url, headers=headers).is_success, "the request in the log")
-    await driver.press("down", "enter")
-    await driver.sees("POST /v1/accounts", "✓ 201")
-    await driver.press("escape")
-    await driver.sees("account.created")
+    await driver.press("down", "enter", sees=("POST /v1/accounts", "✓ 201"))
+    await driver.press("escape", sees="account.created")
 
 
 async def test_filters_of_the_log_run_on_the_server(driver: Driver) -> None:
     await driver.press("8", "slash")
-    await driver.type("status:2xx")
-    await driver.press("enter")
-    await driver.sees("A status is like 404.")
+    await driver.type("status:2xx", "enter", sees="A status is like 404.")
     await driver.press("home", "shift+end")
-    await driver.type("status:201 own:yes")
-    await driver.press("enter")
-    await driver.sees("✓ 201")
-    await driver.sees_no_more("✓ 200")
+    await driver.type("status:201 own:yes", "enter", sees="✓ 201", gone="✓ 200")
 
 
 async def test_a_logged_request_is_copied_as_curl(driver: Driver) -> None:
@@ -95,21 +82,15 @@ async def test_where_the_server_keeps_no_log_the_own_requests_are_shown(
             "✕ 404   GET",
         )
         await driver.press("1", "n")
-        await driver.type("Second")
-        await driver.press("tab")
-        await driver.type("EUR")
-        await driver.press("ctrl+s")
-        await driver.sees("Created acc_")
-        await driver.press("8")
-        await driver.sees("✓ 201   POST    /v1/accounts")
+        await driver.type("Second", "tab")
+        await driver.type("EUR", "ctrl+s", sees="Created acc_")
+        await driver.press("8", sees="✓ 201   POST    /v1/accounts")
         await driver.press("slash")
         await driver.type("path:/v1/acc")  # no path of its own, so nothing is below it
         await driver.press("enter")
         await until(lambda: not len(driver.view.window))
         await driver.press("slash", "ctrl+u")
-        await driver.type("path:/v1/accounts method:post")
-        await driver.press("enter")
-        await driver.sees("✓ 201   POST    /v1/accounts")
+        await driver.type("path:/v1/accounts method:post", "enter", sees="✓ 201   POST    /v1/accounts")
         assert {row["method"] for _n, row in driver.view.window.at_hand()} == {"POST"}
 
 
@@ -117,18 +98,15 @@ async def test_each_id_on_the_screen_of_a_request_can_be_jumped_to(driver: Drive
     account = driver.app.names.search("till")[0].id
     await show_own(driver, "method:POST")
     await driver.sees("✓ 201")
-    await driver.press("enter")
-    await driver.sees("events        evt_", '"name": "Till"', account)
+    await driver.press("enter", sees=("events        evt_", '"name": "Till"', account))
     await driver.press("i")
     own = driver.view.selected["id"]
     await driver.sees("Jump to", "evt_", account, f"id  {own}")
-    await driver.press("end", "up", "enter")
-    await driver.sees("→ Its transactions")
+    await driver.press("end", "up", "enter", sees="→ Its transactions")
 
 
 async def test_n_where_nothing_is_made_by_hand_says_so(driver: Driver) -> None:
     for key in ("8", "0"):
-        await driver.press(key, "n")
-        await driver.sees("There is nothing to create on this screen.")
+        await driver.press(key, "n", sees="There is nothing to create on this screen.")
         driver.app.clear_notifications()
         await driver.sees_no_more("made by hand")

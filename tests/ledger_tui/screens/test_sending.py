@@ -23,8 +23,7 @@ async def account_form(server: ContractServer) -> AsyncIterator[tuple[Driver, Li
             await until(lambda: driver.view.window.loaded)
             await driver.connects()
             await driver.press("n")
-            await driver.type("Till")
-            await driver.press("tab")
+            await driver.type("Till", "tab")
             await driver.type("EUR")
             yield driver, line
 
@@ -44,20 +43,16 @@ async def test_a_form_on_its_way_is_not_left_without_a_word(server: ContractServ
         line.hold.clear()
         await driver.press("ctrl+s")
         await until(lambda: posts(server))
-        await driver.press("escape")
-        await driver.sees("It was sent and may still succeed.")
-        await driver.press("x")
-        await driver.sees_no_more("may still succeed")
-        await driver.press("escape", "escape")
-        await driver.sees("It may have succeeded: check before you send it again.")
+        await driver.press("escape", sees="It was sent and may still succeed.")
+        await driver.press("x", gone="may still succeed")
+        await driver.press("escape", "escape", sees="It may have succeeded: check before you send it again.")
         assert driver.app.screen is driver.app.dashboard
 
 
 async def test_the_answer_closes_the_question_whether_to_leave_without_it(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
         line.hold.clear()
-        await driver.press("ctrl+s", "escape")
-        await driver.sees("may still succeed")
+        await driver.press("ctrl+s", "escape", sees="may still succeed")
         line.hold.set()
         await driver.sees("Created acc_")
         assert driver.app.screen is driver.app.dashboard
@@ -67,8 +62,7 @@ async def test_so_does_a_refusal_and_the_form_is_there_to_go_on(server: Contract
     async with account_form(server) as (driver, line):
         await driver.type("X")
         line.hold.clear()
-        await driver.press("ctrl+s", "escape")
-        await driver.sees("may still succeed")
+        await driver.press("ctrl+s", "escape", sees="may still succeed")
         line.hold.set()
         await driver.sees("✕ That is no currency.")
         await driver.press("backspace")
@@ -80,15 +74,12 @@ async def test_what_the_rate_limit_holds_back_is_taken_back(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.press("n")
-        await driver.type("Till")
-        await driver.press("tab")
+        await driver.type("Till", "tab")
         await driver.type("EUR")
         await driver.rests()
         driver.app.session.rate_limited(60)
-        await driver.press("ctrl+s")
-        await driver.sees("Waiting for the rate limit; esc cancels.")
-        await driver.press("escape")
-        await driver.sees("Nothing was sent.")
+        await driver.press("ctrl+s", sees="Waiting for the rate limit; esc cancels.")
+        await driver.press("escape", sees="Nothing was sent.")
         assert form_of(driver).typed()["name"] == "Till"
         await driver.type("O")  # and it goes on where it was
         assert form_of(driver).typed()["currency"] == "EURO"
@@ -102,10 +93,8 @@ async def test_nothing_can_be_changed_while_it_is_sent(server: ContractServer) -
         server.refuse(400, {"error": {"code": "invalid_value", "message": "Not so.", "param": "currency"}})
         line.hold.clear()
         await driver.press("ctrl+s")
-        await driver.type("X")
-        await driver.press("shift+tab")
-        await driver.type("Y")
-        await driver.sees("Sending…")
+        await driver.type("X", "shift+tab")
+        await driver.type("Y", sees="Sending…")
         assert form_of(driver).typed() == {"name": "Till", "currency": "EUR", "metadata": ""}
         line.hold.set()
         await driver.sees("✕ Not so.")
@@ -116,15 +105,12 @@ async def test_nothing_can_be_changed_while_it_is_sent(server: ContractServer) -
 async def test_a_change_after_a_lost_answer_is_not_reported_as_done(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
         line.swallows_answers = True
-        await driver.press("ctrl+s")
-        await driver.sees("Sending again is safe")
+        await driver.press("ctrl+s", sees="Sending again is safe")
         line.swallows_answers = False
-        await driver.press("escape")
-        await driver.sees("No answer came: it may have succeeded. Leave the form?")
+        await driver.press("escape", sees="No answer came: it may have succeeded. Leave the form?")
         await driver.press("x")
         await driver.press("backspace")
-        await driver.type("X")
-        await driver.press("ctrl+s")
+        await driver.type("X", "ctrl+s")
         await driver.sees("Already done: acc_", "the changes you made since were not sent")
         await driver.press("ctrl+s", "escape")
         assert driver.app.screen is driver.app.dashboard
@@ -134,14 +120,12 @@ async def test_a_change_after_a_lost_answer_is_not_reported_as_done(server: Cont
 
 
 async def test_a_secret_in_a_lost_answer_is_reported(driver: Driver) -> None:
-    await driver.press("9", "n")
-    await driver.sees("New API key")
+    await driver.press("9", "n", sees="New API key")
     form = form_of(driver)
     await driver.app.api.write(
         "POST", "/v1/api_keys", {"role": "admin"}, form.submission.idempotency_key
     )  # as it is with the answer lost
-    await driver.press("ctrl+s")
-    await driver.sees("Already done: key_", "Its key cannot be", "roll it to get another")
+    await driver.press("ctrl+s", sees=("Already done: key_", "Its key cannot be", "roll it to get another"))
     await driver.press("escape")
     assert driver.app.screen is driver.app.dashboard
 
@@ -149,15 +133,12 @@ async def test_a_secret_in_a_lost_answer_is_reported(driver: Driver) -> None:
 async def test_of_two_tries_that_differ_it_is_not_claimed_which_was_done(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
         line.swallows_answers = True
-        await driver.press("ctrl+s")
-        await driver.sees("Sending again is safe")
-        await driver.type("X")
-        await driver.press("ctrl+s")
+        await driver.press("ctrl+s", sees="Sending again is safe")
+        await driver.type("X", "ctrl+s")
         await until(lambda: posts(server) == 2)
         await driver.sees("Sending again is safe")
         line.swallows_answers = False
-        await driver.press("ctrl+s")
-        await driver.sees("You changed it between", "check which one was done.")
+        await driver.press("ctrl+s", sees=("You changed it between", "check which one was done."))
 
 
 async def test_an_answer_that_is_no_ledgers_keeps_the_form(
@@ -165,18 +146,15 @@ async def test_an_answer_that_is_no_ledgers_keeps_the_form(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.press("n")
-        await driver.type("Till")
-        await driver.press("tab")
+        await driver.type("Till", "tab")
         await driver.type("EUR")
         await driver.rests()
         driver.view.next_poll_at = float("inf")  # the next to be answered is the form
         for body in ({}, {"hello": "world"}, {"id": "acct-1"}):
             server.refuse(200, body)
-            await driver.press("ctrl+s")
-            await driver.sees("✕ This is not a ledger's answer.", "Sending again")
+            await driver.press("ctrl+s", sees=("✕ This is not a ledger's answer.", "Sending again"))
             assert not server.misfortunes
-        await driver.press("ctrl+s")
-        await driver.sees("Created acc_")
+        await driver.press("ctrl+s", sees="Created acc_")
 
 
 async def test_what_is_wrong_with_a_field_stands_there_however_fast_it_was_sent(
@@ -184,8 +162,7 @@ async def test_what_is_wrong_with_a_field_stands_there_however_fast_it_was_sent(
 ) -> None:
     server.post(server.add_account("Till", "EUR"), 100)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("Till")
+        await driver.press("2", sees="Till")
         await driver.lists_only(server.accounts[0])
         await driver.press("n", "tab")
         await driver.burst(*"abc", "ctrl+s")
@@ -193,16 +170,13 @@ async def test_what_is_wrong_with_a_field_stands_there_however_fast_it_was_sent(
         form_of(driver).post_message(FieldChanged("field-amount"))  # of what was typed before it was sent
         await driver.pilot.pause()
         assert "✕ Write" in driver.text()
-        await driver.press("backspace")
-        await driver.sees_no_more("✕ Write")
+        await driver.press("backspace", gone="✕ Write")
 
 
 async def test_an_unknown_user_is_reported_at_the_field(driver: Driver) -> None:
     await driver.press("5", "n")
-    await driver.type("usr_nobody")
-    await driver.press("tab")
-    await driver.type("Beans")
-    await driver.press("ctrl+s")
+    await driver.type("usr_nobody", "tab")
+    await driver.type("Beans", "ctrl+s")
     error = form_of(driver).query_one("#error-user_id")
     await until(lambda: error.display)
     await driver.sees("✕ No such user: 'usr_nobody'.")

@@ -25,8 +25,7 @@ def helped(tmp_path: Path) -> Iterator[HelpedServer]:
 async def goes_on(driver: Driver, text: str) -> None:
     """Type the rest of a line that a key has begun."""
     await until(lambda: isinstance(driver.app.screen, CommandScreen), "the command line")
-    await driver.type(text)
-    await driver.press("enter")
+    await driver.type(text, "enter")
 
 
 async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(helped: HelpedServer) -> None:
@@ -35,22 +34,18 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         await driver.press("1")
         owned.made("/v1/accounts", name="Till", currency="EUR")
         await driver.sees("Till")
-        await driver.press("H")
-        await driver.sees("▶ runs", "No snapshots", "No faults")
-        await driver.press("enter")
-        await driver.sees("No snapshot is chosen; tab goes to them.")
+        await driver.press("H", sees=("▶ runs", "No snapshots", "No faults"))
+        await driver.press("enter", sees="No snapshot is chosen; tab goes to them.")
 
         await driver.press("n")
         await goes_on(driver, "empty till")
         await driver.sees("One name, without spaces")
-        await driver.press(*["backspace"] * 5, "enter")
-        await driver.sees("Took the snapshot empty.", "MB")
+        await driver.press(*["backspace"] * 5, "enter", sees=("Took the snapshot empty.", "MB"))
         await driver.press("a")
         await goes_on(driver, "1d2h")
         await driver.sees("1 d 2 h ahead of the machine's clock")
         assert driver.app.session.server_time > time.time() + 86_400  # by which the overview counts
-        await driver.press("p")
-        await driver.sees("❚❚ stands still")
+        await driver.press("p", sees="❚❚ stands still")
 
         await driver.press("b")
         await goes_on(driver, "503 POST /v1/acc* times:1")
@@ -63,30 +58,22 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         assert [each["status"] for each in owned.api.get("/v1/invoices").json()["data"]] == ["paid"]
 
         # The fault ends at once; the snapshot is gone back to only after the question.
-        await driver.press("shift+tab", "v")
-        await driver.sees("Ended: 503 to POST", "No faults")
-        await driver.press("1")
-        await driver.sees("Till", "Test account")
-        await driver.press("H", "shift+tab", "enter")
-        await driver.sees("Go back to the snapshot empty?")
+        await driver.press("shift+tab", "v", sees=("Ended: 503 to POST", "No faults"))
+        await driver.press("1", sees=("Till", "Test account"))
+        await driver.press("H", "shift+tab", "enter", sees="Go back to the snapshot empty?")
         await driver.press("n")
         assert len(owned.api.get("/v1/accounts").json()["data"]) == 2
-        await driver.press("enter", "y")
-        await driver.sees("The ledger is as it was in empty.", "▶ runs")
+        await driver.press("enter", "y", sees=("The ledger is as it was in empty.", "▶ runs"))
         await driver.goes_to("1")
         assert [row["name"] for _n, row in driver.view.window.at_hand()] == ["Till"]
 
         await driver.press("colon")
         await goes_on(driver, "reset")
         await driver.sees("Empty this project in test mode?")
-        await driver.press("y")
-        await driver.sees("This project is empty.", "No accounts yet.")
-        await driver.press("H", "v")
-        await driver.sees("Delete the snapshot empty?")
-        await driver.press("y")
-        await driver.sees("No snapshots")
-        await driver.press("question_mark")
-        await driver.sees("make an event happen", "empty this project")
+        await driver.press("y", sees=("This project is empty.", "No accounts yet."))
+        await driver.press("H", "v", sees="Delete the snapshot empty?")
+        await driver.press("y", sees="No snapshots")
+        await driver.press("question_mark", sees=("make an event happen", "empty this project"))
 
 
 async def test_a_server_without_test_helpers_says_so_and_is_not_asked_for_them_again(

@@ -20,8 +20,7 @@ async def test_the_key_is_exchanged_for_tokens_that_are_then_used(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.press("6")
-        await driver.sees("The API key itself is shown with every request.")
+        await driver.press("6", sees="The API key itself is shown with every request.")
         await driver.press("x")
         await driver.sees("expires in 59:5", "renews itself in 54:5", "rotated       not yet", "access token")
         server.key = "sk_test_another"  # from here on only the token opens anything
@@ -33,22 +32,18 @@ async def test_the_key_is_exchanged_for_tokens_that_are_then_used(
 async def test_rotation_uses_each_refresh_token_once(server: ContractServer, dashboards: Dashboards) -> None:
     async with dashboards.open() as driver:
         await driver.press("6")
-        await driver.press("x")
-        await driver.sees("not yet")
+        await driver.press("x", sees="not yet")
         first = {*server.refresh_tokens}
-        await driver.press("t")
-        await driver.sees("rotated       once")
+        await driver.press("t", sees="rotated       once")
         assert not first & server.refresh_tokens
-        await driver.press("t")
-        await driver.sees("rotated       2 times")
+        await driver.press("t", sees="rotated       2 times")
 
 
 async def test_a_token_is_renewed_by_itself_before_it_ends(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.press("6", "x")
-        await driver.sees("renews itself in")
+        await driver.press("6", "x", sees="renews itself in")
         pair = driver.app.tokens.tokens.pair
         assert pair is not None
         now = driver.app.tokens.tokens.clock()
@@ -61,8 +56,7 @@ async def test_a_refused_refresh_token_leads_back_to_the_key(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.press("6", "x")
-        await driver.sees("renews itself in")
+        await driver.press("6", "x", sees="renews itself in")
         server.refresh_tokens.clear()
         await driver.press("t")
         await driver.sees(
@@ -74,8 +68,7 @@ async def test_a_refused_refresh_token_leads_back_to_the_key(
 
 async def test_the_key_can_be_used_again(server: ContractServer, dashboards: Dashboards) -> None:
     async with dashboards.open() as driver:
-        await driver.press("6", "x")
-        await driver.sees("renews itself in")
+        await driver.press("6", "x", sees="renews itself in")
         await driver.press("u")
         await driver.sees("The API key itself is shown with every request.", f"sk_test_…{KEY[-4:]}")
 
@@ -84,10 +77,8 @@ async def test_no_secret_stands_in_what_is_kept_of_the_traffic(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.press("6", "x")
-        await driver.sees("renews itself in")
-        await driver.press("t")
-        await driver.sees("once")
+        await driver.press("6", "x", sees="renews itself in")
+        await driver.press("t", sees="once")
         kept = repr([*driver.app.traffic])
         assert KEY not in kept
         assert not [token for token in server.access_tokens | server.refresh_tokens if token in kept]
@@ -96,8 +87,7 @@ async def test_no_secret_stands_in_what_is_kept_of_the_traffic(
 async def test_live_mode_is_said_in_words(server: ContractServer, dashboards: Dashboards) -> None:
     server.key = "sk_live_0123456789abcdefghijklmnopqrstuv"
     async with dashboards.open() as driver:
-        await driver.press("6")
-        await driver.sees("◆ LIVE: real money")
+        await driver.press("6", sees="◆ LIVE: real money")
 
 
 async def test_of_a_key_the_server_does_not_know_no_plan_is_claimed(
@@ -106,6 +96,5 @@ async def test_of_a_key_the_server_does_not_know_no_plan_is_claimed(
     server.limit = 60
     async with dashboards.start(key="sk_test_unknown") as driver:
         await driver.sees("✕ 401")
-        await driver.press("6")
-        await driver.sees("plan          unknown")
+        await driver.press("6", sees="plan          unknown")
         assert "free" not in driver.text()

@@ -66,8 +66,7 @@ async def go_to(driver: Driver, kind: str, holds: str) -> Node:
 
 async def test_an_invoice_is_traced_to_its_requests_changes_events_and_deliveries(driver: Driver) -> None:
     invoice = await paid_invoice(driver)
-    await driver.press("3")
-    await driver.sees("Ada Lovelace")
+    await driver.press("3", sees="Ada Lovelace")
     await driver.press("T")
     view = await traced(driver)
     await driver.sees("status       open → paid", "✕ Connection refused", "Till         0.00 EUR → 42.00 EUR")
@@ -83,8 +82,7 @@ async def test_an_invoice_is_traced_to_its_requests_changes_events_and_deliverie
     await go_to(driver, "request", "PATCH")
     await driver.sees("customer     Ada → Ada Lovelace")
     await go_to(driver, "event", "invoice.paid")
-    await driver.press("enter")
-    await driver.sees("request       req_", "sent to       http://127.0.0.1:9")
+    await driver.press("enter", sees=("request       req_", "sent to       http://127.0.0.1:9"))
     await driver.press("escape")
     assert trace_of(driver) is view
     await go_to(driver, "object", "transaction")
@@ -92,25 +90,20 @@ async def test_an_invoice_is_traced_to_its_requests_changes_events_and_deliverie
     await until(lambda: view.trace is not None and view.trace.kind == "transactions")
     await driver.press("escape")
     await until(lambda: view.trace is not None and view.trace.record_id == invoice, "the trace before")
-    await driver.press("escape")
-    await driver.sees("Invoices", "/ filter")
+    await driver.press("escape", sees=("Invoices", "/ filter"))
 
 
 async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver: Driver) -> None:
     await paid_invoice(driver)
-    await driver.press("7", "e")
-    await driver.sees("127.0.0.1:9")
-    await driver.press("s")
-    await driver.sees("invoice.paid")
+    await driver.press("7", "e", sees="127.0.0.1:9")
+    await driver.press("s", sees="invoice.paid")
     await driver.press("T")
     view = await traced(driver)
     await driver.sees("/pay", "✓ 200", "transaction.created")
     delivery = await go_to(driver, "delivery", "127.0.0.1:9")
-    await driver.press("s")
-    await driver.sees(f"Sending again {delivery.record_id}")
+    await driver.press("s", sees=f"Sending again {delivery.record_id}")
     await until(lambda: [len(each["attempts"]) for each in view.trace.deliveries()] == [2])  # type: ignore[union-attr]
-    await driver.press("enter")
-    await driver.sees("attempt 2", "endpoint      whe_")
+    await driver.press("enter", sees=("attempt 2", "endpoint      whe_"))
     await driver.press("escape")
     assert trace_of(driver) is view
     driver.turn_live()
@@ -122,20 +115,15 @@ async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver:
 
 async def test_a_request_and_a_node_of_a_trace_are_traced(driver: Driver) -> None:
     await driver.press("8", "slash")
-    await driver.type("method:POST own:yes")
-    await driver.press("enter")
-    await driver.sees("✓ 201")
+    await driver.type("method:POST own:yes", "enter", sees="✓ 201")
     await driver.press("T")
     view = await traced(driver)
     await driver.sees("POST /v1/accounts", "account.created", "no webhook endpoint is registered")
-    await driver.press("i")
-    await driver.sees("Jump to", "evt_", "object  acc_")
+    await driver.press("i", sees=("Jump to", "evt_", "object  acc_"))
     await driver.press("escape", "c")
     assert "/v1/requests/req_" in driver.app.clipboard
-    await driver.press("question_mark")
-    await driver.sees("send again")
-    await driver.press("end")
-    await driver.sees("T  trace")
+    await driver.press("question_mark", sees="send again")
+    await driver.press("end", sees="T  trace")
     await driver.press("escape", "escape")
     assert driver.app.dashboard.view is not view
 
@@ -148,14 +136,10 @@ async def test_a_server_with_the_contract_alone_says_what_it_lacks(
         await driver.press("T")
         await traced(driver)
         await driver.sees("this server shows no events", "account  Beans", "created      2026-11-20 04:31:00")
-        await driver.press("enter")
-        await driver.sees("→ Its transactions")
-        await driver.press("escape", "8")
-        await driver.sees("✕ 404   GET     /v1/requests")
-        await driver.press("T")
-        await driver.sees("this server shows no events", "GET /v1/requests", "by this dashboard")
-        await driver.press("6", "T")
-        await driver.sees("There is nothing here to trace")
+        await driver.press("enter", sees="→ Its transactions")
+        await driver.press("escape", "8", sees="✕ 404   GET     /v1/requests")
+        await driver.press("T", sees=("this server shows no events", "GET /v1/requests", "by this dashboard"))
+        await driver.press("6", "T", sees="There is nothing here to trace")
 
 
 async def test_with_a_small_rate_limit_a_trace_takes_a_quarter_of_it(
@@ -175,8 +159,7 @@ async def test_with_a_small_rate_limit_a_trace_takes_a_quarter_of_it(
 @pytest.mark.parametrize("limit", [5])
 async def test_what_a_trace_may_not_read_any_more_is_said(driver: Driver, limit: int) -> None:
     await paid_invoice(driver)
-    await driver.press("3")
-    await driver.sees("Ada Lovelace")
+    await driver.press("3", sees="Ada Lovelace")
     driver.app.session.limit = 4 * limit
     note = driver.app.session._note_limits
     driver.app.session._note_limits = lambda _headers: None  # type: ignore[method-assign]

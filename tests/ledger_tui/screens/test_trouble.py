@@ -59,8 +59,7 @@ async def test_a_rate_limit_is_waited_out_visibly(server: ContractServer, dashbo
     async with dashboards.open() as driver:
         limited = {"error": "rate_limited", "message": "Wait 1 seconds"}
         with server.refusing(429, limited, {"Retry-After": "1", "X-RateLimit-Remaining": "0"}):
-            await driver.press("r")
-            await driver.sees("◔ rate limit: waiting")
+            await driver.press("r", sees="◔ rate limit: waiting")
         await driver.sees("Till", "● online")
 
 
@@ -78,8 +77,7 @@ async def test_a_failing_server_is_said_and_asked_again(
             }
         }
         with server.refusing(503, body):
-            await driver.press("r")
-            await driver.sees("✕ Disk full.", "✕ the server reports an internal error")
+            await driver.press("r", sees=("✕ Disk full.", "✕ the server reports an internal error"))
         await driver.sees("Till", "● online")
         assert driver.app.session.state is ConnectionState.ONLINE
 
@@ -205,8 +203,7 @@ async def test_a_long_sentence_wraps_under_the_caption(
         with server.refusing(403, FORBIDDEN):
             await driver.press("2")
             await until(lambda: whole in " ".join(driver.text().split()))
-        await driver.press("r")
-        await driver.sees_no_more("✕ This needs")
+        await driver.press("r", gone="✕ This needs")
 
 
 async def test_a_refused_list_is_asked_for_less_often_until_r_or_another_credential(

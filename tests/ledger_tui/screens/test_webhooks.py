@@ -66,16 +66,11 @@ async def make_account(driver: Driver, name: str) -> None:
 
 async def register(driver: Driver, url: str) -> str:
     """Register an endpoint in the form; gives its secret, with its dialog closed."""
-    await driver.press("e")
-    await driver.sees("No webhook endpoints. Press n to register one.")
-    await driver.press("n")
-    await driver.sees("New webhook endpoint")
-    await driver.type(url)
-    await driver.press("ctrl+s")
-    await driver.sees("Shown once", "whsec_")
+    await driver.press("e", sees="No webhook endpoints. Press n to register one.")
+    await driver.press("n", sees="New webhook endpoint")
+    await driver.type(url, "ctrl+s", sees=("Shown once", "whsec_"))
     secret = next(word for word in driver.text().split() if word.startswith("whsec_"))
-    await driver.press("escape")
-    await driver.sees(url, "● enabled")
+    await driver.press("escape", sees=(url, "● enabled"))
     return secret
 
 
@@ -84,8 +79,7 @@ async def test_an_event_is_received_as_it_happens_and_its_signature_checked(driv
     await make_account(driver, "Live \u2028 one")
     await driver.sees("✓       account.created", "Live � one", "◉ 1 received")
     assert view.webhooks.wrong == 0
-    await driver.press("enter")
-    await driver.sees("signature     ✓ valid", '"object": "account"', "→ The account")
+    await driver.press("enter", sees=("signature     ✓ valid", '"object": "account"', "→ The account"))
 
 
 async def test_a_wrong_signature_is_shown_unmistakably(
@@ -108,8 +102,7 @@ async def test_a_paused_log_counts_what_waits_until_it_follows_again(driver: Dri
         await make_account(driver, f"waits {number}")
     await driver.sees("❚❚ paused, 3 wait", "p resume")
     assert "waits 1" not in driver.text()
-    await driver.press("p")
-    await driver.sees("waits 0", "waits 2", "following", "p pause")
+    await driver.press("p", sees=("waits 0", "waits 2", "following", "p pause"))
     assert "paused" not in driver.text()
 
 
@@ -117,10 +110,8 @@ async def test_going_to_the_newest_ends_a_pause(driver: Driver) -> None:
     await open_log(driver)
     await make_account(driver, "before")
     await driver.sees("before")
-    await driver.press("p")
-    await driver.sees("❚❚ paused, 0 wait")
-    await driver.press("f")
-    await driver.sees("following", "p pause")
+    await driver.press("p", sees="❚❚ paused, 0 wait")
+    await driver.press("f", sees=("following", "p pause"))
     await driver.press("down", "up", "down")
     assert "paused" not in driver.text()
 
@@ -132,8 +123,7 @@ async def test_a_delivery_is_shown_with_its_attempt_and_bodies(driver: Driver, r
     await until(lambda: Receiver.came)
     body, signature = Receiver.came[0]
     assert is_signed(body, signature, secret)
-    await driver.press("escape")
-    await driver.sees("✓ 1/1", "Delivered")
+    await driver.press("escape", sees=("✓ 1/1", "Delivered"))
     await driver.press("home")
     await driver.press("enter")
     await driver.sees(f"sent to       {receiver}", "delivery      ✓ succeeded", "attempt 1", "✓ 200")
@@ -161,10 +151,8 @@ async def test_an_event_is_sent_again(driver: Driver, receiver: str) -> None:
     await register(driver, receiver)
     await make_account(driver, "Twice")
     await until(lambda: len(Receiver.came) == 1)
-    await driver.press("escape")
-    await driver.sees("Twice", "✓ 1/1")
-    await driver.press("s")
-    await driver.sees("Sending again evt_")
+    await driver.press("escape", sees=("Twice", "✓ 1/1"))
+    await driver.press("s", sees="Sending again evt_")
     await until(lambda: len(Receiver.came) == 2)
     assert Receiver.came[0][0] == Receiver.came[1][0]
     await driver.sees("✓ 1/1 ×2")
@@ -177,34 +165,26 @@ async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_
     await open_log(driver)
     await register(driver, receiver)
     await make_account(driver, "Fails")
-    await driver.press("s")
-    await driver.sees("Deliveries", "◔ pending", "account.created")
-    await driver.press("enter")
-    await driver.sees("attempt 1", "✕ ", "next          2")
+    await driver.press("s", sees=("Deliveries", "◔ pending", "account.created"))
+    await driver.press("enter", sees=("attempt 1", "✕ ", "next          2"))
     Receiver.status = 200
-    await driver.press("escape", "s")
-    await driver.sees("Sending again dlv_", "✓ succeeded")
+    await driver.press("escape", "s", sees=("Sending again dlv_", "✓ succeeded"))
 
 
 async def test_an_endpoint_is_disabled_enabled_rolled_and_deleted(driver: Driver, receiver: str) -> None:
     await open_log(driver)
     first = await register(driver, receiver)
-    await driver.press("d", "y")
-    await driver.sees("Disabled whe_", "✕ disabled")
-    await driver.press("u")
-    await driver.sees("Enabled whe_", "● enabled")
-    await driver.press("L", "y")
-    await driver.sees("Shown once")
+    await driver.press("d", "y", sees=("Disabled whe_", "✕ disabled"))
+    await driver.press("u", sees=("Enabled whe_", "● enabled"))
+    await driver.press("L", "y", sees="Shown once")
     second = next(word for word in driver.text().split() if word.startswith("whsec_"))
     assert second != first
-    await driver.press("escape", "v", "y")
-    await driver.sees("Deleted whe_", "No webhook endpoints.")
+    await driver.press("escape", "v", "y", sees=("Deleted whe_", "No webhook endpoints."))
 
 
 async def test_the_tab_of_the_webhooks_stays_lit_on_its_endpoints(driver: Driver) -> None:
     await open_log(driver)
-    await driver.press("e")
-    await driver.sees("Webhook endpoints")
+    await driver.press("e", sees="Webhook endpoints")
     assert driver.app.screen.query_one(ScreenTabs).shown == "events"
     await driver.press("escape")
     await until(lambda: driver.app.dashboard.view.id == "events")
@@ -222,14 +202,12 @@ async def test_the_log_is_filtered_by_type_endpoint_and_failure(driver: Driver) 
     account = await api.write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "b")
     body = {"account": account.record["id"], "amount": 5, "type": "credit"}
     await api.write("POST", "/v1/transactions", body, "t")
-    await driver.press("7")
-    await driver.sees("transaction.created", "account.created")
+    await driver.press("7", sees=("transaction.created", "account.created"))
     for line, kinds in (
         ("type:transaction", ["transaction.created"]),
         ("type:account.created endpoint:127.0.0.1:9", ["account.created"]),
         ("failed:yes", ["account.created"]),
     ):
         await driver.press("slash", "ctrl+u")
-        await driver.type(line)
-        await driver.press("enter")
+        await driver.type(line, "enter")
         await until(lambda kinds=kinds: [r["type"] for _n, r in driver.view.window.at_hand()] == kinds, line)

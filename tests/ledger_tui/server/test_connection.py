@@ -102,10 +102,8 @@ async def test_a_sign_in_through_the_browser_is_saved_for_the_next_start_and_rot
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         driver = Driver(app, pilot)
         await driver.sees("Sign in", "Waiting for you")
-        await driver.press("escape")
-        await driver.sees("○ not signed in · S signs in")
-        await driver.press("S")
-        await driver.sees("Waiting for you")
+        await driver.press("escape", sees="○ not signed in · S signs in")
+        await driver.press("S", sees="Waiting for you")
         screen = app.screen
         assert isinstance(screen, SignInScreen)
         async with httpx.AsyncClient(follow_redirects=True) as browser:
@@ -144,8 +142,7 @@ async def test_a_refusal_in_the_browser_is_said_and_can_be_tried_again(ledger: L
         await driver.sees("✕ The server refused the sign-in", "try again")
         await driver.press("r")
         await until(lambda: screen.link != first)
-        await driver.press("escape", "S")
-        await driver.sees("Waiting for you")
+        await driver.press("escape", "S", sees="Waiting for you")
 
 
 def kill(app: LedgerApp) -> None:
@@ -163,8 +160,7 @@ async def test_an_own_server_that_dies_is_a_state_and_one_key_starts_it_again(tm
         await driver.sees("● online", "No accounts yet.")
         kill(app)
         await driver.sees("✕ the server ended and printed nothing · R restarts it")
-        await driver.press("R")
-        await driver.sees("● online")
+        await driver.press("R", sees="● online")
         await app.api.write("POST", "/v1/accounts", {"name": "After", "currency": "EUR"}, "k")
         await driver.sees("After")
 

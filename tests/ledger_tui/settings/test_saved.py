@@ -100,8 +100,7 @@ async def test_the_screen_the_filter_and_the_object_are_there_again(server: Cont
     async with app.run_test() as pilot:
         driver = Driver(app, pilot)
         await driver.sees("Safe")
-        await driver.press("down", "enter")
-        await driver.sees("→ Its transactions")
+        await driver.press("down", "enter", sees="→ Its transactions")
         app.exit()
     left = app.left
     assert left == Left("accounts", {}, account["id"], opened=True)
