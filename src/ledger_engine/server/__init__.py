@@ -137,30 +137,30 @@ async def _serve(
     if settings.embedded:
         stop.at_end_of_stdin()
     config = configure(settings)
-    listener = listen(settings.host, settings.port)
-    url = url_of(settings, listener)
-    async with ledger.served(settings, database, report) as served:
-        engine, background = served.engine, served.background
+    with listen(settings.host, settings.port) as listener:
+        url = url_of(settings, listener)
+        async with ledger.served(settings, database, report) as served:
+            engine, background = served.engine, served.background
 
-        def note_ready() -> None:
-            if lock is not None:
-                lock.note_url(url)
-            announce(Ready(url, served.key, engine.notice, served.metrics_url, served.keyless))
-            tell_systemd("READY=1")
-            if served.demo is not None:
-                served.demo.start(url, settings.certfile)
+            def note_ready() -> None:
+                if lock is not None:
+                    lock.note_url(url)
+                announce(Ready(url, served.key, engine.notice, served.metrics_url, served.keyless))
+                tell_systemd("READY=1")
+                if served.demo is not None:
+                    served.demo.start(url, settings.certfile)
 
-        try:
-            if settings.workers > 1 and isinstance(database, Path):
-                workers = Workers(settings, database, engine, served.meter)
-                await workers.serve(listener, stop, note_ready)
-            else:
-                config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
-                app = make_app(settings)
-                begin_serving(app, settings, engine, background.recorder, served.meter)
-                await serve_until(stop, app, config, note_ready, background.begin_stop)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            # Another program has bound the address too, and has begun to listen before us.
-            raise cannot_listen(settings.host, settings.port, error) from error
+            try:
+                if settings.workers > 1 and isinstance(database, Path):
+                    workers = Workers(settings, database, engine, served.meter)
+                    await workers.serve(listener, stop, note_ready)
+                else:
+                    config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
+                    app = make_app(settings)
+                    begin_serving(app, settings, engine, background.recorder, served.meter)
+                    await serve_until(stop, app, config, note_ready, background.begin_stop)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                # Another program has bound the address too, and has begun to listen before us.
+                raise cannot_listen(settings.host, settings.port, error) from error

@@ -92,9 +92,11 @@ class EmbeddedServer:
     def wait_for_end(self) -> str | None:
         """Block until the server ends. Return its last line of stderr, or None when `stop` ended it."""
         assert self._process is not None
+        assert self._process.stdin is not None
         self._process.wait()
         if self._stopped:
             return None
+        self._process.stdin.close()
         self._listener.join(STOP_SECONDS)  # what it printed last may not have been read yet
         return self._last_lines[-1] if self._last_lines else "the server ended and printed nothing"
 
@@ -123,8 +125,9 @@ class EmbeddedServer:
         lines: queue.Queue[str] = queue.Queue()
 
         def read() -> None:
-            for line in stdout:  # to the end: a full pipe would block the server
-                lines.put(line)
+            with stdout:
+                for line in stdout:  # to the end: a full pipe would block the server
+                    lines.put(line)
             lines.put("")
 
         threading.Thread(target=read, name="server-stdout", daemon=True).start()
@@ -141,9 +144,10 @@ class EmbeddedServer:
     def _keep_last_lines(self) -> None:
         assert self._process is not None
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if line.strip():
-                self._last_lines.append(line.strip())
+        with self._process.stderr as stderr:
+            for line in stderr:
+                if line.strip():
+                    self._last_lines.append(line.strip())
 
     def _why(self, line: str) -> str:
         if self._last_lines:
