@@ -151,17 +151,20 @@ class Proxy:
         self._ready.set()
         self._loop.run_forever()
         server.close()
-        for task in asyncio.all_tasks(self._loop):
+        forwarding = asyncio.all_tasks(self._loop)
+        for task in forwarding:
             task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.01))
+        self._loop.run_until_complete(asyncio.gather(*forwarding, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.sleep(0))  # in which the connections are closed
         self._loop.close()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.CancelledError):
+        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(writer.transport):
             await self._open.wait()
-            onward = await asyncio.open_unix_connection(self._target)
-            copies = (self._copy(reader, onward[1]), self._copy(onward[0], writer))
-            await asyncio.gather(*copies, return_exceptions=True)
+            answers, onward = await asyncio.open_unix_connection(self._target)
+            with contextlib.closing(onward.transport):
+                copies = (self._copy(reader, onward), self._copy(answers, writer))
+                await asyncio.gather(*copies, return_exceptions=True)
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

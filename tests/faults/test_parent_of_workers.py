@@ -155,11 +155,12 @@ async def test_the_server_ends_when_no_worker_of_its_version_is_left(
 
         async def run(self) -> int:
             Replaced.runs += 1
-            if Replaced.runs > 2:
-                return OTHER_PROGRAM
-            self.ready.set_result(None)
-            await asyncio.sleep(0.01)
-            return 1
+            with self._passing, self._passed_to:
+                if Replaced.runs > 2:
+                    return OTHER_PROGRAM
+                self.ready.set_result(None)
+                await asyncio.sleep(0.01)
+                return 1
 
         def tell(self, *message: object) -> None:
             pass

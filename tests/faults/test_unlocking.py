@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -49,6 +49,10 @@ class Client:
     def is_well(self) -> bool:
         return self._health.get("/api/health").status_code == 200
 
+    def close(self) -> None:
+        self._health.close()
+        self._http.close()
+
     def balance(self) -> int:
         balance: int = self._http.get(f"/v1/accounts/{self._account}").json()["balance"]
         return balance
@@ -82,13 +86,14 @@ def test_after_locks_that_the_system_did_not_let_go_of_all_is_well_again(
     index = str(ledger.with_name("ledger.db-shm"))
     with tracer.running(["serve", "--port", "0", "--database", str(ledger)]) as server:
         try:
-            client = Client(server, ledger)
             injected = ("-P", index, "-e", "trace=fcntl", "-e", FAILURE, "-o", str(trace))
-            with traced(server.pid, *injected):
-                assert any(not (client.post() and client.is_well()) for _ in range(ROUNDS)), "nobody noticed"
-            assert re.search("F_UNLCK.*INJECTED", trace.read_text())
-            with asked(client):
-                wait_until(lambda: client.post() and client.is_well())
-            assert 0 <= client.balance() - client.posted <= client.unknown
+            with closing(Client(server, ledger)) as client:
+                with traced(server.pid, *injected):
+                    well = (client.post() and client.is_well() for _ in range(ROUNDS))
+                    assert not all(well), "nobody noticed"
+                assert re.search("F_UNLCK.*INJECTED", trace.read_text())
+                with asked(client):
+                    wait_until(lambda: client.post() and client.is_well())
+                assert 0 <= client.balance() - client.posted <= client.unknown
         finally:
             server.kill()
