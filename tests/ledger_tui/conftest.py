@@ -93,6 +93,21 @@ def dashboards(server: ContractServer) -> Dashboards:
     return Dashboards(server)
 
 
+@pytest.fixture
+async def bare(dashboards: Dashboards) -> AsyncIterator[Driver]:
+    """Open a dashboard on a server with the bare contract and nothing in it."""
+    async with dashboards.open() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def with_till(server: ContractServer, dashboards: Dashboards) -> AsyncIterator[Driver]:
+    """Open a dashboard on a server with the bare contract and one account, Till."""
+    server.add_account("Till")
+    async with dashboards.open() as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def whole_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """Run a server with every part, one process for all tests."""

@@ -6,6 +6,8 @@ a traceback, and what it does offer works.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 from textual.binding import Binding
 
@@ -48,6 +50,13 @@ def fill(server: ContractServer) -> None:
     server.post(account, 100)
     server.users.append({"id": "usr_1", "name": "Ada", "email": "ada@example.com", "role": "member"})
     server.orders.append({"id": "ord_1", "user_id": "usr_1", "items": [{"name": "Beans"}], "status": "open"})
+
+
+@pytest.fixture
+async def filled(server: ContractServer, dashboards: Dashboards) -> AsyncIterator[Driver]:
+    fill(server)
+    async with dashboards.open() as opened:
+        yield opened
 
 
 def assert_sound(driver: Driver) -> None:
@@ -103,23 +112,21 @@ def keys_of(driver: Driver) -> list[str]:
 
 
 async def test_an_invoice_is_drafted_edited_and_met_again_without_a_list(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, filled: Driver
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await until(lambda: driver.app.names.search("till"))
-        await driver.press("3", sees="This server has no list of invoices")
-        await driver.press("n", sees="New invoice")
-        await driver.type("till", "enter")
-        await driver.type("Ada", "tab")
-        await driver.type("12.50", "ctrl+s", sees=("Drafted inv_", "○ draft", "12.50  EUR  Ada"))
-        await driver.press("e", sees="Edit the draft")
-        await driver.press("tab", "home", "shift+end")
-        await driver.type("Grace", "ctrl+s", sees=("Changed inv_", "Grace"))
-        assert server.invoices[0]["customer"] == "Grace"
-        # Finalizing it goes beyond the interface.
-        await driver.press("F", "y", sees="Could not finalize: this server does not offer it")
-        assert_sound(driver)
+    await until(lambda: filled.app.names.search("till"))
+    await filled.press("3", sees="This server has no list of invoices")
+    await filled.press("n", sees="New invoice")
+    await filled.type("till", "enter")
+    await filled.type("Ada", "tab")
+    await filled.type("12.50", "ctrl+s", sees=("Drafted inv_", "○ draft", "12.50  EUR  Ada"))
+    await filled.press("e", sees="Edit the draft")
+    await filled.press("tab", "home", "shift+end")
+    await filled.type("Grace", "ctrl+s", sees=("Changed inv_", "Grace"))
+    assert server.invoices[0]["customer"] == "Grace"
+    # Finalizing it goes beyond the interface.
+    await filled.press("F", "y", sees="Could not finalize: this server does not offer it")
+    assert_sound(filled)
 
 
 async def test_an_open_invoice_is_opened_by_its_id_and_voided(
@@ -134,56 +141,48 @@ async def test_an_open_invoice_is_opened_by_its_id_and_voided(
         assert server.invoices[0]["status"] == "void"
 
 
-async def test_tokens_are_exchanged_and_rotated(server: ContractServer, dashboards: Dashboards) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("6", "x", sees="renews itself in")
-        await driver.press("t", sees="rotated       once")
+async def test_tokens_are_exchanged_and_rotated(filled: Driver) -> None:
+    await filled.press("6", "x", sees="renews itself in")
+    await filled.press("t", sees="rotated       once")
 
 
 async def test_a_user_is_created_and_deactivated_and_an_order_placed(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, filled: Driver
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("4", "n", sees="New user")
-        await driver.type("Grace", "tab")
-        await driver.type("grace@example.com", "ctrl+s", sees=("Created usr_", "grace@example.com"))
-        await driver.press("d", "y", sees="Deactivated usr_")
-        await driver.press("5", sees="○ open")
-        await driver.press("n", sees="Place an order")
-        await until(lambda: driver.app.names.users.search("ada"))
-        await driver.type("ada@", sees="⏎ choose")
-        await driver.press("enter")
-        await driver.type("2 x Beans", "ctrl+s", sees="Placed ord_")
-        assert server.orders[-1]["user_id"] == "usr_1"
-        assert server.orders[-1]["items"] == [{"name": "Beans", "quantity": 2}]
+    await filled.press("4", "n", sees="New user")
+    await filled.type("Grace", "tab")
+    await filled.type("grace@example.com", "ctrl+s", sees=("Created usr_", "grace@example.com"))
+    await filled.press("d", "y", sees="Deactivated usr_")
+    await filled.press("5", sees="○ open")
+    await filled.press("n", sees="Place an order")
+    await until(lambda: filled.app.names.users.search("ada"))
+    await filled.type("ada@", sees="⏎ choose")
+    await filled.press("enter")
+    await filled.type("2 x Beans", "ctrl+s", sees="Placed ord_")
+    assert server.orders[-1]["user_id"] == "usr_1"
+    assert server.orders[-1]["items"] == [{"name": "Beans", "quantity": 2}]
 
 
 async def test_postings_without_a_time_are_counted_as_they_are_seen(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, filled: Driver
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("0", sees="counting…")
-        server.post(server.accounts[0], 50)
-        await driver.sees("EUR  1.50", "1 account")
-        assert_sound(driver)
+    await filled.press("0", sees="counting…")
+    server.post(server.accounts[0], 50)
+    await filled.sees("EUR  1.50", "1 account")
+    assert_sound(filled)
 
 
 async def test_what_is_not_offered_is_not_asked_for_again_and_again(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, filled: Driver
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        for key in ("7", "9", "3"):
-            await driver.press(key, sees="This server")
-        view = driver.app.dashboard.view
-        before = [path for _method, path, _args in server.requests].count("/v1/invoices")
-        for _ in range(3):
-            view.next_poll_at = 0.0
-            view.tick()
-        await driver.rests()
-        assert [path for _method, path, _args in server.requests].count("/v1/invoices") == before
-        await driver.press("r")  # but when asked to, it is
-        await until(lambda: [path for _method, path, _args in server.requests].count("/v1/invoices") > before)
+    for key in ("7", "9", "3"):
+        await filled.press(key, sees="This server")
+    view = filled.app.dashboard.view
+    before = [path for _method, path, _args in server.requests].count("/v1/invoices")
+    for _ in range(3):
+        view.next_poll_at = 0.0
+        view.tick()
+    await filled.rests()
+    assert [path for _method, path, _args in server.requests].count("/v1/invoices") == before
+    await filled.press("r")  # but when asked to, it is
+    await until(lambda: [path for _method, path, _args in server.requests].count("/v1/invoices") > before)

@@ -15,6 +15,7 @@ from ledger_tui.settings.config import Config, ListSettings, Options, PaneChoice
 from ledger_tui.ui.handlers import asks
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver
 
 pytestmark = pytest.mark.dashboard
 
@@ -40,18 +41,17 @@ async def test_a_fault_in_a_worker_is_shown_and_the_dashboard_goes_on(
 
 
 async def test_a_key_that_has_nothing_to_repair_or_to_sign_in_to_does_nothing_and_one_palette_is_enough(
-    server: ContractServer, dashboards: Dashboards
+    bare: Driver,
 ) -> None:
-    async with dashboards.open() as driver:
-        app = driver.app
-        app.action_repair()
-        app.action_sign_in()
-        assert not [each for each in app.workers if each.group in ("repair", "sign_in") and each.is_running]
-        assert len(app.screen_stack) == 1
-        app.action_command_palette()
-        await driver.sees("tab complete")
-        app.action_command_palette()
-        assert len(app.screen_stack) == 2
+    app = bare.app
+    app.action_repair()
+    app.action_sign_in()
+    assert not [each for each in app.workers if each.group in ("repair", "sign_in") and each.is_running]
+    assert len(app.screen_stack) == 1
+    app.action_command_palette()
+    await bare.sees("tab complete")
+    app.action_command_palette()
+    assert len(app.screen_stack) == 2
 
 
 async def test_in_a_browser_another_profile_is_not_connected_to(

@@ -12,80 +12,63 @@ from ledger_tui.settings.config import Left
 from ledger_tui.ui.view import LinkFollowed
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
-from tests.ledger_tui.driving import until
+from tests.ledger_tui.driving import Driver, until
 
 pytestmark = pytest.mark.dashboard
 
 
-async def test_a_way_that_leads_nowhere_leaves_one_where_one_is(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        navigation = driver.app.dashboard.navigation
-        here = navigation.location
-        await navigation.open_object("zzz_1")
-        await driver.sees("zzz_1: there is no screen for it.")
-        # An account has no request in this server's answers, as an object that a command has made.
-        await navigation.follow_link(
-            LinkFollowed(Link("Its request", "requests", via=Via("/v1/accounts", named="request")))
-        )
-        await driver.sees("Its request: none, because a command made the change.")
-        await navigation.follow_link(LinkFollowed(Link("", "no such screen", "zzz_1")))
-        await navigation.go_back()
-        assert navigation.location == here
-        assert navigation._trail == []
+async def test_a_way_that_leads_nowhere_leaves_one_where_one_is(with_till: Driver) -> None:
+    navigation = with_till.app.dashboard.navigation
+    here = navigation.location
+    await navigation.open_object("zzz_1")
+    await with_till.sees("zzz_1: there is no screen for it.")
+    # An account has no request in this server's answers, as an object that a command has made.
+    await navigation.follow_link(
+        LinkFollowed(Link("Its request", "requests", via=Via("/v1/accounts", named="request")))
+    )
+    await with_till.sees("Its request: none, because a command made the change.")
+    await navigation.follow_link(LinkFollowed(Link("", "no such screen", "zzz_1")))
+    await navigation.go_back()
+    assert navigation.location == here
+    assert navigation._trail == []
 
 
 async def test_esc_leads_from_a_trace_to_where_it_was_opened_also_when_it_was_gone_back_to(
-    server: ContractServer, dashboards: Dashboards
+    with_till: Driver,
 ) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        navigation = driver.app.dashboard.navigation
-        await driver.press("T", "2")
-        assert navigation.view.place.kind == "transactions"
-        await driver.press("left_square_bracket")
-        assert navigation.view.place is TRACE
-        await driver.press("escape")
-        assert navigation.view.place.kind == "accounts"
+    navigation = with_till.app.dashboard.navigation
+    await with_till.press("T", "2")
+    assert navigation.view.place.kind == "transactions"
+    await with_till.press("left_square_bracket")
+    assert navigation.view.place is TRACE
+    await with_till.press("escape")
+    assert navigation.view.place.kind == "accounts"
 
 
-async def test_esc_leads_from_a_screen_under_another_to_that_one(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        navigation = driver.app.dashboard.navigation
-        await navigation.go("webhook_endpoints")
-        await driver.press("escape")
-        assert navigation.view.place.kind == "events"
+async def test_esc_leads_from_a_screen_under_another_to_that_one(bare: Driver) -> None:
+    navigation = bare.app.dashboard.navigation
+    await navigation.go("webhook_endpoints")
+    await bare.press("escape")
+    assert navigation.view.place.kind == "events"
 
 
-async def test_a_screen_without_a_list_is_begun_with_again_but_no_trace(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        navigation = driver.app.dashboard.navigation
-        await driver.press("T")
-        assert navigation.left_at == Left("accounts")
-        await navigation.go("token")
-        assert navigation.left_at == Left("token")
+async def test_a_screen_without_a_list_is_begun_with_again_but_no_trace(with_till: Driver) -> None:
+    navigation = with_till.app.dashboard.navigation
+    await with_till.press("T")
+    assert navigation.left_at == Left("accounts")
+    await navigation.go("token")
+    assert navigation.left_at == Left("token")
 
 
-async def test_nothing_is_left_of_a_ledger_that_is_another_one_now(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        navigation = driver.app.dashboard.navigation
-        await driver.press("T")
-        view = navigation.view
-        assert isinstance(view, TraceView)
-        await until(lambda: view.trace is not None and view.trace.complete, "the trace")
-        await navigation.forget()
-        assert navigation.view.place.kind == "accounts"
-        assert (view.trace, navigation._trail) == (None, [])
+async def test_nothing_is_left_of_a_ledger_that_is_another_one_now(with_till: Driver) -> None:
+    navigation = with_till.app.dashboard.navigation
+    await with_till.press("T")
+    view = navigation.view
+    assert isinstance(view, TraceView)
+    await until(lambda: view.trace is not None and view.trace.complete, "the trace")
+    await navigation.forget()
+    assert navigation.view.place.kind == "accounts"
+    assert (view.trace, navigation._trail) == (None, [])
 
 
 async def test_a_row_that_is_found_when_one_has_gone_elsewhere_moves_nothing(

@@ -13,14 +13,11 @@ from tests.ledger_tui.driving import Driver, until
 
 
 @pytest.mark.parametrize("opens", ["slash", "n"])
-async def test_what_follows_a_key_that_opens_a_line_is_typed_into_it(
-    server: ContractServer, dashboards: Dashboards, opens: str
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.burst(opens, *"quite \U0001f469\u200d\U0001f467")
-        line = driver.app.focused
-        assert isinstance(line, Input)
-        assert line.value == "quite \U0001f469\u200d\U0001f467"  # with what joins the emoji
+async def test_what_follows_a_key_that_opens_a_line_is_typed_into_it(bare: Driver, opens: str) -> None:
+    await bare.burst(opens, *"quite \U0001f469\u200d\U0001f467")
+    line = bare.app.focused
+    assert isinstance(line, Input)
+    assert line.value == "quite \U0001f469\u200d\U0001f467"  # with what joins the emoji
 
 
 async def test_a_form_is_opened_filled_and_sent_in_one_burst(
@@ -101,31 +98,25 @@ async def test_enter_three_times_in_a_choice_chooses_once(
         assert driver.app.theme == "ledger-light"
 
 
-async def test_a_dialog_that_is_closed_twice_closes_nothing_else(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("n")
-        form = driver.app.screen
-        await driver.press("ctrl+p")  # over a dialog there is no palette
-        assert driver.app.screen is form
-        assert isinstance(form, FormScreen)
-        form.dismiss(None)
-        form.dismiss(None)
-        await driver.pilot.pause()
-        assert driver.app.screen is driver.app.dashboard
+async def test_a_dialog_that_is_closed_twice_closes_nothing_else(bare: Driver) -> None:
+    await bare.press("n")
+    form = bare.app.screen
+    await bare.press("ctrl+p")  # over a dialog there is no palette
+    assert bare.app.screen is form
+    assert isinstance(form, FormScreen)
+    form.dismiss(None)
+    form.dismiss(None)
+    await bare.pilot.pause()
+    assert bare.app.screen is bare.app.dashboard
 
 
 @pytest.mark.parametrize("keys", ["world", "ab"])
-async def test_after_the_question_what_is_typed_goes_on_in_the_form(
-    server: ContractServer, dashboards: Dashboards, keys: str
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("n")
-        await driver.type("Hello", "escape")
-        await driver.burst(*keys)
-        form = driver.app.screen
-        assert isinstance(form, FormScreen)
-        assert form.typed()["name"] == f"Hello{keys[1:]}"
-        await driver.burst("escape", "escape", "escape")
-        assert driver.app.screen is driver.app.dashboard
+async def test_after_the_question_what_is_typed_goes_on_in_the_form(bare: Driver, keys: str) -> None:
+    await bare.press("n")
+    await bare.type("Hello", "escape")
+    await bare.burst(*keys)
+    form = bare.app.screen
+    assert isinstance(form, FormScreen)
+    assert form.typed()["name"] == f"Hello{keys[1:]}"
+    await bare.burst("escape", "escape", "escape")
+    assert bare.app.screen is bare.app.dashboard

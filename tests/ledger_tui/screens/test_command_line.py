@@ -130,26 +130,23 @@ async def test_the_dashboard_is_left_by_a_command(server: ContractServer) -> Non
 
 
 async def test_the_connection_is_saved_as_a_profile(
-    server: ContractServer, dashboards: Dashboards, own_config: Path
+    server: ContractServer, bare: Driver, own_config: Path
 ) -> None:
-    async with dashboards.open() as driver:
-        await command(driver, "save shop")
-        await driver.sees("Saved as shop")
-        assert read_config(own_config).profiles == {"shop": Profile("shop", server.url)}
-        secrets = own_config.with_name("secrets.json")
-        assert KEY in secrets.read_text(encoding="utf-8")
-        assert secrets.stat().st_mode & 0o777 == 0o600
-        await command(driver, "save shop")
-        await driver.sees("Not saved: ", "already exists")
+    await command(bare, "save shop")
+    await bare.sees("Saved as shop")
+    assert read_config(own_config).profiles == {"shop": Profile("shop", server.url)}
+    secrets = own_config.with_name("secrets.json")
+    assert KEY in secrets.read_text(encoding="utf-8")
+    assert secrets.stat().st_mode & 0o777 == 0o600
+    await command(bare, "save shop")
+    await bare.sees("Not saved: ", "already exists")
 
 
-async def test_the_help_is_searched(server: ContractServer, dashboards: Dashboards) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        await driver.press("question_mark", "slash")
-        await driver.type("curl", sees="copy as curl", gone="go back")
-        await driver.press("escape")
-        assert len(driver.app.screen_stack) == 1
+async def test_the_help_is_searched(with_till: Driver) -> None:
+    await with_till.press("question_mark", "slash")
+    await with_till.type("curl", sees="copy as curl", gone="go back")
+    await with_till.press("escape")
+    assert len(with_till.app.screen_stack) == 1
 
 
 async def test_an_own_command_gets_the_selected_record_and_asks_where_money_is_live(

@@ -2,8 +2,7 @@
 
 from textual.screen import Screen
 
-from tests.ledger_tui.conftest import Dashboards
-from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver
 
 
 def styles_of(screen: Screen[object]) -> dict[object, object]:
@@ -14,16 +13,12 @@ def styles_of(screen: Screen[object]) -> dict[object, object]:
     }
 
 
-async def test_the_styles_from_mounting_are_the_final_ones(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        for key in ("escape", "question_mark", "n", "J", "colon", "o", "ctrl+t", "ctrl+e"):
-            await driver.press(key)
-            screen = driver.app.screen
-            assert (screen is driver.app.dashboard) == (key == "escape")
-            at_first = styles_of(screen)
-            screen.update_node_styles(animate=False)
-            assert styles_of(screen) == at_first
-            await driver.press("escape")
+async def test_the_styles_from_mounting_are_the_final_ones(with_till: Driver) -> None:
+    for key in ("escape", "question_mark", "n", "J", "colon", "o", "ctrl+t", "ctrl+e"):
+        await with_till.press(key)
+        screen = with_till.app.screen
+        assert (screen is with_till.app.dashboard) == (key == "escape")
+        at_first = styles_of(screen)
+        screen.update_node_styles(animate=False)
+        assert styles_of(screen) == at_first
+        await with_till.press("escape")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ def fill(server: ContractServer, count: int = 130) -> None:
     account = server.add_account()
     for number in range(count):
         server.post(account, 100 + number, "debit" if number % 2 else "credit", f"sale {number}")
+
+
+@pytest.fixture
+async def filled(server: ContractServer, dashboards: Dashboards) -> AsyncIterator[Driver]:
+    fill(server)
+    async with dashboards.open() as opened:
+        yield opened
 
 
 async def name(driver: Driver, file: Path) -> None:
@@ -68,31 +76,26 @@ async def test_what_is_wrong_is_said_in_the_dialog(
 
 
 async def test_an_export_that_is_cancelled_leaves_no_file(
-    server: ContractServer, dashboards: Dashboards, tmp_path: Path
+    server: ContractServer, filled: Driver, tmp_path: Path
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", "ctrl+e")
-        await name(driver, tmp_path / "mine.csv")
-        with server.holding(server.transactions[-100]["id"]):  # the second page
-            await driver.press("ctrl+s", sees="100 written; esc cancels and leaves no file.")
-            await driver.press("ctrl+o")  # it is being written already
-            await driver.press("escape", gone="Export to")
-            await driver.rests()
-            assert [*tmp_path.iterdir()] == []
+    await filled.press("2", "ctrl+e")
+    await name(filled, tmp_path / "mine.csv")
+    with server.holding(server.transactions[-100]["id"]):  # the second page
+        await filled.press("ctrl+s", sees="100 written; esc cancels and leaves no file.")
+        await filled.press("ctrl+o")  # it is being written already
+        await filled.press("escape", gone="Export to")
+        await filled.rests()
+        assert [*tmp_path.iterdir()] == []
 
 
-async def test_a_name_that_leads_nowhere_is_said_in_the_dialog(
-    server: ContractServer, dashboards: Dashboards, tmp_path: Path
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("ctrl+e")
-        await name(driver, Path("~nobody-at-all/x.csv"))
-        await driver.press("ctrl+s", sees="✕ There is no home folder ~nobody-at-all.")
-        (tmp_path / "folder.csv").mkdir()
-        await name(driver, tmp_path / "folder.csv")
-        await driver.press("ctrl+s", sees="✕ folder.csv is a folder.")
-        assert "^o replaces it" not in driver.text()
+async def test_a_name_that_leads_nowhere_is_said_in_the_dialog(bare: Driver, tmp_path: Path) -> None:
+    await bare.press("ctrl+e")
+    await name(bare, Path("~nobody-at-all/x.csv"))
+    await bare.press("ctrl+s", sees="✕ There is no home folder ~nobody-at-all.")
+    (tmp_path / "folder.csv").mkdir()
+    await name(bare, tmp_path / "folder.csv")
+    await bare.press("ctrl+s", sees="✕ folder.csv is a folder.")
+    assert "^o replaces it" not in bare.text()
 
 
 async def test_a_name_typed_in_one_burst_with_enter_is_the_name(
@@ -105,9 +108,8 @@ async def test_a_name_typed_in_one_burst_with_enter_is_the_name(
     assert [file.name for file in tmp_path.iterdir()] == ["my.jsonl"]
 
 
-async def test_a_screen_without_a_list_says_so(server: ContractServer, dashboards: Dashboards) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("6", "ctrl+e", sees="There is no list here to export.")
+async def test_a_screen_without_a_list_says_so(bare: Driver) -> None:
+    await bare.press("6", "ctrl+e", sees="There is no list here to export.")
 
 
 async def test_marked_rows_are_exported_alone(

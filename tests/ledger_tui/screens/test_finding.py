@@ -19,11 +19,9 @@ def name_under_cursor(driver: Driver) -> object:
     return current["name"]
 
 
-async def test_a_list_without_filters_says_so(server: ContractServer, dashboards: Dashboards) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        await driver.press("slash")
-        await driver.sees("This list has no filters; type an id to open it or part of a name to find it")
+async def test_a_list_without_filters_says_so(with_till: Driver) -> None:
+    await with_till.press("slash")
+    await with_till.sees("This list has no filters; type an id to open it or part of a name to find it")
 
 
 def names_shown(driver: Driver) -> list[object]:
@@ -53,11 +51,9 @@ async def test_a_text_narrows_the_loaded_rows_while_it_is_typed(
     assert not any("ev" in args.values() for _method, _path, args in server.requests)
 
 
-async def test_a_text_in_no_row_is_reported(server: ContractServer, dashboards: Dashboards) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        await driver.press("slash")
-        await driver.type("xyz", "enter", sees="✕ No loaded row matches “xyz”.")
+async def test_a_text_in_no_row_is_reported(with_till: Driver) -> None:
+    await with_till.press("slash")
+    await with_till.type("xyz", "enter", sees="✕ No loaded row matches “xyz”.")
 
 
 async def test_a_text_is_looked_for_past_the_loaded_rows_page_by_page(

@@ -131,17 +131,14 @@ async def test_what_is_missing_stands_at_its_field_and_nothing_is_sent(
     assert "POST" not in [method for method, _path, _args in server.requests]
 
 
-async def test_what_the_server_refuses_stands_at_the_field_it_names(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("n")
-        await driver.type("Beans", "tab")
-        await driver.type("xxy", "ctrl+s", sees="✕ That is no currency.")
-        assert driver.app.focused is driver.app.screen.query_one("#field-currency")
-        # The refused try took no key: the same form goes through once it is right.
-        await driver.press("home", "shift+end")
-        await driver.type("eur", "ctrl+s", sees="Created acc_")
+async def test_what_the_server_refuses_stands_at_the_field_it_names(bare: Driver) -> None:
+    await bare.press("n")
+    await bare.type("Beans", "tab")
+    await bare.type("xxy", "ctrl+s", sees="✕ That is no currency.")
+    assert bare.app.focused is bare.app.screen.query_one("#field-currency")
+    # The refused try took no key: the same form goes through once it is right.
+    await bare.press("home", "shift+end")
+    await bare.type("eur", "ctrl+s", sees="Created acc_")
 
 
 async def test_an_amount_the_currency_cannot_hold_is_refused_before_sending(
@@ -214,18 +211,15 @@ async def test_sending_twice_at_once_sends_once(server: ContractServer) -> None:
     assert [method for method, _path, _args in server.requests].count("POST") == 1
 
 
-async def test_each_opening_of_a_form_has_a_key_of_its_own(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        keys = set()
-        for _ in range(2):
-            await driver.press("n")
-            form = driver.app.screen
-            assert isinstance(form, FormScreen)
-            keys.add(form.submission.idempotency_key)
-            await driver.press("escape")
-        assert len(keys) == 2
+async def test_each_opening_of_a_form_has_a_key_of_its_own(bare: Driver) -> None:
+    keys = set()
+    for _ in range(2):
+        await bare.press("n")
+        form = bare.app.screen
+        assert isinstance(form, FormScreen)
+        keys.add(form.submission.idempotency_key)
+        await bare.press("escape")
+    assert len(keys) == 2
 
 
 async def test_nothing_can_be_created_when_only_reading(
@@ -261,31 +255,25 @@ async def test_with_the_account_known_the_direction_is_asked_first_and_has_lette
     assert [(t["amount"], t["type"]) for t in server.transactions] == [(1000, "credit"), (400, "debit")]
 
 
-async def test_what_was_typed_is_thrown_away_only_on_a_second_escape(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("n")
-        await driver.type("Beans", "escape", sees="Discard what you typed?")
-        await driver.press("x", gone="Discard what you typed?")
-        form = driver.app.screen
-        assert isinstance(form, FormScreen)
-        assert form.typed()["name"] == "Beans"
-        await driver.press("escape", "escape")
-        assert driver.app.screen is driver.app.dashboard
-        await driver.press("n", "escape")  # nothing was typed: nothing is asked
-        assert driver.app.screen is driver.app.dashboard
+async def test_what_was_typed_is_thrown_away_only_on_a_second_escape(bare: Driver) -> None:
+    await bare.press("n")
+    await bare.type("Beans", "escape", sees="Discard what you typed?")
+    await bare.press("x", gone="Discard what you typed?")
+    form = bare.app.screen
+    assert isinstance(form, FormScreen)
+    assert form.typed()["name"] == "Beans"
+    await bare.press("escape", "escape")
+    assert bare.app.screen is bare.app.dashboard
+    await bare.press("n", "escape")  # nothing was typed: nothing is asked
+    assert bare.app.screen is bare.app.dashboard
 
 
-async def test_what_was_said_of_a_field_goes_as_soon_as_it_changes(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("2", "n", "ctrl+s", sees=("✕ Account is required.", "✕ Amount is required."))
-        await driver.type("t", gone="✕ Account is required.")
-        await driver.sees("✕ Amount is required.")
-        await driver.press("tab", "tab")
-        await driver.type("1", gone="✕ Amount is required.")
+async def test_what_was_said_of_a_field_goes_as_soon_as_it_changes(bare: Driver) -> None:
+    await bare.press("2", "n", "ctrl+s", sees=("✕ Account is required.", "✕ Amount is required."))
+    await bare.type("t", gone="✕ Account is required.")
+    await bare.sees("✕ Amount is required.")
+    await bare.press("tab", "tab")
+    await bare.type("1", gone="✕ Amount is required.")
 
 
 async def test_enter_says_what_it_does_and_in_the_last_field_it_sends(

@@ -1,5 +1,7 @@
 """Esc leads back to where a link was followed, with the keys in hand; a jump to nothing leads nowhere."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 from textual.widgets import OptionList
 
@@ -17,127 +19,102 @@ def fill(server: ContractServer, transactions: int = 6) -> None:
         server.post(server.accounts[number % 2], 100 + number, kind, f"sale {number}")
 
 
+@pytest.fixture
+async def filled(server: ContractServer, dashboards: Dashboards) -> AsyncIterator[Driver]:
+    fill(server)
+    async with dashboards.open() as opened:
+        yield opened
+
+
 async def test_the_keys_are_in_hand_again_after_a_statement(driver: Driver) -> None:
     await driver.press("s", sees="Opening balance")
     await driver.press("escape", sees=("Accounts", "⏎ open", "/ filter"))
     await driver.press("enter", sees="→ Its transactions")
 
 
-async def test_the_keys_are_in_hand_again_after_a_statement_that_is_not_offered(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("s", sees="This server has no statements")
-        await driver.press("escape", sees=("Tokyo shop", "⏎ open"))
-        await driver.press("j", "enter", sees=("→ Its transactions", "Beans, Berlin"))
+async def test_the_keys_are_in_hand_again_after_a_statement_that_is_not_offered(filled: Driver) -> None:
+    await filled.press("s", sees="This server has no statements")
+    await filled.press("escape", sees=("Tokyo shop", "⏎ open"))
+    await filled.press("j", "enter", sees=("→ Its transactions", "Beans, Berlin"))
 
 
-async def test_the_keys_are_in_hand_again_in_the_detail_a_link_was_followed_from(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("enter", sees="→ Its transactions")
-        await driver.press("enter", sees="sale 5")
-        await driver.press("escape", sees=("→ Its transactions", "Tokyo shop", "esc back"))
-        await driver.press("enter", sees="sale 5")
-        await driver.press("escape", "escape", "j")
-        await driver.sees("Beans, Berlin", "2 of 2" if driver.view.opened else "1–2 of 2")
-        assert driver.view.window.cursor == 1
+async def test_the_keys_are_in_hand_again_in_the_detail_a_link_was_followed_from(filled: Driver) -> None:
+    await filled.press("enter", sees="→ Its transactions")
+    await filled.press("enter", sees="sale 5")
+    await filled.press("escape", sees=("→ Its transactions", "Tokyo shop", "esc back"))
+    await filled.press("enter", sees="sale 5")
+    await filled.press("escape", "escape", "j")
+    await filled.sees("Beans, Berlin", "2 of 2" if filled.view.opened else "1–2 of 2")
+    assert filled.view.window.cursor == 1
 
 
-async def test_the_keys_are_in_hand_again_when_the_line_over_a_detail_is_closed(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("enter", "slash", "escape")
-        await driver.press("enter", sees=("Transactions", "sale 5"))
+async def test_the_keys_are_in_hand_again_when_the_line_over_a_detail_is_closed(filled: Driver) -> None:
+    await filled.press("enter", "slash", "escape")
+    await filled.press("enter", sees=("Transactions", "sale 5"))
 
 
 async def test_from_all_of_an_account_esc_leads_to_the_detail_and_to_its_list_as_it_was_filtered(
-    server: ContractServer, dashboards: Dashboards
+    filled: Driver,
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", "slash")
-        await driver.type("type:debit", "enter", gone="sale 4")
-        await driver.sees("sale 5", "sale 3")  # a list that is being read has no row to go down to
-        await driver.press("down", "enter", sees=("description   sale 3", "→ All of this account"))
-        await driver.press("down", "enter", sees=("account:", "sale 5", "sale 1"))
-        await driver.press("escape", sees=("description   sale 3", "type:debit"))
-        await driver.press("escape", sees=("type:debit", "sale 5", "sale 1"))
-        await driver.press("escape", sees="sale 4")
+    await filled.press("2", "slash")
+    await filled.type("type:debit", "enter", gone="sale 4")
+    await filled.sees("sale 5", "sale 3")  # a list that is being read has no row to go down to
+    await filled.press("down", "enter", sees=("description   sale 3", "→ All of this account"))
+    await filled.press("down", "enter", sees=("account:", "sale 5", "sale 1"))
+    await filled.press("escape", sees=("description   sale 3", "type:debit"))
+    await filled.press("escape", sees=("type:debit", "sale 5", "sale 1"))
+    await filled.press("escape", sees="sale 4")
 
 
-async def test_a_number_key_ends_the_way_back_and_esc_only_closes_the_detail(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees=("sale 5", "Tokyo shop"))
-        await driver.press("enter", sees="→ Its account")
-        await driver.press("enter", sees="→ Its transactions")
-        await driver.press("2", "1", sees="→ Its transactions")
-        await driver.press("escape", sees=("Accounts", "Tokyo shop", "1–2 of 2"))
-        assert driver.view.place.kind == "accounts"
-        assert driver.view.window.loaded
+async def test_a_number_key_ends_the_way_back_and_esc_only_closes_the_detail(filled: Driver) -> None:
+    await filled.press("2", sees=("sale 5", "Tokyo shop"))
+    await filled.press("enter", sees="→ Its account")
+    await filled.press("enter", sees="→ Its transactions")
+    await filled.press("2", "1", sees="→ Its transactions")
+    await filled.press("escape", sees=("Accounts", "Tokyo shop", "1–2 of 2"))
+    assert filled.view.place.kind == "accounts"
+    assert filled.view.window.loaded
 
 
-async def test_a_way_of_several_links_is_gone_back_link_by_link(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees="sale 5")
-        await driver.press("enter", sees="description   sale 5")
-        await driver.press("enter", sees="→ Its transactions")
-        await driver.press("enter", sees=('account:"Tokyo shop"', "sale 1"))
-        await driver.sees("online   Transaction sale 5 › Account Tokyo shop ›")  # the way back
-        await driver.press("escape", sees=("→ Its transactions", "online   Transaction sale 5 ›"))
-        await driver.press("escape", sees="description   sale 5")
-        await driver.press("escape", sees=("sale 4", "sale 0"))
+async def test_a_way_of_several_links_is_gone_back_link_by_link(filled: Driver) -> None:
+    await filled.press("2", sees="sale 5")
+    await filled.press("enter", sees="description   sale 5")
+    await filled.press("enter", sees="→ Its transactions")
+    await filled.press("enter", sees=('account:"Tokyo shop"', "sale 1"))
+    await filled.sees("online   Transaction sale 5 › Account Tokyo shop ›")  # the way back
+    await filled.press("escape", sees=("→ Its transactions", "online   Transaction sale 5 ›"))
+    await filled.press("escape", sees="description   sale 5")
+    await filled.press("escape", sees=("sale 4", "sale 0"))
 
 
-async def test_the_first_link_of_another_object_is_highlighted(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees="sale 5")
-        await driver.press("enter", "down")
-        links = driver.view.query_one("#links", OptionList)
-        assert links.highlighted == 1
-        await driver.press("escape", "down", "down", "enter")  # of the same account: its links are the same
-        await driver.sees("description   sale 3")
-        assert links.highlighted == 0
+async def test_the_first_link_of_another_object_is_highlighted(filled: Driver) -> None:
+    await filled.press("2", sees="sale 5")
+    await filled.press("enter", "down")
+    links = filled.view.query_one("#links", OptionList)
+    assert links.highlighted == 1
+    await filled.press("escape", "down", "down", "enter")  # of the same account: its links are the same
+    await filled.sees("description   sale 3")
+    assert links.highlighted == 0
 
 
-async def test_a_jump_to_what_is_not_there_leaves_one_where_one_was(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees="sale 5")
-        await driver.press("enter", "ctrl+p")
-        await driver.type("acc_00000000000000000000000099", sees="Open account")
-        await driver.press("enter", sees=("There is no such account.", "description   sale 5"))
-        assert driver.view.place.kind == "transactions"
-        await driver.press("escape", sees="sale 4")
+async def test_a_jump_to_what_is_not_there_leaves_one_where_one_was(filled: Driver) -> None:
+    await filled.press("2", sees="sale 5")
+    await filled.press("enter", "ctrl+p")
+    await filled.type("acc_00000000000000000000000099", sees="Open account")
+    await filled.press("enter", sees=("There is no such account.", "description   sale 5"))
+    assert filled.view.place.kind == "transactions"
+    await filled.press("escape", sees="sale 4")
 
 
 async def test_a_link_to_what_is_not_there_leaves_one_where_one_was(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, filled: Driver
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees=("sale 5", "Tokyo shop"))
-        await driver.press("enter")
-        driver.app.dashboard.query_one("#accounts", ResourceView).window.reset()
-        server.accounts.clear()
-        await driver.press("enter", sees=("There is no such account.", "description   sale 5"))
-        await until(lambda: driver.view.opened)
+    await filled.press("2", sees=("sale 5", "Tokyo shop"))
+    await filled.press("enter")
+    filled.app.dashboard.query_one("#accounts", ResourceView).window.reset()
+    server.accounts.clear()
+    await filled.press("enter", sees=("There is no such account.", "description   sale 5"))
+    await until(lambda: filled.view.opened)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

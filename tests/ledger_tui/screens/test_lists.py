@@ -1,5 +1,7 @@
 """Reading: lists, cursor, filter, detail, links, on a server with the bare contract."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from ledger_tui.client.records import Page
@@ -23,6 +25,13 @@ def fill(server: ContractServer, transactions: int = 350) -> None:
         server.post(
             accounts[number % 3], 1000 + number, "debit" if number % 2 else "credit", f"sale {number}"
         )
+
+
+@pytest.fixture
+async def filled(server: ContractServer, dashboards: Dashboards) -> AsyncIterator[Driver]:
+    fill(server)
+    async with dashboards.open() as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -65,42 +74,32 @@ async def test_a_transaction_shows_its_accounts_name_and_currency(
         )
 
 
-async def test_the_list_is_a_window_that_loads_as_the_eye_moves_and_back(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees="1–19 of > 100")
-        while not driver.view.window.complete or driver.view.window.cursor < 349:
-            await driver.press("pagedown")
-        await driver.sees("332–350 of 350", "sale 0")
-        await driver.press("home", sees=("1–19 of 350", "sale 349"))
+async def test_the_list_is_a_window_that_loads_as_the_eye_moves_and_back(filled: Driver) -> None:
+    await filled.press("2", sees="1–19 of > 100")
+    while not filled.view.window.complete or filled.view.window.cursor < 349:
+        await filled.press("pagedown")
+    await filled.sees("332–350 of 350", "sale 0")
+    await filled.press("home", sees=("1–19 of 350", "sale 349"))
 
 
-async def test_new_rows_come_on_top_of_a_cursor_that_is_there(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees="following")
-        server.post(server.accounts[0], 77, description="just now")
-        await driver.sees("just now", "1–19 of >")
+async def test_new_rows_come_on_top_of_a_cursor_that_is_there(server: ContractServer, filled: Driver) -> None:
+    await filled.press("2", sees="following")
+    server.post(server.accounts[0], 77, description="just now")
+    await filled.sees("just now", "1–19 of >")
 
 
 async def test_new_rows_are_counted_while_the_cursor_is_elsewhere_and_f_goes_to_them(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, filled: Driver
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees="following")
-        await driver.press("down", "down")
-        held = driver.view.window.current
-        for number in range(12):
-            server.post(server.accounts[0], 77, description=f"news {number}")
-        await driver.sees("▲ 12 new")
-        assert driver.view.window.current == held
-        assert "news 11" not in driver.text()
-        await driver.press("f", sees=("news 11", "following"))
+    await filled.press("2", sees="following")
+    await filled.press("down", "down")
+    held = filled.view.window.current
+    for number in range(12):
+        server.post(server.accounts[0], 77, description=f"news {number}")
+    await filled.sees("▲ 12 new")
+    assert filled.view.window.current == held
+    assert "news 11" not in filled.text()
+    await filled.press("f", sees=("news 11", "following"))
 
 
 async def test_a_balance_that_changes_on_the_server_changes_on_the_screen(
@@ -112,19 +111,16 @@ async def test_a_balance_that_changes_on_the_server_changes_on_the_screen(
         await driver.sees("1,235.00  EUR")
 
 
-async def test_filters_run_on_the_server(server: ContractServer, dashboards: Dashboards) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", "slash")
-        await driver.type("type:debit after:2026-01-01", "enter")
-        await driver.sees("type:debit after:2026-01-01", "▼ debit")
-        await driver.sees_no_more("▲ credit")
-        assert (
-            "GET",
-            "/v1/transactions",
-            {"type": "debit", "created_after": "2026-01-01", "limit": "100"},
-        ) in (server.requests)
-        await driver.press("escape", sees="▲ credit")
+async def test_filters_run_on_the_server(server: ContractServer, filled: Driver) -> None:
+    await filled.press("2", "slash")
+    await filled.type("type:debit after:2026-01-01", "enter", sees=("type:debit after:2026-01-01", "▼ debit"))
+    await filled.sees_no_more("▲ credit")
+    assert (
+        "GET",
+        "/v1/transactions",
+        {"type": "debit", "created_after": "2026-01-01", "limit": "100"},
+    ) in (server.requests)
+    await filled.press("escape", sees="▲ credit")
 
 
 async def test_a_mistyped_filter_is_reported_and_nothing_is_sent(
@@ -213,9 +209,8 @@ async def test_an_unknown_id_is_reported(server: ContractServer, dashboards: Das
         await driver.type("acc_nobody", "enter", sees="There is no such account.")
 
 
-async def test_an_empty_ledger_says_what_to_do(dashboards: Dashboards) -> None:
-    async with dashboards.open() as driver:
-        await driver.sees("No accounts yet. Press n to create the first.")
+async def test_an_empty_ledger_says_what_to_do(bare: Driver) -> None:
+    await bare.sees("No accounts yet. Press n to create the first.")
 
 
 async def test_y_copies_the_id_and_c_a_curl_command(server: ContractServer, dashboards: Dashboards) -> None:

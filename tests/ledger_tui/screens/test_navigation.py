@@ -1,6 +1,7 @@
 """Ways about the dashboard: history, ids, raw JSON, the palette, the middle of a list, themes, keys."""
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -29,29 +30,28 @@ def fill(server: ContractServer, transactions: int = 6) -> None:
         server.post(server.accounts[number % 2], 100 + number, description=f"sale {number}")
 
 
-async def test_from_an_id_to_its_object_and_back_and_forward(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
+@pytest.fixture
+async def filled(server: ContractServer, dashboards: Dashboards) -> AsyncIterator[Driver]:
     fill(server)
-    async with dashboards.open() as driver:
-        await driver.press("2", sees="sale 5")
-        await driver.press("down", "i", sees=("Jump to", "account  acc_"))
-        await driver.press("enter", sees=("→ Its transactions", "Beans, Berlin"))
-        await driver.press("left_square_bracket", sees="sale 5")
-        assert driver.view.place.kind == "transactions"
-        await driver.press("right_square_bracket", sees=("→ Its transactions", "Beans, Berlin"))
+    async with dashboards.open() as opened:
+        yield opened
 
 
-async def test_back_leads_through_filters_and_open_objects(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.sees("Tokyo shop")
-        await driver.press("enter", sees="→ Its transactions")
-        await driver.press("enter", sees="sale 5", gone="sale 4")
-        await driver.press("2", "4", "left_square_bracket", "left_square_bracket")
-        await driver.sees("→ Its transactions", "Tokyo shop")
+async def test_from_an_id_to_its_object_and_back_and_forward(filled: Driver) -> None:
+    await filled.press("2", sees="sale 5")
+    await filled.press("down", "i", sees=("Jump to", "account  acc_"))
+    await filled.press("enter", sees=("→ Its transactions", "Beans, Berlin"))
+    await filled.press("left_square_bracket", sees="sale 5")
+    assert filled.view.place.kind == "transactions"
+    await filled.press("right_square_bracket", sees=("→ Its transactions", "Beans, Berlin"))
+
+
+async def test_back_leads_through_filters_and_open_objects(filled: Driver) -> None:
+    await filled.sees("Tokyo shop")
+    await filled.press("enter", sees="→ Its transactions")
+    await filled.press("enter", sees="sale 5", gone="sale 4")
+    await filled.press("2", "4", "left_square_bracket", "left_square_bracket")
+    await filled.sees("→ Its transactions", "Tokyo shop")
 
 
 async def test_raw_json_is_literal_masked_scrolls_and_is_copied(
@@ -76,19 +76,17 @@ def test_a_record_of_a_million_characters_or_lines_is_drawn_as_it_is_seen() -> N
 
 
 async def test_the_palette_finds_what_was_looked_at_and_any_id(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, filled: Driver
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        await driver.sees("Tokyo shop")
-        await driver.press("enter", "escape", "2", "ctrl+p")
-        await driver.type("tokyo", sees=("Account Tokyo shop", str(server.accounts[1]["id"])))
-        await driver.rests()
-        assert driver.text().count("Account Tokyo shop") == 1  # known by name and opened lately
-        await driver.press("enter", sees=("→ Its transactions", "Tokyo shop"))
-        await driver.press("ctrl+p")
-        await driver.type(str(server.accounts[0]["id"]), sees="Open account")
-        await driver.press("enter", sees=("→ Its transactions", "Beans, Berlin"))
+    await filled.sees("Tokyo shop")
+    await filled.press("enter", "escape", "2", "ctrl+p")
+    await filled.type("tokyo", sees=("Account Tokyo shop", str(server.accounts[1]["id"])))
+    await filled.rests()
+    assert filled.text().count("Account Tokyo shop") == 1  # known by name and opened lately
+    await filled.press("enter", sees=("→ Its transactions", "Tokyo shop"))
+    await filled.press("ctrl+p")
+    await filled.type(str(server.accounts[0]["id"]), sees="Open account")
+    await filled.press("enter", sees=("→ Its transactions", "Beans, Berlin"))
 
 
 async def test_an_object_is_shown_in_its_list_on_a_server_that_only_goes_down(
@@ -155,19 +153,17 @@ async def test_every_theme_can_be_drawn_with(
 
 
 async def test_a_theme_is_previewed_put_back_by_esc_and_kept_by_enter(
-    server: ContractServer, dashboards: Dashboards, own_config: Path
+    filled: Driver, own_config: Path
 ) -> None:
-    fill(server)
-    async with dashboards.open() as driver:
-        before = driver.app.theme
-        await driver.press("ctrl+t", "down")
-        await until(lambda: driver.app.theme != before)
-        await driver.press("escape")
-        assert driver.app.theme == before
-        assert not own_config.exists()
-        await driver.press("ctrl+t", "down", "enter")
-        await until(own_config.exists)
-        assert read_config(own_config).theme == driver.app.theme != before
+    before = filled.app.theme
+    await filled.press("ctrl+t", "down")
+    await until(lambda: filled.app.theme != before)
+    await filled.press("escape")
+    assert filled.app.theme == before
+    assert not own_config.exists()
+    await filled.press("ctrl+t", "down", "enter")
+    await until(own_config.exists)
+    assert read_config(own_config).theme == filled.app.theme != before
 
 
 async def test_a_key_can_be_another_and_the_old_one_is_free(server: ContractServer) -> None:

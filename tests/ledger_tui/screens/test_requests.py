@@ -6,8 +6,6 @@ import shlex
 import httpx
 
 from ledger_tui.server.embedded import Address
-from tests.ledger_tui.conftest import Dashboards
-from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
 
@@ -70,28 +68,24 @@ async def test_a_logged_request_is_copied_as_curl(driver: Driver) -> None:
     assert driver.app.tokens.key not in driver.app.clipboard
 
 
-async def test_where_the_server_keeps_no_log_the_own_requests_are_shown(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        await driver.press("8")
-        await driver.sees(
-            "This server keeps no request log; these are this dashboard's own requests.",
-            "✓ 200   GET     /v1/accounts?limit=100",
-            "✕ 404   GET",
-        )
-        await driver.press("1", "n")
-        await driver.type("Second", "tab")
-        await driver.type("EUR", "ctrl+s", sees="Created acc_")
-        await driver.press("8", sees="✓ 201   POST    /v1/accounts")
-        await driver.press("slash")
-        await driver.type("path:/v1/acc")  # no path of its own, so nothing is below it
-        await driver.press("enter")
-        await until(lambda: not len(driver.view.window))
-        await driver.press("slash", "ctrl+u")
-        await driver.type("path:/v1/accounts method:post", "enter", sees="✓ 201   POST    /v1/accounts")
-        assert {row["method"] for _n, row in driver.view.window.at_hand()} == {"POST"}
+async def test_where_the_server_keeps_no_log_the_own_requests_are_shown(with_till: Driver) -> None:
+    await with_till.press("8")
+    await with_till.sees(
+        "This server keeps no request log; these are this dashboard's own requests.",
+        "✓ 200   GET     /v1/accounts?limit=100",
+        "✕ 404   GET",
+    )
+    await with_till.press("1", "n")
+    await with_till.type("Second", "tab")
+    await with_till.type("EUR", "ctrl+s", sees="Created acc_")
+    await with_till.press("8", sees="✓ 201   POST    /v1/accounts")
+    await with_till.press("slash")
+    await with_till.type("path:/v1/acc")  # no path of its own, so nothing is below it
+    await with_till.press("enter")
+    await until(lambda: not len(with_till.view.window))
+    await with_till.press("slash", "ctrl+u")
+    await with_till.type("path:/v1/accounts method:post", "enter", sees="✓ 201   POST    /v1/accounts")
+    assert {row["method"] for _n, row in with_till.view.window.at_hand()} == {"POST"}
 
 
 async def test_each_id_on_the_screen_of_a_request_can_be_jumped_to(driver: Driver) -> None:

@@ -141,20 +141,17 @@ async def test_of_two_tries_that_differ_it_is_not_claimed_which_was_done(server:
         await driver.press("ctrl+s", sees=("You changed it between", "check which one was done."))
 
 
-async def test_an_answer_that_is_no_ledgers_keeps_the_form(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("n")
-        await driver.type("Till", "tab")
-        await driver.type("EUR")
-        await driver.rests()
-        driver.view.next_poll_at = float("inf")  # the next to be answered is the form
-        for body in ({}, {"hello": "world"}, {"id": "acct-1"}):
-            server.refuse(200, body)
-            await driver.press("ctrl+s", sees=("✕ This is not a ledger's answer.", "Sending again"))
-            assert not server.misfortunes
-        await driver.press("ctrl+s", sees="Created acc_")
+async def test_an_answer_that_is_no_ledgers_keeps_the_form(server: ContractServer, bare: Driver) -> None:
+    await bare.press("n")
+    await bare.type("Till", "tab")
+    await bare.type("EUR")
+    await bare.rests()
+    bare.view.next_poll_at = float("inf")  # the next to be answered is the form
+    for body in ({}, {"hello": "world"}, {"id": "acct-1"}):
+        server.refuse(200, body)
+        await bare.press("ctrl+s", sees=("✕ This is not a ledger's answer.", "Sending again"))
+        assert not server.misfortunes
+    await bare.press("ctrl+s", sees="Created acc_")
 
 
 async def test_what_is_wrong_with_a_field_stands_there_however_fast_it_was_sent(

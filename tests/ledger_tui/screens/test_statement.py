@@ -68,10 +68,8 @@ async def test_the_balance_is_drawn_from_postings_without_balance_after(
         await driver.press("enter", sees=("10.00 ┤", " 7.50 ┤", "its last 3 postings"))
 
 
-async def test_an_account_without_postings_says_so(server: ContractServer, dashboards: Dashboards) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        await driver.press("enter", sees="none yet")
+async def test_an_account_without_postings_says_so(with_till: Driver) -> None:
+    await with_till.press("enter", sees="none yet")
 
 
 async def test_n_in_a_statement_posts_to_its_account(driver: Driver) -> None:

@@ -11,8 +11,7 @@ import pytest
 from ledger_tui.app.command_line import CommandScreen
 from ledger_tui.server.embedded import Address
 from tests.helped_server import HelpedServer
-from tests.ledger_tui.conftest import Dashboards, dashboard_on
-from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.conftest import dashboard_on
 from tests.ledger_tui.driving import Driver, until
 
 
@@ -77,17 +76,15 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
 
 
 async def test_a_server_without_test_helpers_says_so_and_is_not_asked_for_them_again(
-    server: ContractServer, dashboards: Dashboards
+    with_till: Driver,
 ) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        await driver.press("colon")
-        await goes_on(driver, "clock +1d")
-        await driver.sees("This server has no test helpers for this key")
-        assert "H" not in driver.app.screen.active_bindings
-        await driver.press("colon")
-        await goes_on(driver, "clock")
-        await driver.sees("Test helpers", "they need `ledger-engine serve")
-        await driver.press("colon")
-        await driver.type("cl")
-        assert "freeze" not in driver.text()
+    await with_till.press("colon")
+    await goes_on(with_till, "clock +1d")
+    await with_till.sees("This server has no test helpers for this key")
+    assert "H" not in with_till.app.screen.active_bindings
+    await with_till.press("colon")
+    await goes_on(with_till, "clock")
+    await with_till.sees("Test helpers", "they need `ledger-engine serve")
+    await with_till.press("colon")
+    await with_till.type("cl")
+    assert "freeze" not in with_till.text()

@@ -17,71 +17,58 @@ async def test_whose_the_credential_is_and_what_it_may_do(driver: Driver) -> Non
 
 
 async def test_the_key_is_exchanged_for_tokens_that_are_then_used(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, bare: Driver
 ) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("6", sees="The API key itself is shown with every request.")
-        await driver.press("x")
-        await driver.sees("expires in 59:5", "renews itself in 54:5", "rotated       not yet", "access token")
-        server.key = "sk_test_another"  # from here on only the token opens anything
-        await driver.press("1", "r")
-        await until(lambda: driver.view.window.loaded)
-        assert next(iter(server.access_tokens)) not in driver.text()
+    await bare.press("6", sees="The API key itself is shown with every request.")
+    await bare.press("x")
+    await bare.sees("expires in 59:5", "renews itself in 54:5", "rotated       not yet", "access token")
+    server.key = "sk_test_another"  # from here on only the token opens anything
+    await bare.press("1", "r")
+    await until(lambda: bare.view.window.loaded)
+    assert next(iter(server.access_tokens)) not in bare.text()
 
 
-async def test_rotation_uses_each_refresh_token_once(server: ContractServer, dashboards: Dashboards) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("6")
-        await driver.press("x", sees="not yet")
-        first = {*server.refresh_tokens}
-        await driver.press("t", sees="rotated       once")
-        assert not first & server.refresh_tokens
-        await driver.press("t", sees="rotated       2 times")
+async def test_rotation_uses_each_refresh_token_once(server: ContractServer, bare: Driver) -> None:
+    await bare.press("6")
+    await bare.press("x", sees="not yet")
+    first = {*server.refresh_tokens}
+    await bare.press("t", sees="rotated       once")
+    assert not first & server.refresh_tokens
+    await bare.press("t", sees="rotated       2 times")
 
 
-async def test_a_token_is_renewed_by_itself_before_it_ends(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("6", "x", sees="renews itself in")
-        pair = driver.app.tokens.tokens.pair
-        assert pair is not None
-        now = driver.app.tokens.tokens.clock()
-        driver.app.tokens.tokens.clock = lambda: now + 3600 - EARLY_S
-        await driver.sees("rotated       once")
-        assert driver.app.tokens.tokens.pair != pair
+async def test_a_token_is_renewed_by_itself_before_it_ends(bare: Driver) -> None:
+    await bare.press("6", "x", sees="renews itself in")
+    pair = bare.app.tokens.tokens.pair
+    assert pair is not None
+    now = bare.app.tokens.tokens.clock()
+    bare.app.tokens.tokens.clock = lambda: now + 3600 - EARLY_S
+    await bare.sees("rotated       once")
+    assert bare.app.tokens.tokens.pair != pair
 
 
-async def test_a_refused_refresh_token_leads_back_to_the_key(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("6", "x", sees="renews itself in")
-        server.refresh_tokens.clear()
-        await driver.press("t")
-        await driver.sees(
-            "The refresh token is not accepted: The refresh token is used up.", f"sk_test_…{KEY[-4:]}"
-        )
-        await driver.press("1", "r")
-        await until(lambda: driver.view.window.loaded)
+async def test_a_refused_refresh_token_leads_back_to_the_key(server: ContractServer, bare: Driver) -> None:
+    await bare.press("6", "x", sees="renews itself in")
+    server.refresh_tokens.clear()
+    await bare.press("t")
+    await bare.sees(
+        "The refresh token is not accepted: The refresh token is used up.", f"sk_test_…{KEY[-4:]}"
+    )
+    await bare.press("1", "r")
+    await until(lambda: bare.view.window.loaded)
 
 
-async def test_the_key_can_be_used_again(server: ContractServer, dashboards: Dashboards) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("6", "x", sees="renews itself in")
-        await driver.press("u")
-        await driver.sees("The API key itself is shown with every request.", f"sk_test_…{KEY[-4:]}")
+async def test_the_key_can_be_used_again(bare: Driver) -> None:
+    await bare.press("6", "x", sees="renews itself in")
+    await bare.press("u", sees=("The API key itself is shown with every request.", f"sk_test_…{KEY[-4:]}"))
 
 
-async def test_no_secret_stands_in_what_is_kept_of_the_traffic(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    async with dashboards.open() as driver:
-        await driver.press("6", "x", sees="renews itself in")
-        await driver.press("t", sees="once")
-        kept = repr([*driver.app.traffic])
-        assert KEY not in kept
-        assert not [token for token in server.access_tokens | server.refresh_tokens if token in kept]
+async def test_no_secret_stands_in_what_is_kept_of_the_traffic(server: ContractServer, bare: Driver) -> None:
+    await bare.press("6", "x", sees="renews itself in")
+    await bare.press("t", sees="once")
+    kept = repr([*bare.app.traffic])
+    assert KEY not in kept
+    assert not [token for token in server.access_tokens | server.refresh_tokens if token in kept]
 
 
 async def test_live_mode_is_said_in_words(server: ContractServer, dashboards: Dashboards) -> None:

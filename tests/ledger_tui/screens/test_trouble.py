@@ -54,32 +54,26 @@ async def test_a_key_that_is_not_accepted_is_said(server: ContractServer, dashbo
         await driver.sees("● online")
 
 
-async def test_a_rate_limit_is_waited_out_visibly(server: ContractServer, dashboards: Dashboards) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        limited = {"error": "rate_limited", "message": "Wait 1 seconds"}
-        with server.refusing(429, limited, {"Retry-After": "1", "X-RateLimit-Remaining": "0"}):
-            await driver.press("r", sees="◔ rate limit: waiting")
-        await driver.sees("Till", "● online")
+async def test_a_rate_limit_is_waited_out_visibly(server: ContractServer, with_till: Driver) -> None:
+    limited = {"error": "rate_limited", "message": "Wait 1 seconds"}
+    with server.refusing(429, limited, {"Retry-After": "1", "X-RateLimit-Remaining": "0"}):
+        await with_till.press("r", sees="◔ rate limit: waiting")
+    await with_till.sees("Till", "● online")
 
 
-async def test_a_failing_server_is_said_and_asked_again(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        body = {
-            "error": {
-                "type": "api_error",
-                "code": "storage_unavailable",
-                "message": "Disk full.",
-                "param": None,
-            }
+async def test_a_failing_server_is_said_and_asked_again(server: ContractServer, with_till: Driver) -> None:
+    body = {
+        "error": {
+            "type": "api_error",
+            "code": "storage_unavailable",
+            "message": "Disk full.",
+            "param": None,
         }
-        with server.refusing(503, body):
-            await driver.press("r", sees=("✕ Disk full.", "✕ the server reports an internal error"))
-        await driver.sees("Till", "● online")
-        assert driver.app.session.state is ConnectionState.ONLINE
+    }
+    with server.refusing(503, body):
+        await with_till.press("r", sees=("✕ Disk full.", "✕ the server reports an internal error"))
+    await with_till.sees("Till", "● online")
+    assert with_till.app.session.state is ConnectionState.ONLINE
 
 
 async def test_another_program_at_the_address_is_said(server: ContractServer, dashboards: Dashboards) -> None:
@@ -207,26 +201,24 @@ async def test_a_long_sentence_wraps_under_the_caption(
 
 
 async def test_a_refused_list_is_asked_for_less_often_until_r_or_another_credential(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, with_till: Driver
 ) -> None:
-    server.add_account("Till")
-    async with dashboards.open() as driver:
-        app, view = driver.app, driver.view
+    app, view = with_till.app, with_till.view
 
-        async def is_refused() -> None:
-            server.refuse(403, FORBIDDEN)
-            view.poll_soon()
-            await until(lambda: view.record_list.problem)
-            await until(lambda: view.next_poll_at - app.session.clock() > 2 * app.session.poll_seconds)
-            view.next_poll_at = float("inf")
+    async def is_refused() -> None:
+        server.refuse(403, FORBIDDEN)
+        view.poll_soon()
+        await until(lambda: view.record_list.problem)
+        await until(lambda: view.next_poll_at - app.session.clock() > 2 * app.session.poll_seconds)
+        view.next_poll_at = float("inf")
 
-        await is_refused()
-        await driver.press("r")
-        await until(lambda: not view.record_list.problem and view.window.loaded)
-        await until(view.may_poll)
-        await is_refused()
-        app.api.use(server.key)
-        await until(lambda: not view.record_list.problem)
+    await is_refused()
+    await with_till.press("r")
+    await until(lambda: not view.record_list.problem and view.window.loaded)
+    await until(view.may_poll)
+    await is_refused()
+    app.api.use(server.key)
+    await until(lambda: not view.record_list.problem)
 
 
 class RoundServer(ContractServer):
