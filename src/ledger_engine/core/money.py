@@ -13,9 +13,11 @@ MAX_AMOUNT = 2**53 - 1
 DECIMALS = {currency.code: currency.exponent for currency in Currency if currency.exponent is not None}
 
 
-def parse_currency(text: str, param: str = "currency") -> str:
+def parse_currency(text: str) -> str:
     """Return the upper-case code; raises InvalidRequest unless it is an active ISO 4217 currency."""
     code = text.upper() if text.isascii() else text
     if code not in DECIMALS:
-        raise InvalidRequest("invalid_value", f"{param} must be an active ISO 4217 code, like EUR.", param)
+        raise InvalidRequest(
+            "invalid_value", "currency must be an active ISO 4217 code, like EUR.", "currency"
+        )
     return code

@@ -45,16 +45,18 @@ def stored_description(description: str | None) -> tuple[str | None, str | None]
     return ELSEWHERE, description
 
 
-def parse_metadata(metadata: Mapping[str, str], param: str = "metadata") -> dict[str, str]:
-    """Return the pairs; raises InvalidRequest naming `param` when there are too many or one is too long."""
+def parse_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return the pairs; raises InvalidRequest when there are too many or one is too long."""
     if len(metadata) > PAIRS_MAX:
-        raise InvalidRequest("invalid_value", f"{param} holds at most {PAIRS_MAX} pairs.", param)
+        raise InvalidRequest("invalid_value", f"metadata holds at most {PAIRS_MAX} pairs.", "metadata")
     for key, value in metadata.items():
         if not 1 <= len(key) <= KEY_MAX:
-            raise InvalidRequest("invalid_value", f"A key of {param} has 1 to {KEY_MAX} characters.", param)
+            raise InvalidRequest(
+                "invalid_value", f"A key of metadata has 1 to {KEY_MAX} characters.", "metadata"
+            )
         if len(value) > VALUE_MAX:
             raise InvalidRequest(
-                "invalid_value", f"A value of {param} has at most {VALUE_MAX} characters.", f"{param}.{key}"
+                "invalid_value", f"A value of metadata has at most {VALUE_MAX} characters.", f"metadata.{key}"
             )
     return dict(metadata)
 

@@ -70,8 +70,8 @@ class Target:
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
 
-def parse_url(url: str, *, livemode: bool, param: str = "url") -> Target:
-    """Return the parts of a URL that may be registered. Raises InvalidRequest naming `param`.
+def parse_url(url: str, *, livemode: bool) -> Target:
+    """Return the parts of a URL that may be registered. Raises InvalidRequest.
 
     A host that is a number is refused unless it is an address in its usual form, so that people read the same
     address that is connected to. Names are not resolved here.
@@ -81,38 +81,38 @@ def parse_url(url: str, *, livemode: bool, param: str = "url") -> Target:
         or not url.isascii()
         or any(c <= " " or c in '\\"<>^`{|}\x7f' for c in url)
     ):
-        raise _refused(param, f"must be an http(s) address of at most {URL_MAX} printable ASCII characters")
+        raise _refused(f"must be an http(s) address of at most {URL_MAX} printable ASCII characters")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise _refused(param, "is not an address that can be connected to") from error
+        raise _refused("is not an address that can be connected to") from error
     scheme = parts.scheme.lower()
     if scheme not in _PORTS:
-        raise _refused(param, "must begin with https:// (in test mode also http:// on this machine)")
+        raise _refused("must begin with https:// (in test mode also http:// on this machine)")
     if scheme == "http" and livemode:
-        raise _refused(param, "must begin with https:// in live mode")
+        raise _refused("must begin with https:// in live mode")
     if "@" in parts.netloc or "#" in url:
-        raise _refused(param, "must not contain a user name, password or fragment")
+        raise _refused("must not contain a user name, password or fragment")
     if port == 0:
-        raise _refused(param, "must not use port 0")
+        raise _refused("must not use port 0")
     host = (parts.hostname or "").lower()
-    _check_host(host, parts.netloc.startswith("["), tls=scheme == "https", livemode=livemode, param=param)
+    _check_host(host, parts.netloc.startswith("["), tls=scheme == "https", livemode=livemode)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(host, port or _PORTS[scheme], scheme == "https", path)
 
 
-def check_resolved(addresses: list[str], target: Target, *, livemode: bool, param: str = "url") -> None:
+def check_resolved(addresses: list[str], target: Target, *, livemode: bool) -> None:
     """Raise InvalidRequest when a name resolves to an address that nothing may be sent to.
 
     An https name without an address at the moment is accepted: it is resolved again for each connection.
     """
     if not addresses and not target.tls:
-        raise _refused(param, "may begin with http:// only for a name of this machine, such as localhost")
+        raise _refused("may begin with http:// only for a name of this machine, such as localhost")
     for address in addresses:
         reason = refusal(address, tls=target.tls, livemode=livemode)
         if reason is not None:
-            raise _refused(param, f"leads to {address}: {reason}")
+            raise _refused(f"leads to {address}: {reason}")
 
 
 def refusal(address: str, *, tls: bool, livemode: bool) -> str | None:
@@ -137,23 +137,23 @@ def is_address(host: str) -> bool:
     return ":" in host or _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) is not None
 
 
-def _check_host(host: str, bracketed: bool, *, tls: bool, livemode: bool, param: str) -> None:
+def _check_host(host: str, bracketed: bool, *, tls: bool, livemode: bool) -> None:
     if not bracketed and not _NAME.fullmatch(host):
-        raise _refused(param, "has no valid host name (write an international one as xn--…)")
+        raise _refused("has no valid host name (write an international one as xn--…)")
     if not bracketed and not is_address(host):
         return
     if "%" in host:
-        raise _refused(param, "must not name a network interface")
+        raise _refused("must not name a network interface")
     try:
         known = str(ipaddress.ip_address(host)) == host or bracketed
     except ValueError:
         known = False
     if not known:
-        raise _refused(param, "must write an address as four decimal numbers or as IPv6 in brackets")
+        raise _refused("must write an address as four decimal numbers or as IPv6 in brackets")
     reason = refusal(host, tls=tls, livemode=livemode)
     if reason is not None:
-        raise _refused(param, f"leads to {host}: {reason}")
+        raise _refused(f"leads to {host}: {reason}")
 
 
-def _refused(param: str, reason: str) -> InvalidRequest:
-    return InvalidRequest("invalid_value", f"{param} {reason}.", param)
+def _refused(reason: str) -> InvalidRequest:
+    return InvalidRequest("invalid_value", f"url {reason}.", "url")
