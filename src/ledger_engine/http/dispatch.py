@@ -19,7 +19,7 @@ from ledger_engine.core.errors import LedgerError, NotFound
 from ledger_engine.core.tasks import cancel
 from ledger_engine.http.errors import UnsupportedMethod
 from ledger_engine.http.gate.reply import Reply
-from ledger_engine.http.operations import CALL, Call, Route, Routes, Streamed
+from ledger_engine.http.operations import CALL, Call, Operation, Routes, Streamed
 from ledger_engine.http.wire.asgi import Asgi, Receive, Send, until_gone
 
 
@@ -31,11 +31,10 @@ class Dispatcher:
 
     def __init__(self, app: Quart, resources: Sequence[Routes]) -> None:
         self._quart: Asgi = app.asgi_app
-        routes = [route for each in resources for route in each.routes]
-        for each in routes:
-            app.add_url_rule(each.operation.path, each.operation.name, methods=[each.operation.method])
-        self._operations = {each.operation.name: each for each in routes}
-        self._public = {each.operation.path for each in routes if each.operation.public}
+        self._operations = {each.name: each for resource in resources for each in resource.operations}
+        for name, each in self._operations.items():
+            app.add_url_rule(each.path, name, methods=[each.method])
+        self._public = {each.path for each in self._operations.values() if each.public}
         self._urls = app.url_map.bind("")  # no path depends on the host
         # The endpoints of that map's plain rules and of those such as /v1/accounts/<id> and
         # /v1/accounts/<id>/balance, by path and method: to find them here takes a tenth of the time.
@@ -56,23 +55,23 @@ class Dispatcher:
         call: Call = scope[CALL]
         path, method = scope["path"], scope["method"]
         try:
-            route, parts = self._match(call, path, method)
-            if route is not None:
-                call.route = route.operation.path
-                answer = await route.serve(call, parts, scope["raw_path"], scope["query_string"])
+            operation, parts = self._match(call, path, method)
+            if operation is not None:
+                call.route = operation.path
+                answer = await operation.serve(call, parts, scope["raw_path"], scope["query_string"])
             else:
                 await call.receive_body()
         except LedgerError as error:
             await send.answer(*call.refuse(error))
             return
-        if route is None:
+        if operation is None:
             await self._quart(scope, _with_body(call.body, receive), send)
         elif isinstance(answer, Streamed):
             await _send_stream(answer, method == "HEAD", receive, send)
         else:
             await send.answer(*answer)
 
-    def _match(self, call: Call, path: str, method: str) -> tuple[Route | None, dict[str, Any]]:
+    def _match(self, call: Call, path: str, method: str) -> tuple[Operation | None, dict[str, Any]]:
         """Return the requested operation, None for a page, and the variable parts of its path.
 
         Raises NotFound, or UnsupportedMethod when the path has other methods. Under /v1 and /api an unknown

@@ -86,7 +86,8 @@ class LookingBack(Query):
         """Read a page of objects in the same way."""
         at = self.moment(call.engine.clock)
         if at is None:
-            return await call.read_page(now, wanted, **filters)
+            read = call.read_short if wanted.limit <= LIMIT_DEFAULT else call.read
+            return await read(now, wanted, **filters)
         return await call.read(then, wanted, at, **filters)
 
 

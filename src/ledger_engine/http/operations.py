@@ -35,7 +35,7 @@ from ledger_engine.http.errors import JSON, Rendered, render
 from ledger_engine.http.etags import Etags, matches
 from ledger_engine.store import BookKey, LongWork, T, Unit, keeps_to_book
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.pages import LIMIT_DEFAULT, Page, PageRequest
+from ledger_engine.store.pages import Page
 
 P = ParamSpec("P")
 CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI scope
@@ -82,14 +82,6 @@ class Call:
             unread, self.unread = self.unread, None
             self.body = await unread()
 
-    def require_no_app(self) -> None:
-        """Raise PermissionDenied when an app asks on behalf of a user."""
-        if self.is_by_app():
-            raise PermissionDenied(
-                "missing_scope",
-                "Apps cannot do this, whatever their scopes: it would outlast the user's permission.",
-            )
-
     def refuse(self, error: LedgerError, status: int | None = None) -> Rendered:
         """Return the answer of a request that ends with this error, and note its code for the log.
 
@@ -118,11 +110,6 @@ class Call:
         """Do the same as `read`, for a work that reads a few rows by an index."""
         return await self.engine.read_short(_TenantWork(work, self._known_tenant(), args, kwargs))
 
-    async def read_page(self, work: Callable[..., Page[T]], wanted: PageRequest, **filters: Any) -> Page[T]:
-        """Do the same as `read`, for a work that reads a page by an index."""
-        read = self.read_short if wanted.limit <= LIMIT_DEFAULT else self.read
-        return await read(work, wanted, **filters)
-
     async def write(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
@@ -140,72 +127,35 @@ class Call:
         return self.tenant
 
 
+@dataclass(slots=True, eq=False)
 class _TenantWork(Generic[T]):
     """A work of one tenant. Unlike a closure it can be pickled, for a writer in another process."""
 
-    __slots__ = ("_args", "_kwargs", "_tenant", "_work")
-
-    def __init__(
-        self, work: Callable[..., T], tenant: Tenant, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self._work = work
-        self._tenant = tenant
-        self._args = args
-        self._kwargs = kwargs
+    work: Callable[..., T]
+    tenant: Tenant
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
     @property
     def called(self) -> tuple[Callable[..., T], Tenant, tuple[Any, ...]]:
         """What is called, for whom, and with what."""
-        return self._work, self._tenant, self._args
+        return self.work, self.tenant, self.args
 
     @property
     def book(self) -> BookKey | None:
         """The book that the work keeps to, None if it may do more."""
-        return self._tenant.book if keeps_to_book(self._work) else None
+        return self.tenant.book if keeps_to_book(self.work) else None
 
     @property
     def project(self) -> str:
         """The project whose turn it is when the work is run."""
-        return self._tenant.project
+        return self.tenant.project
 
     def __call__(self, unit: Unit) -> T:
-        return self._work(unit, self._tenant, *self._args, **self._kwargs)
+        return self.work(unit, self.tenant, *self.args, **self.kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _TenantWork, (self._work, self._tenant, self._args, self._kwargs)
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """What is declared of a route; `path` is in the form of werkzeug's rules (`/v1/accounts/<id>`).
-
-    `needs` is the scope a restricted credential must have, `role` the least role. A `public` operation takes
-    no credential. A `lasting` one makes something that goes on working, such as an API key, so an app may not
-    use it: it would outlast the user's permission. `answer` is the record's class, `paged` if it comes in the
-    list envelope, and `also_as` are further media types besides JSON. One `of_log` reads what may not be
-    sealed yet. `in_contract` marks what docs/interface.md has. An answer that is `secret` must not be cached
-    (RFC 6749, 5.1). One that is `tagged` depends on nothing but the book, and not on the time: it has an
-    ETag.
-    """
-
-    method: str
-    path: str
-    name: str
-    summary: str
-    needs: str | None = None
-    role: str = "member"
-    public: bool = False
-    lasting: bool = False
-    body: type[Body] | None = None
-    query: type[Query] | None = None
-    answer: type[Any] | None = None
-    paged: bool = False
-    also_as: tuple[str, ...] = ()
-    of_log: bool = False
-    status: int = 200
-    in_contract: bool = False
-    secret: bool = False
-    tagged: bool = False
+        return _TenantWork, (self.work, self.tenant, self.args, self.kwargs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,31 +173,116 @@ Result = Shown | Page[Any] | list[Any] | dict[str, Any] | Streamed | Rendered
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
 
 
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What is declared of a route, and its `handler`; `path` is in the form of werkzeug's rules
+    (`/v1/accounts/<id>`).
+
+    `needs` is the scope a restricted credential must have, `role` the least role. A `public` operation takes
+    no credential. A `lasting` one makes something that goes on working, such as an API key, so an app may not
+    use it: it would outlast the user's permission. `answer` is the record's class, `paged` if it comes in the
+    list envelope, and `also_as` are further media types besides JSON. One `of_log` reads what may not be
+    sealed yet. `in_contract` marks what docs/interface.md has. An answer that is `secret` must not be cached
+    (RFC 6749, 5.1). One that is `tagged` depends on nothing but the book, and not on the time: it has an
+    ETag.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    handler: Callable[..., Awaitable[Result]]
+    needs: str | None
+    role: str = "member"
+    public: bool = False
+    lasting: bool = False
+    body: type[Body] | None = None
+    query: type[Query] | None = None
+    answer: type[Any] | None = None
+    paged: bool = False
+    also_as: tuple[str, ...] = ()
+    of_log: bool = False
+    status: int = 200
+    in_contract: bool = False
+    secret: bool = False
+    tagged: bool = False
+
+    @cached_property
+    def _no_query(self) -> Query:
+        """The query of a request without parameters. Raises InvalidRequest where some are required."""
+        return parse_query(self.query or NoQuery, b"")
+
+    async def serve(
+        self, call: Call, variables: dict[str, str], raw_path: bytes, query_string: bytes
+    ) -> Rendered | Streamed:
+        """Check the request against what is declared, and answer it. Raises LedgerError."""
+        arguments: dict[str, Any] = variables
+        headers = [JSON, *_UNSTORED] if self.secret else [JSON]
+        if not self.public:
+            tenant = call.authenticate()
+            tenant.require_role(self.role)
+            if self.needs is not None:
+                tenant.require_scope(self.needs)
+            if self.lasting and call.is_by_app():
+                raise PermissionDenied(
+                    "missing_scope",
+                    "Apps cannot do this, whatever their scopes: it would outlast the user's permission.",
+                )
+        if call.unread is not None:
+            await call.receive_body()
+        if self.method == "POST":
+            call.idempotency_key = idempotency.parse(call.header(b"idempotency-key"))
+            if call.idempotency_key is not None and call.tenant is not None:
+                target = raw_path + b"?" + query_string if query_string else raw_path
+                call.tenant.fingerprint = idempotency.fingerprint(self.method, target, call.body)
+        try:
+            query = parse_query(self.query or NoQuery, query_string) if query_string else self._no_query
+            if self.query is not None:
+                arguments["query"] = query
+            if self.body is not None:
+                arguments["body"] = parse_body(self.body, call.body, call.header(b"content-type"))
+            elif call.body:
+                parse_body(NoBody, call.body, call.header(b"content-type"))
+            if self.tagged:
+                condition = call.headers.get(b"if-none-match")
+                target = raw_path + b"?" + query_string
+                tag = await call.etags.of(tenant, target, exact=condition is not None)
+                if tag is not None:
+                    headers.append((b"etag", tag))
+                    if condition is not None and matches(tag, condition):
+                        return 304, headers[1:], b""
+            answer = await self.handler(call, **arguments)
+        except (InvalidRequest, NotFound, PermissionDenied):
+            await _refuse_second_use(call)
+            raise
+        if isinstance(answer, (Streamed, tuple)):
+            return answer
+        return self.status, headers, written(answer).encode()
+
+
 class Routes:
     """The operations of one resource, declared one by one. Their paths begin with `prefix`."""
 
     def __init__(self, name: str, prefix: str) -> None:
         self.name = name
         self.prefix = prefix
-        self.routes: list[Route] = []
-
-    @property
-    def operations(self) -> list[Operation]:
-        """The declarations, in their order."""
-        return [route.operation for route in self.routes]
+        self.operations: list[Operation] = []
 
     def add(self, method: str, path: str, **declared: Any) -> Callable[[Handler], Handler]:
         """Declare the decorated function as the handler of a route; see Operation for what can be declared.
 
         The handler is called with the Call, the variables of the path, and `body` and `query` where it
-        has these. Their classes, and that of the answer, are those of its annotations.
+        has these. Their classes, and that of the answer, are those of its annotations. Unless `needs` is
+        declared, a GET needs the scope to read projects, and any other method the one to write them.
         """
 
         def register(handler: Handler) -> Handler:
             summary = (handler.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-            every = {**_annotated(handler), **declared}
-            operation = Operation(method, self.prefix + path, handler.__name__, summary, **every)
-            self.routes.append(Route(operation, handler))
+            scope = "read:projects" if method == "GET" else "write:projects"
+            needs = None if declared.get("public") else scope
+            every = {"needs": needs, **_annotated(handler), **declared}
+            operation = Operation(method, self.prefix + path, handler.__name__, summary, handler, **every)
+            self.operations.append(operation)
             return handler
 
         return register
@@ -273,65 +308,6 @@ def _annotated(handler: Callable[..., Any]) -> dict[str, Any]:
         "answer": answer if is_record else None,
         "paged": paged,
     }
-
-
-class Route:
-    """An operation with its handler."""
-
-    def __init__(self, operation: Operation, handler: Callable[..., Awaitable[Result]]) -> None:
-        self.operation = operation
-        self._handler = handler
-        self._query = operation.query or NoQuery
-
-    @cached_property
-    def _no_query(self) -> Query:
-        """The query of a request without parameters. Raises InvalidRequest where some are required."""
-        return parse_query(self._query, b"")
-
-    async def serve(
-        self, call: Call, variables: dict[str, str], raw_path: bytes, query_string: bytes
-    ) -> Rendered | Streamed:
-        """Check the request against what is declared, and answer it. Raises LedgerError."""
-        operation = self.operation
-        arguments: dict[str, Any] = variables
-        headers = [JSON, *_UNSTORED] if operation.secret else [JSON]
-        if not operation.public:
-            tenant = call.authenticate()
-            tenant.require_role(operation.role)
-            if operation.needs is not None:
-                tenant.require_scope(operation.needs)
-            if operation.lasting:
-                call.require_no_app()
-        if call.unread is not None:
-            await call.receive_body()
-        if operation.method == "POST":
-            call.idempotency_key = idempotency.parse(call.header(b"idempotency-key"))
-            if call.idempotency_key is not None and call.tenant is not None:
-                target = raw_path + b"?" + query_string if query_string else raw_path
-                call.tenant.fingerprint = idempotency.fingerprint(operation.method, target, call.body)
-        try:
-            query = parse_query(self._query, query_string) if query_string else self._no_query
-            if operation.query is not None:
-                arguments["query"] = query
-            if operation.body is not None:
-                arguments["body"] = parse_body(operation.body, call.body, call.header(b"content-type"))
-            elif call.body:
-                parse_body(NoBody, call.body, call.header(b"content-type"))
-            if operation.tagged:
-                condition = call.headers.get(b"if-none-match")
-                target = raw_path + b"?" + query_string
-                tag = await call.etags.of(tenant, target, exact=condition is not None)
-                if tag is not None:
-                    headers.append((b"etag", tag))
-                    if condition is not None and matches(tag, condition):
-                        return 304, headers[1:], b""
-            answer = await self._handler(call, **arguments)
-        except (InvalidRequest, NotFound, PermissionDenied):
-            await _refuse_second_use(call)
-            raise
-        if isinstance(answer, (Streamed, tuple)):
-            return answer
-        return operation.status, headers, written(answer).encode()
 
 
 async def _refuse_second_use(call: Call) -> None:

@@ -237,19 +237,6 @@ def test_every_operation_has_its_row_and_every_row_its_operation() -> None:
     assert sorted(operations) == sorted(TABLE)
 
 
-def test_every_operation_declares_what_its_row_says() -> None:
-    declared = {
-        f"{operation.method} {operation.path}": (
-            operation.needs,
-            None if operation.public else operation.role,
-            not operation.lasting,
-        )
-        for resource in RESOURCES
-        for operation in resource.operations
-    }
-    assert declared == {name: (row.tenant, row.role, row.apps) for name, row in TABLE.items()}
-
-
 # 401: no credential that counts
 
 

@@ -39,26 +39,26 @@ class ListAccounts(LedgerList, LookingBack):
     pass
 
 
-@routes.add("GET", "/accounts", needs="read:projects", in_contract=True, tagged=True)
+@routes.add("GET", "/accounts", in_contract=True, tagged=True)
 async def list_accounts(call: Call, query: ListAccounts) -> Page[accounts.Account]:
     """List the accounts, newest first."""
     return await query.many(call, accounts.page, past.account_page, query.page())
 
 
-@routes.add("POST", "/accounts", needs="write:projects", status=201, in_contract=True)
+@routes.add("POST", "/accounts", status=201, in_contract=True)
 async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
     """Create an account with a balance of 0."""
     new = accounts.NewAccount(body.name, body.currency, body.metadata or {})
     return await call.write(accounts.create, new, call.idempotency_key)
 
 
-@routes.add("GET", "/accounts/<id>", needs="read:projects", in_contract=True, tagged=True)
+@routes.add("GET", "/accounts/<id>", in_contract=True, tagged=True)
 async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Account:
     """Get one account."""
     return await query.one(call, accounts.get, past.account, id)
 
 
-@routes.add("GET", "/accounts/<id>/balance", needs="read:projects")
+@routes.add("GET", "/accounts/<id>/balance")
 async def get_balance(call: Call, id: str, query: BalanceAt) -> accounts.Balance:
     """Get an account's balance at a time, by default now."""
     if query.at is None:
@@ -95,9 +95,7 @@ class Period(Query):
         return None if self.to is None else parse_end(self.to, "to")
 
 
-@statement_routes.add(
-    "GET", "/accounts/<id>/statement", needs="read:projects", answer=WholeStatement, also_as=("text/csv",)
-)
+@statement_routes.add("GET", "/accounts/<id>/statement", answer=WholeStatement, also_as=("text/csv",))
 async def get_statement(call: Call, id: str, query: Period) -> Streamed:
     """Get an account's statement over a period, as JSON or CSV."""
     statement = await call.read(statements.draw_up, id, query.start(), query.end())

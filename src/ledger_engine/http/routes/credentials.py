@@ -4,7 +4,7 @@ Those of API keys and of the caller's credential go beyond the contract."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,7 +19,7 @@ from ledger_engine.access.oauth import authorization
 from ledger_engine.access.oauth.grants import OAuthTokens
 from ledger_engine.access.oauth.server import AUTHORIZATION_CODE
 from ledger_engine.core.errors import InvalidRequest, LedgerError
-from ledger_engine.core.records import Moment, as_json
+from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.http.bodies import Body, FormOrJson
 from ledger_engine.http.lists import GenericList
@@ -205,7 +205,7 @@ class Whoami:
     livemode: bool
 
 
-@whoami_routes.add("GET", "/whoami")
+@whoami_routes.add("GET", "/whoami", needs=None)
 async def whoami(call: Call) -> Whoami:
     """Get the caller's credential and its rights."""
     caller = call.caller
@@ -251,51 +251,33 @@ class ApiKeyWithValue(ApiKey):
     key: str
 
 
-def with_value(made: ApiKey, value: str) -> dict[str, object]:
+def with_value(made: ApiKey, value: str) -> ApiKeyWithValue:
     """Return the record of a new key together with its value."""
-    return {**as_json(made), "key": value}
+    return ApiKeyWithValue(**asdict(made), key=value)
 
 
-@api_key_routes.add("GET", "/api_keys", needs="read:projects", role="admin")
+@api_key_routes.add("GET", "/api_keys", role="admin")
 async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
     """List the API keys of the project and mode, newest first, without their values."""
     return await call.read(api_keys.page, query.page())
 
 
-@api_key_routes.add(
-    "POST",
-    "/api_keys",
-    needs="write:projects",
-    role="admin",
-    lasting=True,
-    answer=ApiKeyWithValue,
-    secret=True,
-    status=201,
-)
-async def create_api_key(call: Call, body: CreateApiKey) -> dict[str, object]:
+@api_key_routes.add("POST", "/api_keys", role="admin", lasting=True, secret=True, status=201)
+async def create_api_key(call: Call, body: CreateApiKey) -> ApiKeyWithValue:
     """Create an API key with at most the rights of the caller's; its value is shown this once."""
     value = api_keys.new_value(call.authenticate().livemode)
     new = NewApiKey(body.name, body.role or "admin", None if body.scopes is None else list(body.scopes))
     return with_value(await call.write(api_keys.create, new, value, call.idempotency_key), value)
 
 
-@api_key_routes.add("DELETE", "/api_keys/<id>", needs="write:projects", role="admin")
+@api_key_routes.add("DELETE", "/api_keys/<id>", role="admin")
 async def revoke_api_key(call: Call, id: str) -> ApiKey:
     """Revoke an API key; it and its tokens are refused at once."""
     return await call.write(api_keys.revoke, id)
 
 
-@api_key_routes.add(
-    "POST",
-    "/api_keys/<id>/roll",
-    needs="write:projects",
-    role="admin",
-    lasting=True,
-    answer=ApiKeyWithValue,
-    secret=True,
-    status=201,
-)
-async def roll_api_key(call: Call, id: str) -> dict[str, object]:
+@api_key_routes.add("POST", "/api_keys/<id>/roll", role="admin", lasting=True, secret=True, status=201)
+async def roll_api_key(call: Call, id: str) -> ApiKeyWithValue:
     """Revoke an API key and create one of the same name and rights; its value is shown this once."""
     value = api_keys.new_value(call.authenticate().livemode)
     return with_value(await call.write(api_keys.roll, id, value, call.idempotency_key), value)

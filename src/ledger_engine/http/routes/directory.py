@@ -108,8 +108,8 @@ class UserPage:
     total_pages: int
 
 
-@user_routes.add("GET", "/users", needs="read:users", answer=UserPage, in_contract=True)
-async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
+@user_routes.add("GET", "/users", needs="read:users", in_contract=True)
+async def list_users(call: Call, query: ListUsers) -> UserPage:
     """List the users, newest first."""
     at = query.moment(call.engine.clock)
     if at is None:
@@ -117,16 +117,10 @@ async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
         data: list[Any] = page.items
     else:
         page, data = await call.read(past.user_page, query.page, query.per_page, at, role=query.role)
-    return {
-        "data": data,
-        "page": page.page,
-        "per_page": page.per_page,
-        "total": page.total,
-        "total_pages": page.total_pages,
-    }
+    return UserPage(data, page.page, page.per_page, page.total, page.total_pages)
 
 
-@user_routes.add("POST", "/users", needs="write:projects", status=201, in_contract=True)
+@user_routes.add("POST", "/users", status=201, in_contract=True)
 async def create_user(call: Call, body: CreateUser) -> User:
     """Create a user."""
     return await call.write(
@@ -140,13 +134,13 @@ async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, 
     return await query.one(call, users.get, past.user, id)
 
 
-@user_routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", in_contract=True)
+@user_routes.add("DELETE", "/users/<id>", role="admin", in_contract=True)
 async def deactivate_user(call: Call, id: str) -> User:
     """Deactivate a user."""
     return await call.write(users.deactivate, id)
 
 
-@user_routes.add("POST", "/users/<id>/restore", needs="write:projects", role="admin")
+@user_routes.add("POST", "/users/<id>/restore", role="admin")
 async def restore_user(call: Call, id: str) -> User:
     """Restore a user within 30 days of the deactivation."""
     return await call.write(users.restore, id, call.idempotency_key)
@@ -167,37 +161,37 @@ class ListOrders(GenericList, LookingBack):
     status: Literal["open", "paid", "shipped"] | None = None
 
 
-@order_routes.add("GET", "/orders", needs="read:projects", in_contract=True, tagged=True)
+@order_routes.add("GET", "/orders", in_contract=True, tagged=True)
 async def list_orders(call: Call, query: ListOrders) -> Page[Order] | Page[dict[str, Any]]:
     """List the orders, newest first."""
     return await query.many(call, orders.page, past.order_page, query.page(), status=query.status)
 
 
-@order_routes.add("GET", "/users/<id>/orders", needs="read:projects", tagged=True)
+@order_routes.add("GET", "/users/<id>/orders", tagged=True)
 async def list_orders_of_user(call: Call, id: str, query: GenericList) -> Page[Order]:
     """List the orders of one user, newest first."""
     return await call.read(orders.of_user, query.page(), id)
 
 
-@order_routes.add("POST", "/orders", needs="write:projects", status=201, in_contract=True)
+@order_routes.add("POST", "/orders", status=201, in_contract=True)
 async def place_order(call: Call, body: PlaceOrder) -> Order:
     """Place an order for a user."""
     return await call.write(orders.create, orders.NewOrder(body.user_id, body.items), call.idempotency_key)
 
 
-@order_routes.add("GET", "/orders/<id>", needs="read:projects", tagged=True)
+@order_routes.add("GET", "/orders/<id>", tagged=True)
 async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
     """Get one order."""
     return await query.one(call, orders.get, past.order, id)
 
 
-@order_routes.add("POST", "/orders/<id>/pay", needs="write:projects")
+@order_routes.add("POST", "/orders/<id>/pay")
 async def pay_order(call: Call, id: str) -> Order:
     """Mark an open order as paid."""
     return await call.write(orders.pay, id, call.idempotency_key)
 
 
-@order_routes.add("POST", "/orders/<id>/ship", needs="write:projects")
+@order_routes.add("POST", "/orders/<id>/ship")
 async def ship_order(call: Call, id: str) -> Order:
     """Mark a paid order as shipped."""
     return await call.write(orders.ship, id, call.idempotency_key)

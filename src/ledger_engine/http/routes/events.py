@@ -40,15 +40,13 @@ class CreateWebhookEndpoint(Body):
     events: Annotated[list[str], Field(min_length=1)] | None = [endpoints.EVERY]
 
 
-@endpoint_routes.add("GET", "/webhook_endpoints", needs="read:projects")
+@endpoint_routes.add("GET", "/webhook_endpoints")
 async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[WebhookEndpoint]:
     """List the webhook endpoints, newest first, without their secrets."""
     return await call.read(endpoints.page, query.page())
 
 
-@endpoint_routes.add(
-    "POST", "/webhook_endpoints", needs="write:projects", lasting=True, secret=True, status=201
-)
+@endpoint_routes.add("POST", "/webhook_endpoints", lasting=True, secret=True, status=201)
 async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> EndpointWithSecret:
     """Register a webhook endpoint for the events from now on; its signing secret is shown this once."""
     await check_url(body.url, livemode=call.authenticate().livemode)
@@ -58,21 +56,19 @@ async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> En
     return await call.write(endpoints.create, new, secret, sealed, call.idempotency_key)
 
 
-@endpoint_routes.add("GET", "/webhook_endpoints/<id>", needs="read:projects")
+@endpoint_routes.add("GET", "/webhook_endpoints/<id>")
 async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Get one webhook endpoint."""
     return await call.read_short(endpoints.get, id)
 
 
-@endpoint_routes.add("DELETE", "/webhook_endpoints/<id>", needs="write:projects")
+@endpoint_routes.add("DELETE", "/webhook_endpoints/<id>")
 async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Delete a webhook endpoint; its open deliveries are not sent any more."""
     return await call.write(endpoints.delete, id)
 
 
-@endpoint_routes.add(
-    "POST", "/webhook_endpoints/<id>/restore", needs="write:projects", lasting=True, secret=True
-)
+@endpoint_routes.add("POST", "/webhook_endpoints/<id>/restore", lasting=True, secret=True)
 async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
     secret = endpoints.new_secret()
@@ -81,9 +77,7 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     return await call.write(endpoints.restore, id, secret, sealed, call.idempotency_key)
 
 
-@endpoint_routes.add(
-    "POST", "/webhook_endpoints/<id>/roll_secret", needs="write:projects", lasting=True, secret=True
-)
+@endpoint_routes.add("POST", "/webhook_endpoints/<id>/roll_secret", lasting=True, secret=True)
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     """Replace the signing secret at once; the new one is shown this once."""
     secret = endpoints.new_secret()
@@ -91,19 +85,19 @@ async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     return await call.write(endpoints.roll_secret, id, secret, sealed, call.idempotency_key)
 
 
-@endpoint_routes.add("POST", "/webhook_endpoints/<id>/disable", needs="write:projects")
+@endpoint_routes.add("POST", "/webhook_endpoints/<id>/disable")
 async def disable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send nothing to a webhook endpoint until it is enabled again."""
     return await call.write(endpoints.disable, id, call.idempotency_key)
 
 
-@endpoint_routes.add("POST", "/webhook_endpoints/<id>/enable", needs="write:projects")
+@endpoint_routes.add("POST", "/webhook_endpoints/<id>/enable")
 async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send to a webhook endpoint again, from where it stopped."""
     return await call.write(endpoints.enable, id, call.idempotency_key)
 
 
-@endpoint_routes.add("GET", "/webhook_endpoints/<id>/deliveries", needs="read:projects")
+@endpoint_routes.add("GET", "/webhook_endpoints/<id>/deliveries")
 async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Delivery]:
     """List the deliveries of a webhook endpoint with every attempt, newest first."""
     return await call.read(deliveries.page, id, query.page())
@@ -160,7 +154,7 @@ class ResentFailed:
     deliveries: int
 
 
-@event_routes.add("GET", "/events", needs="read:projects")
+@event_routes.add("GET", "/events")
 async def list_events(call: Call, query: ListEvents) -> Page[Event]:
     """List the events, newest first; with `object`, those about the object with this id.
 
@@ -177,7 +171,7 @@ async def list_events(call: Call, query: ListEvents) -> Page[Event]:
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 
-@event_routes.add("GET", "/events/stream", needs="read:projects", also_as=("text/event-stream",))
+@event_routes.add("GET", "/events/stream", also_as=("text/event-stream",))
 async def stream_events(call: Call) -> Streamed:
     """Follow the events as they happen, as server-sent events."""
     cursor = await call.read(outbox.resume, call.header(b"last-event-id"))
@@ -186,25 +180,25 @@ async def stream_events(call: Call) -> Streamed:
     return Streamed("text/event-stream", messages, _UNBUFFERED)
 
 
-@event_routes.add("GET", "/events/<id>", needs="read:projects")
+@event_routes.add("GET", "/events/<id>")
 async def get_event(call: Call, id: str) -> Event:
     """Get one event."""
     return await call.read_short(outbox.get, id)
 
 
-@event_routes.add("GET", "/events/<id>/deliveries", needs="read:projects", answer=EventDeliveries)
+@event_routes.add("GET", "/events/<id>/deliveries", answer=EventDeliveries)
 async def list_event_deliveries(call: Call, id: str) -> list[Delivery]:
     """List the deliveries of one event with every attempt, in the order of their endpoints."""
     return await call.read(deliveries.of_event, id)
 
 
-@event_routes.add("POST", "/events/<id>/resend", needs="write:projects", answer=Resent)
+@event_routes.add("POST", "/events/<id>/resend", answer=Resent)
 async def resend_event(call: Call, id: str, query: OneEndpoint) -> list[Delivery]:
     """Send an event again, now: to one endpoint, or to every enabled one that wants its type."""
     return await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
 
 
-@event_routes.add("POST", "/events/resend", needs="write:projects")
+@event_routes.add("POST", "/events/resend")
 async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
     """Send again, now, the failed deliveries that were last attempted since a time."""
     since = parse_moment(body.since, "since")

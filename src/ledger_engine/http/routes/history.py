@@ -42,7 +42,7 @@ class Difference:
     summary: Summary
 
 
-@diff_routes.add("GET", "/diff", needs="read:projects")
+@diff_routes.add("GET", "/diff")
 async def get_diff(call: Call, query: Between) -> Difference:
     """List what changed between two moments, each object as it was at both."""
     now = call.engine.clock.now()
@@ -66,7 +66,7 @@ class ListRequests(GenericList, LookingBack):
     path: str | None = None
 
 
-@request_routes.add("GET", "/requests", needs="read:projects")
+@request_routes.add("GET", "/requests")
 async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     """List the requests of the last 7 days, newest first."""
     at = query.moment(call.engine.clock)
@@ -75,13 +75,13 @@ async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     )
 
 
-@request_routes.add("GET", "/requests/<id>", needs="read:projects")
+@request_routes.add("GET", "/requests/<id>")
 async def get_request(call: Call, id: str) -> RequestWithEvents:
     """Get one request with the events it caused."""
     return await call.read(request_log.get, id)
 
 
-@request_routes.add("GET", "/requests/<id>/events", needs="read:projects")
+@request_routes.add("GET", "/requests/<id>/events")
 async def list_request_events(call: Call, id: str, query: GenericList) -> Page[Event]:
     """List the events that one request caused, newest first."""
     return await call.read(request_log.events_of, query.page(), id)
@@ -98,14 +98,14 @@ _CHANGING = (b"cache-control", b"no-store")
 _UNCHANGING = (b"cache-control", b"private, max-age=31536000, immutable")
 
 
-@log_routes.add("GET", "/log/checkpoint", needs="read:projects", also_as=("text/plain",), of_log=True)
+@log_routes.add("GET", "/log/checkpoint", also_as=("text/plain",), of_log=True)
 async def get_checkpoint(call: Call) -> Rendered:
     """Get the last checkpoint of the log, with the signatures of witnesses that are there."""
     note = await call.read(stored.checkpoint_note)
     return 200, [_TEXT, _CHANGING], note.encode()
 
 
-@log_routes.add("GET", "/log/tile/<path:tile>", needs="read:projects", also_as=("application/octet-stream",))
+@log_routes.add("GET", "/log/tile/<path:tile>", also_as=("application/octet-stream",))
 async def get_tile(call: Call, tile: str) -> Rendered:
     """Get a tile of hashes, or a bundle of entries."""
     wanted = tiles.parse(tile)
@@ -114,16 +114,14 @@ async def get_tile(call: Call, tile: str) -> Rendered:
     return 200, [_BYTES, _UNCHANGING], await call.read(stored.tile_content, wanted)
 
 
-@log_routes.add("GET", "/events/<id>/proof", needs="read:projects", also_as=("text/plain",), of_log=True)
+@log_routes.add("GET", "/events/<id>/proof", also_as=("text/plain",), of_log=True)
 async def get_event_proof(call: Call, id: str) -> Rendered:
     """Get the proof that an event is in the log."""
     proof = await call.read(stored.proof_of_event, id)
     return 200, [_TEXT, _CHANGING], proof.encode()
 
 
-@log_routes.add(
-    "GET", "/transactions/<id>/proof", needs="read:projects", also_as=("text/plain",), of_log=True
-)
+@log_routes.add("GET", "/transactions/<id>/proof", also_as=("text/plain",), of_log=True)
 async def get_transaction_proof(call: Call, id: str) -> Rendered:
     """Get the proof that the event of a transaction is in the log."""
     proof = await call.read(stored.proof_of_transaction, id)

@@ -54,46 +54,46 @@ class ListInvoices(LedgerList, LookingBack):
     account: str | None = None
 
 
-@routes.add("GET", "/invoices", needs="read:projects", tagged=True)
+@routes.add("GET", "/invoices", tagged=True)
 async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | Page[dict[str, Any]]:
     """List the invoices, newest first."""
     filters = {"status": query.status, "account": query.account}
     return await query.many(call, invoices.page, past.invoice_page, query.page(), **filters)
 
 
-@routes.add("POST", "/invoices", needs="write:projects", status=201, in_contract=True)
+@routes.add("POST", "/invoices", status=201, in_contract=True)
 async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
     """Draft an invoice."""
     given = body.model_dump(exclude_none=True)
     return await call.write(invoices.create, invoices.NewInvoice(**given), call.idempotency_key)
 
 
-@routes.add("GET", "/invoices/<id>", needs="read:projects", in_contract=True, tagged=True)
+@routes.add("GET", "/invoices/<id>", in_contract=True, tagged=True)
 async def get_invoice(call: Call, id: str, query: LookingBack) -> Invoice | dict[str, Any]:
     """Get one invoice."""
     return await query.one(call, invoices.get, past.invoice, id)
 
 
-@routes.add("PATCH", "/invoices/<id>", needs="write:projects", in_contract=True)
+@routes.add("PATCH", "/invoices/<id>", in_contract=True)
 async def change_invoice(call: Call, id: str, body: ChangeInvoice) -> Invoice:
     """Change fields of a draft."""
     changes = cast(InvoiceChanges, body.model_dump(exclude_unset=True))
     return await call.write(invoices.update, id, changes)
 
 
-@routes.add("DELETE", "/invoices/<id>", needs="write:projects", in_contract=True)
+@routes.add("DELETE", "/invoices/<id>", in_contract=True)
 async def void_invoice(call: Call, id: str) -> Invoice:
     """Void an open invoice."""
     return await call.write(invoices.void, id)
 
 
-@routes.add("POST", "/invoices/<id>/finalize", needs="write:projects")
+@routes.add("POST", "/invoices/<id>/finalize")
 async def finalize_invoice(call: Call, id: str) -> Invoice:
     """Open a draft and assign its number."""
     return await call.write(invoices.finalize, id, call.idempotency_key)
 
 
-@routes.add("POST", "/invoices/<id>/pay", needs="write:projects")
+@routes.add("POST", "/invoices/<id>/pay")
 async def pay_invoice(call: Call, id: str) -> Invoice:
     """Pay an open invoice, crediting its account."""
     return await call.write(invoices.pay, id, call.idempotency_key)

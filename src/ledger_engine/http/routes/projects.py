@@ -9,7 +9,6 @@ from pydantic import Field
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.access.projects import Billing, NewChild, Project
-from ledger_engine.core.records import as_json
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
@@ -56,41 +55,39 @@ def _seen(call: Call, project: Project) -> SeenProject:
     return SeenProject(**asdict(project), livemode=call.authenticate().livemode)
 
 
-@routes.add("GET", "/projects", needs="read:projects")
+@routes.add("GET", "/projects")
 async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     """List the credential's own project and its children, newest first."""
     page = await call.read(projects.page, query.page())
     return Page([_seen(call, project) for project in page.items], page.has_more, page.next_cursor)
 
 
-@routes.add(
-    "POST", "/projects", needs="write:projects", role="admin", answer=ProjectWithKey, secret=True, status=201
-)
-async def create_project(call: Call, body: CreateProject) -> dict[str, object]:
+@routes.add("POST", "/projects", role="admin", secret=True, status=201)
+async def create_project(call: Call, body: CreateProject) -> ProjectWithKey:
     """Create a project and its first API key, whose value is shown this once; an app gets no key."""
     new = NewChild(body.name, body.plan, body.overdraft)
     if call.is_by_app():
         child = await call.write(projects.create_child, new, call.idempotency_key)
-        return {**as_json(_seen(call, child)), "api_key": None}
+        return ProjectWithKey(**asdict(_seen(call, child)), api_key=None)
     value = api_keys.new_value(call.authenticate().livemode)
     project, key = await call.write(projects.create_child_with_key, new, value, call.idempotency_key)
-    return {**as_json(_seen(call, project)), "api_key": with_value(key, value)}
+    return ProjectWithKey(**asdict(_seen(call, project)), api_key=with_value(key, value))
 
 
-@routes.add("GET", "/projects/<id>", needs="read:projects")
+@routes.add("GET", "/projects/<id>")
 async def get_project(call: Call, id: str) -> SeenProject:
     """Get one project."""
     return _seen(call, await call.read(projects.visible, id))
 
 
-@routes.add("PATCH", "/projects/<id>", needs="write:projects", role="admin")
+@routes.add("PATCH", "/projects/<id>", role="admin")
 async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
     """Change the fields that are sent."""
     changes = projects.Changes(**body.model_dump(exclude_unset=True))
     return _seen(call, await call.write(projects.change, id, changes))
 
 
-@routes.add("DELETE", "/projects/<id>", needs="write:projects", role="admin")
+@routes.add("DELETE", "/projects/<id>", role="admin")
 async def archive_project(call: Call, id: str) -> SeenProject:
     """Archive a project; its data is kept, and its credentials stop working."""
     return _seen(call, await call.write(projects.archive, id))

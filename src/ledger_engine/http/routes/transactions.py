@@ -61,7 +61,7 @@ class ListTransactions(LedgerList, LookingBack):
     created_after: str | None = None
 
 
-@routes.add("GET", "/transactions", needs="read:projects", answer=Transaction, in_contract=True, tagged=True)
+@routes.add("GET", "/transactions", answer=Transaction, in_contract=True, tagged=True)
 async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonText]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
@@ -77,34 +77,32 @@ async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonTex
     )
 
 
-@routes.add("POST", "/transactions", needs="write:projects", status=201, in_contract=True)
+@routes.add("POST", "/transactions", status=201, in_contract=True)
 async def post_transaction(call: Call, body: PostTransaction) -> Transaction:
     """Post a transaction."""
     return await call.write(transactions.post, body.new(), call.idempotency_key)
 
 
-@routes.add("POST", "/transactions/batch", needs="write:projects", answer=PostedBatch, status=201)
+@routes.add("POST", "/transactions/batch", answer=PostedBatch, status=201)
 async def post_batch(call: Call, body: PostBatch) -> list[Transaction]:
     """Post up to 1000 transactions, all or none."""
     batch = [item.new() for item in body.transactions]
     return await call.write_long(transactions.post_batch, batch, call.idempotency_key)
 
 
-@routes.add("GET", "/transactions/<id>", needs="read:projects", tagged=True)
+@routes.add("GET", "/transactions/<id>", tagged=True)
 async def get_transaction(call: Call, id: str) -> Transaction:
     """Get one transaction."""
     return await call.read_short(transactions.get, id)
 
 
-@routes.add(
-    "GET", "/transactions/<id>/related", needs="read:projects", answer=RelatedTransactions, tagged=True
-)
+@routes.add("GET", "/transactions/<id>/related", answer=RelatedTransactions, tagged=True)
 async def list_related_transactions(call: Call, id: str) -> list[Transaction]:
     """List the other side of the transaction's transfer, its reversal, and what it reverses."""
     return await call.read(transactions.related, id)
 
 
-@routes.add("POST", "/transactions/<id>/reverse", needs="write:projects", status=201)
+@routes.add("POST", "/transactions/<id>/reverse", status=201)
 async def reverse_transaction(call: Call, id: str) -> Transaction:
     """Post the opposite of a transaction, once."""
     return await call.write(transactions.reverse, id, call.idempotency_key)
