@@ -32,7 +32,7 @@ _BY_CLASS = {
     "PayloadTooLarge": "payload_too_large",
     "UriTooLong": "uri_too_long",
     "HeadersTooLarge": "headers_too_large",
-    # Of the connection (`http/wire/errors.py`), as `from_wire` translates them.
+    # Of the connection (`http/wire/`), as `from_wire` translates them.
     "BadRequest": "invalid_value",
     "TargetTooLong": "uri_too_long",
     "HeadTooLarge": "headers_too_large",

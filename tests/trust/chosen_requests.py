@@ -34,7 +34,6 @@ def main() -> None:
 
     with atheris.instrument_imports(include=["ledger_engine.http.wire"]):
         from ledger_engine.http.wire import http1
-        from ledger_engine.http.wire.answers import CONTINUE
     from tests.ledger_engine.http.wire.test_head import is_read_alike
     from tests.ledger_engine.http.wire.test_splits import STATUS, answers, in_pieces_of
 
@@ -45,7 +44,7 @@ def main() -> None:
     async def answered(pieces: list[bytes]) -> bytes:
         try:
             async with asyncio.timeout(ANSWERED_IN_S):
-                return (await answers(pieces)).replace(CONTINUE, b"")  # depends on when the body comes
+                return (await answers(pieces)).replace(http1.CONTINUE, b"")  # depends on when the body comes
         finally:
             for fault in faults.raised:
                 raise AssertionError(f"an answer was cut off: {fault!r}") from fault

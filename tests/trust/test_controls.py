@@ -15,7 +15,7 @@ from tests.ledger_engine.test_model import Ledger, _run
 
 ANSWERING_500 = """
 from ledger_engine import cli
-from ledger_engine.http.wire.exchange import Exchange
+from ledger_engine.http.wire.http1 import Exchange
 
 def start(self, status, headers, start=Exchange._start):
     start(self, 500 if status == 405 else status, headers)

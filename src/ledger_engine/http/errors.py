@@ -19,7 +19,7 @@ from ledger_engine.core.errors import (
     StorageUnavailable,
 )
 from ledger_engine.core.records import dumps
-from ledger_engine.http.wire import errors as wire
+from ledger_engine.http.wire import head as wire
 
 METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 

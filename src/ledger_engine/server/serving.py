@@ -21,8 +21,7 @@ from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.http.app import Around, new_app, put_gate
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.http.pages.views import Issuer
-from ledger_engine.http.wire.passed import PassedConnections
-from ledger_engine.http.wire.serving import cut_connections, serve
+from ledger_engine.http.wire.serving import PassedConnections, cut_connections, serve
 from ledger_engine.server.listening import tell_systemd
 from ledger_engine.store.engine import Engine
 

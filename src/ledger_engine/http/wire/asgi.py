@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from ledger_engine.http.wire.errors import BadRequest
+from ledger_engine.http.wire.head import BadRequest
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]  # an application
 Receive = Callable[[], Awaitable[dict[str, Any]]]

@@ -7,6 +7,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from itertools import takewhile
+from operator import itemgetter
 from typing import Protocol
 
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
@@ -54,11 +55,12 @@ class Connections:
         At the limit, the connection that has waited longest for its client is closed.
         """
         if len(self._open) >= self._most:
-            longest = min((*self._first(self._idle), *self._first(self._awaited)), default=None, key=_since)
-            if longest is None:
+            first = [next(iter(each.items())) for each in (self._idle, self._awaited) if each]
+            if not first:
                 return False
-            self.note_busy(longest[0])
-            longest[0].close_waiting()
+            longest, _ = min(first, key=itemgetter(1))
+            self.note_busy(longest)
+            longest.close_waiting()
         self._open.add(connection)
         self.note_change()
         self._peak = max(self._peak, len(self._open))
@@ -116,12 +118,6 @@ class Connections:
         self._peak = max(self._peak, len(self._open))
         trim_memory()
 
-    @staticmethod
-    def _first(waiting: dict[Connection, float]) -> list[tuple[Connection, float]]:
-        for found in waiting.items():
-            return [found]
-        return []
-
     async def _watch(self) -> None:
         while True:
             oldest = next(iter(self._idle.values()), self._loop.time())
@@ -151,7 +147,3 @@ def trim_memory() -> None:
         trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
-
-
-def _since(waiting: tuple[Connection, float]) -> float:
-    return waiting[1]

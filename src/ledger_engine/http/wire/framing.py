@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 
-from ledger_engine.http.wire.head import TOKEN, VALUE
+from ledger_engine.http.wire.head import TOKEN, VALUE, BadRequest
 
 CHUNKS_MAX = 100_000  # chunks of one body: each costs as much to read as a kilobyte
 FEW_CHUNKS_MAX = 100  # … of a body that may not be large
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
-_INVALID = "its framing is not valid HTTP/1.1"
 # Some readers end a line at a lone CR or LF (RFC 9112, 7.1.1), so neither may occur in it.
 # No size has more than 16 digits: readers that count in 64 bits would see another one.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
 
-class BadFraming(Exception):
-    """The end of the body cannot be determined; the message says why."""
+def unreadable(reason: str = "its framing is not valid HTTP/1.1") -> BadRequest:
+    """Return the error for a body whose end cannot be determined."""
+    return BadRequest(f"The body cannot be read: {reason}.")
 
 
 class Sized:
@@ -59,7 +59,7 @@ class Chunked:
         self._trailer = 0  # bytes of it so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Do the same as `Sized.take`, for up to `chunks_max` chunks. Raises BadFraming.
+        """Do the same as `Sized.take`, for up to `chunks_max` chunks. Raises BadRequest.
 
         After it has stopped, a call with a larger number continues.
         """
@@ -72,7 +72,7 @@ class Chunked:
                     return None
             end = data.find(b"\r\n", at)
             if (len(data) - 1 if end < 0 else end) - at > LINE_MAX:  # the last byte may be the CR
-                raise BadFraming(_INVALID)
+                raise unreadable()
             if end < 0:
                 self._rest = data[at:]
                 return None
@@ -99,7 +99,7 @@ class Chunked:
             due = b"\r\n"[2 - self._left :]
             end = data[at : at + len(due)]
             if not due.startswith(end):
-                raise BadFraming(_INVALID)
+                raise unreadable()
             at += len(end)
             self._left -= len(end)
         return at
@@ -108,7 +108,7 @@ class Chunked:
         """Start a chunk or the trailer; return False if it would be one chunk too many."""
         chunk = _CHUNK.fullmatch(line)
         if chunk is None:
-            raise BadFraming(_INVALID)
+            raise unreadable()
         size = int(chunk[1], 16)
         if not size:
             self._in_trailer = True
@@ -122,6 +122,6 @@ class Chunked:
     def _read_trailer(self, line: bytes) -> None:
         self._trailer += len(line) + 2
         if self._trailer > TRAILER_MAX:
-            raise BadFraming(f"its trailer is larger than {TRAILER_MAX:,} bytes")
+            raise unreadable(f"its trailer is larger than {TRAILER_MAX:,} bytes")
         if _TRAILER.fullmatch(line) is None:
-            raise BadFraming(_INVALID)
+            raise unreadable()

@@ -9,16 +9,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ledger_engine.http.wire.errors import (
-    AuthorizationTooLong,
-    BadRequest,
-    BodyTooLarge,
-    HeaderConflict,
-    HeadTooLarge,
-    TargetTooLong,
-    UnknownMethod,
-)
-
 CHUNKED = -1
 TARGET_MAX = 8 * 1024  # bytes of path and query, whatever the application allows
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
@@ -34,6 +24,38 @@ _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 _REQUEST_TARGET = re.compile(rb"\S* +(?:https?://[^/?#\s]*)?(/[\x21-\x7e]*)", re.IGNORECASE)
 
 Headers = list[tuple[bytes, bytes]]
+
+
+class BadRequest(Exception):
+    """The request is not valid HTTP/1.1, or is refused because it could be read in two ways."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class HeaderConflict(BadRequest):
+    """A header is given twice, with values of which only one can hold."""
+
+
+class UnknownMethod(BadRequest):
+    """The method is CONNECT, or is not in capital letters."""
+
+
+class BodyTooLarge(BadRequest):
+    """The length of the body has too many digits."""
+
+
+class TargetTooLong(BadRequest):
+    """The request target is longer than the limit."""
+
+
+class HeadTooLarge(BadRequest):
+    """The head is longer than the limit."""
+
+
+class AuthorizationTooLong(HeadTooLarge):
+    """The head is longer than the limit because of its Authorization header."""
 
 
 class Head(NamedTuple):
@@ -62,7 +84,7 @@ def read_head(text: bytes) -> Head:
         first, _, rest = text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").partition(b"\r\n")
         found = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
         if found is None:
-            raise _invalid("illegal header line" if _REQUEST_LINE.match(text) else "illegal request line")
+            raise invalid("illegal header line" if _REQUEST_LINE.match(text) else "illegal request line")
         refusal = BadRequest("Each line of a head must end in CRLF, and none be folded.")
     method, path, version, lines = found.groups()
     headers: Headers = []
@@ -74,11 +96,12 @@ def read_head(text: bytes) -> Head:
         given = _joined(headers)
     body, headers = _framing(given, headers)
     if version == b"1.1" and b"host" not in given:
-        raise _invalid("missing Host header")
+        raise invalid("missing Host header")
+    path = _path_of(path)
     may_go_on = version >= b"1.1"
     return Head(
         method.decode(),
-        _path_of(path),
+        path,
         version.decode(),
         headers,
         body,
@@ -107,12 +130,8 @@ def too_large(text: bytes) -> BadRequest:
     return HeadTooLarge("The headers are far too large.")
 
 
-def illegal_start() -> BadRequest:
-    """Return the error for data that cannot start a request line."""
-    return _invalid("illegal request line")
-
-
-def _invalid(reason: str, kind: type[BadRequest] = BadRequest) -> BadRequest:
+def invalid(reason: str, kind: type[BadRequest] = BadRequest) -> BadRequest:
+    """Return the error for a request that breaks the grammar."""
     return kind(f"This is not valid HTTP/1.1: {reason}.")
 
 
@@ -122,9 +141,9 @@ def _joined(headers: Headers) -> dict[bytes, bytes]:
     for name, value in headers:
         if name in given:
             if name == b"host":
-                raise _invalid("multiple Host headers", HeaderConflict)
+                raise invalid("multiple Host headers", HeaderConflict)
             if name == b"transfer-encoding":
-                raise _invalid("multiple Transfer-Encoding headers", HeaderConflict)
+                raise invalid("multiple Transfer-Encoding headers", HeaderConflict)
             value = given[name] + b"," + value
         given[name] = value
     return given
@@ -144,7 +163,7 @@ def _framing(given: dict[bytes, bytes], headers: Headers) -> tuple[int, Headers]
     value = given.get(b"transfer-encoding")
     if value is not None:
         if value.lower() != b"chunked":
-            raise _invalid("only Transfer-Encoding: chunked is supported")
+            raise invalid("only Transfer-Encoding: chunked is supported")
         headers = [
             (name, b"chunked") if name == b"transfer-encoding" else (name, value) for name, value in headers
         ]
@@ -156,10 +175,10 @@ def _one_length(value: bytes) -> bytes:
     """Return the value of a Content-Length that is too long for a number, or is repeated."""
     lengths = {length.strip() for length in value.split(b",")}
     if len(lengths) > 1:
-        raise _invalid("conflicting Content-Length headers", HeaderConflict)
+        raise invalid("conflicting Content-Length headers", HeaderConflict)
     length = lengths.pop()
     if not length.isdigit():
-        raise _invalid("bad Content-Length")
+        raise invalid("bad Content-Length")
     length = length.lstrip(b"0") or b"0"
     if len(length) > _DIGITS_MAX:
         raise BodyTooLarge("The Content-Length has too many digits.")
@@ -177,14 +196,13 @@ def _path_of(target: bytes) -> bytes:
     return target
 
 
-def _refusal(method: bytes, target: bytes, version: bytes) -> BadRequest | None:
+def _refusal(method: bytes, path: bytes, version: bytes) -> BadRequest | None:
     """Return the error for a request that can be read but is refused, or None."""
     if version not in (b"1.1", b"1.0"):
         return BadRequest("This server speaks HTTP/1.1.")
     if method == b"CONNECT" or not method.isupper():
         # Methods are case-sensitive (RFC 9110, 9.1); the URL map would treat `get` as `GET`.
         return UnknownMethod("The method must be in capital letters. CONNECT is not supported.")
-    path = _path_of(target)
     if path[:1] != b"/":
         return BadRequest("The request must be for a path, like /v1/accounts.")
     if len(path) > TARGET_MAX:

@@ -8,23 +8,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from dataclasses import dataclass, field
-from typing import Any
+from email.utils import formatdate
+from functools import lru_cache
+from typing import Any, Literal
 from urllib.parse import unquote
 
-from ledger_engine.http.wire.answers import CONTINUE
-from ledger_engine.http.wire.asgi import EXTENSION, Asgi, refuse_plainly
+from ledger_engine.http.wire.asgi import EXTENSION, LARGE, Asgi, refuse_plainly
 from ledger_engine.http.wire.connections import Connections
-from ledger_engine.http.wire.errors import BadRequest
-from ledger_engine.http.wire.exchange import Exchange
-from ledger_engine.http.wire.framing import CHUNKS_MAX, FEW_CHUNKS_MAX, BadFraming
-from ledger_engine.http.wire.head import Head, asked_path, illegal_start, read_head, too_large
+from ledger_engine.http.wire.framing import CHUNKS_MAX, FEW_CHUNKS_MAX, Chunked, Sized, unreadable
+from ledger_engine.http.wire.head import (
+    CHUNKED,
+    BadRequest,
+    Head,
+    Headers,
+    asked_path,
+    invalid,
+    read_head,
+    too_large,
+)
 from ledger_engine.http.wire.tcp import TcpConnection
 
 HEAD_MAX = 28 * 1024  # bytes of request line and headers that are read
 _END = re.compile(rb"\n\r?\n")  # of a head, which is refused if one of its lines ends in LF alone
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
+READ_AHEAD = 64 * 1024  # bytes of a body not yet received by the application at which reading pauses
+CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+_PRINTABLE = bytes({*range(0x20, 0x100), ord("\t")} - {0x7F})
 
 log = logging.getLogger("ledger_engine.http")
 
@@ -42,17 +55,17 @@ class Service:
     scheme: str
     state: dict[str, Any]
     refuse: Asgi = refuse_plainly
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # requests under way
+    tasks: dict[Exchange, asyncio.Task[None]] = field(default_factory=dict)  # of the requests under way
 
     async def finish(self) -> None:
         """Wait until no request is under way."""
-        while self.tasks:
-            await asyncio.wait(self.tasks)
+        while tasks := [each for each in self.tasks.values() if not each.done()]:
+            await asyncio.wait(tasks)
 
     def cut(self) -> None:
         """End all connections and requests at once."""
         self.connections.cut()
-        for task in self.tasks:
+        for task in self.tasks.values():
             task.cancel()
 
 
@@ -150,7 +163,7 @@ class Http1(TcpConnection):
             if unread in (b"", b"\r"):
                 return
         if unread[0] <= 32:
-            self._refuse(b"", illegal_start())
+            self._refuse(b"", invalid("illegal request line"))
             return
         found = _END.search(unread, self._looked_at)
         if (len(unread) if found is None else found.end()) > HEAD_MAX:
@@ -188,22 +201,20 @@ class Http1(TcpConnection):
             self._read_body(exchange, data)
             if not exchange.whole:
                 self._connections.note_awaited(self)
-        service = self._service
-        task = asyncio.get_running_loop().create_task(self._run(exchange, self._scope(head, exchange)))
-        exchange.task = task
-        service.tasks.add(task)
+        run = self._run(exchange, self._scope(head, exchange))
+        self._service.tasks[exchange] = asyncio.get_running_loop().create_task(run)
 
     def _read_body(self, exchange: Exchange, data: bytes) -> None:
         body = exchange.body
         most = CHUNKS_MAX if exchange.may_be_large else FEW_CHUNKS_MAX
         try:
             rest = body.take(data, exchange.parts, most)
-        except BadFraming as error:
-            self._break_off(exchange, str(error))
+        except BadRequest as error:
+            self._break_off(exchange, error.with_traceback(None))
             return
         if rest is None:
             if body.is_stopped and exchange.is_wanted:
-                self._break_off(exchange, f"it comes in more than {most:,} chunks")
+                self._break_off(exchange, unreadable(f"it comes in more than {most:,} chunks"))
                 return
             if not exchange.is_wanted or exchange.is_ahead():
                 self.pause_reading()
@@ -223,11 +234,11 @@ class Http1(TcpConnection):
         else:
             self.resume_reading()
 
-    def _break_off(self, exchange: Exchange, reason: str) -> None:
+    def _break_off(self, exchange: Exchange, reason: BadRequest) -> None:
         """Report to the application that the rest of the body will not come."""
         exchange.stage = "refusal"
         self.is_over = True
-        exchange.break_off(BadRequest(f"The body cannot be read: {reason}."))
+        exchange.break_off(reason)
 
     # Answering
 
@@ -266,9 +277,186 @@ class Http1(TcpConnection):
         except Exception:
             log.exception("an answer was cut off")
         finally:
-            task, exchange.task = exchange.task, None
-            if task is not None:
-                service.tasks.discard(task)
+            del service.tasks[exchange]
             if exchange is self._exchange:
                 exchange.keeps_open = False
                 self.note_answered(exchange)
+
+
+# A request and its answer
+
+
+# What a request waits for: `continue`, the application to ask for the body (its client expects 100 Continue);
+# `body`, the client to send more of it; `answer`, the application, as the whole body has arrived; `refusal`,
+# the same where the rest of the body cannot be read. An Enum's members take three times as long to compare.
+Stage = Literal["continue", "body", "answer", "refusal"]
+
+
+class Exchange:
+    """A request on its way through the application; it is also the ASGI extension for this request."""
+
+    stage: Stage = "answer"
+    body: Sized | Chunked  # the body that is being received, until the stage is `answer`
+    is_wanted = False  # whether the application asks for the rest
+    may_be_large = False
+    _is_taken = False  # whether the application has received the whole body
+    _is_gone = False  # whether the client has disconnected, or the rest of the body will not come
+    broken: BadRequest | None = None  # why the rest of the body cannot be read
+    _waiting: asyncio.Future[None] | None = None
+
+    status = 0  # of the answer, once it has begun
+    _head = b""  # the answer's head, until it is sent
+    _left: int | None = None  # remaining bytes of the answer's body
+    _is_bodiless = False
+    _is_chunked = False
+    _is_done = False
+
+    def __init__(self, client: Http1, head: Head) -> None:
+        self._client = client
+        self.refusal = head.refusal
+        self._method = head.method
+        self._version = head.version
+        self.keeps_open = head.keeps_open  # whether the connection stays open after this
+        self.parts: list[bytes] = []  # parts of the body not yet received by the application
+        if head.body:
+            self.body = Chunked() if head.body == CHUNKED else Sized(head.body)
+            self.stage = "continue" if head.expects_continue else "body"
+            # A small body is waited for, whoever sends it.
+            self.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
+
+    @property
+    def whole(self) -> bool:
+        """Whether the whole body has arrived."""
+        return self.stage == "answer"
+
+    # Called by the connection.
+
+    def wake(self) -> None:
+        """Let the application receive the data that has arrived."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def break_off(self, broken: BadRequest | None = None) -> None:
+        """Report that no more data will come, with the error that the body caused; the first call counts."""
+        if not self._is_gone:
+            self._is_gone = True
+            self.broken = broken
+            self.wake()
+
+    def is_ahead(self) -> bool:
+        """Return whether so much has arrived that the application should receive it first."""
+        return len(self.parts) > 1 and sum(map(len, self.parts)) > READ_AHEAD
+
+    # Called by the application.
+
+    def want(self, *, may_be_large: bool) -> None:
+        """Let the connection read on, in larger pieces if the body may be large."""
+        self.is_wanted, self.may_be_large = True, may_be_large
+        self._client.let_body_come(self)
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the next ASGI message; ask for the body if nobody has."""
+        while True:
+            whole = self.whole
+            if self.parts or (whole and not self._is_taken):
+                body = b"".join(self.parts)
+                self.parts.clear()
+                self._is_taken = whole
+                if not whole and self.is_wanted:
+                    self._client.let_body_come(self)
+                return {"type": "http.request", "body": body, "more_body": not whole}
+            if self._is_gone:
+                return {"type": "http.disconnect"}
+            if not self.is_wanted and not whole:
+                self.want(may_be_large=True)
+                continue
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send an ASGI message. Raises ValueError for an answer that cannot be framed."""
+        kind = message["type"]
+        if kind == "http.response.start" and not self.status:
+            self._start(message["status"], message["headers"])
+            if self._left is None:
+                # An answer without a length is a stream, and its client waits for the start.
+                self._client.write(self._head)
+                self._head = b""
+        elif kind == "http.response.body" and self.status and not self._is_done:
+            is_last = not message.get("more_body", False)
+            data = self._head + self._framed(message.get("body", b""), is_last)
+            self._head = b""
+            if data:
+                self._client.write(data)
+            if is_last:
+                self._is_done = True
+                self._client.note_answered(self)
+            else:
+                await self._client.drain()
+        else:
+            raise ValueError(f"unexpected ASGI message {kind}")
+
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole answer, with its length. Raises ValueError as `send` does."""
+        if self.status:
+            raise ValueError("the application started a second response")
+        self._start(status, headers if status == 304 else [*headers, (b"content-length", b"%d" % len(body))])
+        self._client.write(self._head + self._framed(body, is_last=True))
+        self._is_done = True
+        self._client.note_answered(self)
+
+    def _start(self, status: int, headers: Headers) -> None:
+        given = dict(headers)
+        closes = b"close" in given.get(b"connection", b"").lower()
+        if b"content-length" in given:
+            self._left = int(given[b"content-length"])
+        more: list[bytes] = []
+        self._is_bodiless = self._method == "HEAD" or status in (204, 304)
+        if self._left is None and status not in (204, 304):
+            if self._version == "1.1":
+                more.append(b"Transfer-Encoding: chunked")
+                self._is_chunked = True
+            else:
+                self.keeps_open = False  # the end of the answer is that of the connection
+        if not self.whole:
+            self.keeps_open = False  # what follows on the connection is not read as a request
+        if closes:
+            self.keeps_open = False
+        elif not self.keeps_open:
+            more.append(b"Connection: close")
+        self._head = write_head(status, headers, more)
+        self.status = status
+
+    def _framed(self, data: bytes, is_last: bool) -> bytes:
+        if self._is_bodiless:
+            return b""
+        if self._is_chunked:
+            return chunk(data) + LAST_CHUNK if is_last else chunk(data)
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0 or (is_last and self._left):
+                raise ValueError("the body of an answer has another length than its head says")
+        return data
+
+
+def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
+    """Return the head of an answer without the empty line; `more` are further lines.
+
+    Raises ValueError for a header that could be taken for more than one.
+    """
+    lines = [b"HTTP/1.1 %d " % status, *map(b": ".join, headers), *more]
+    lines.append(_date(int(time.time())))
+    text = b"\r\n".join(lines)
+    if text.translate(None, _PRINTABLE) != b"\r\n" * (len(lines) - 1):
+        raise ValueError("a response header has characters that HTTP does not allow")
+    return text + b"\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    """Return the data as one chunk; b"" for no data, as an empty chunk would be the last one."""
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> bytes:
+    return b"date: " + formatdate(second, usegmt=True).encode()

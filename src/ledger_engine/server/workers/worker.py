@@ -19,7 +19,7 @@ from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.processes import OTHER_PROGRAM, fingerprint
 from ledger_engine.events.following import Followers
 from ledger_engine.events.request_log import RequestRecorder
-from ledger_engine.http.wire.passed import PassedConnections
+from ledger_engine.http.wire.serving import PassedConnections
 from ledger_engine.limits import Outcome, Shared
 from ledger_engine.limits.shared_windows import SharedWindows
 from ledger_engine.server.listening import configure

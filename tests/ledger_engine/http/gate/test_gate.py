@@ -12,7 +12,7 @@ import pytest
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, Gate
 from ledger_engine.http.wire.asgi import EXTENSION
-from ledger_engine.http.wire.errors import BadRequest
+from ledger_engine.http.wire.head import BadRequest
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.in_process import client_of
 

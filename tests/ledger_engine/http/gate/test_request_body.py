@@ -10,7 +10,7 @@ from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
 from ledger_engine.http.gate import request_body
 from ledger_engine.http.gate.request_body import ClientGone, check_length, read_body
-from ledger_engine.http.wire.errors import BadRequest
+from ledger_engine.http.wire.head import BadRequest
 
 LENGTH = {b"content-length": b"9"}
 

@@ -7,7 +7,8 @@ import random
 import h11
 import pytest
 
-from ledger_engine.http.wire.framing import BadFraming, Chunked, Sized
+from ledger_engine.http.wire.framing import Chunked, Sized
+from ledger_engine.http.wire.head import BadRequest
 from tests.conftest import Tally
 
 MANY = 1000
@@ -70,7 +71,7 @@ def test_wrong_chunks_are_read_as_h11_reads_them_or_refused(seed: int, soak: int
         text = bytes(data) + NEXT
         try:
             ours = read(Chunked(), pieces_of(text, chance))
-        except BadFraming:
+        except BadRequest:
             continue  # CR or LF alone, which h11 lets pass
         theirs = by_h11(text)
         assert theirs == ours or (ours[1] is None and theirs is None), text
@@ -103,7 +104,7 @@ def test_spaces_may_stand_before_an_extension() -> None:
     ],
 )
 def test_what_is_no_chunk_is_refused(wrong: bytes) -> None:
-    with pytest.raises(BadFraming):
+    with pytest.raises(BadRequest):
         read(Chunked(), [wrong])
 
 

@@ -9,8 +9,7 @@ import h11
 import httptools
 import pytest
 
-from ledger_engine.http.wire.errors import BadRequest, BodyTooLarge
-from ledger_engine.http.wire.head import CHUNKED, Head, read_head
+from ledger_engine.http.wire.head import CHUNKED, BadRequest, BodyTooLarge, Head, read_head
 from tests.conftest import Tally
 from tests.contract.mutations import Mutations
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger_engine.http.wire import passed
+from ledger_engine.http.wire import serving
 from ledger_engine.http.wire.connections import Connections
-from ledger_engine.http.wire.passed import PassedConnections
+from ledger_engine.http.wire.serving import PassedConnections
 
 NEVER_S = 1000.0
 
@@ -28,7 +28,7 @@ async def test_at_the_end_all_that_were_passed_already_are_taken_however_many(
     ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their clients are connected, and nobody else would answer them."""
-    monkeypatch.setattr(passed, "AT_ONCE", 2)
+    monkeypatch.setattr(serving, "AT_ONCE", 2)
     source, other = ends
     with contextlib.ExitStack() as stack:
         begun: list[socket.socket] = []
