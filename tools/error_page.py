@@ -29,9 +29,6 @@ PACKAGES = ("core", "access", "store", "events", "ledger", "log", "sandbox", "ht
 _BY_CLASS = {
     "ExpiredCredential": "expired_credential",
     "BodyTimeout": "invalid_value",
-    "PayloadTooLarge": "payload_too_large",
-    "UriTooLong": "uri_too_long",
-    "HeadersTooLarge": "headers_too_large",
     # Of the connection (`http/wire/`), as `from_wire` translates them.
     "BadRequest": "invalid_value",
     "TargetTooLong": "uri_too_long",

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 import ledger_engine
-from ledger_engine.http.errors import CODES
+from ledger_engine.core.errors import AuthenticationError, Conflict, InvalidRequest, PermissionDenied
+from ledger_engine.http.errors import CODES, status_of
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import code_of
 from tests.contract.raw import Wire
@@ -129,14 +130,16 @@ def test_a_body_is_json_unless_its_type_says_otherwise(
 
 @holds("error-codes")
 def test_every_code_in_the_sources_is_one_of_the_table() -> None:
-    kinds = {"InvalidRequest": 400, "AuthenticationError": 401, "PermissionDenied": 403, "Conflict": 409}
+    refusals = (InvalidRequest, AuthenticationError, PermissionDenied, Conflict)
+    kinds = {each.__name__: each for each in refusals}
     raising = re.compile(rf'({"|".join(kinds)}|_malformed|super\(\)\.__init__)\(\s*"([a-z_]+)"')
     sources = Path(ledger_engine.__file__).parent.rglob("*.py")
     raised = {found for source in sources for found in raising.findall(source.read_text(encoding="utf-8"))}
     assert len(raised) > 20
     every = {code for _, codes in CODES.values() for code in codes} | {"rate_limited"}
     for kind, code in raised:
-        assert code in (CODES[kinds[kind]][1] if kind in kinds else every), (kind, code)
+        of_status = CODES[status_of(kinds[kind](code, ""))][1] if kind in kinds else every
+        assert code in of_status, (kind, code)
 
 
 @holds("errors-500", "errors-json", "error-nothing-inside", "error-codes", "rates-headers")

@@ -32,26 +32,11 @@ class UnsupportedMethod(InvalidRequest):
         self.allowed = allowed
 
 
-class PayloadTooLarge(InvalidRequest):
-    def __init__(self, message: str) -> None:
-        super().__init__("payload_too_large", message)
-
-
 class BodyTimeout(InvalidRequest):
     """408: the body did not arrive in time."""
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_value", message)
-
-
-class UriTooLong(InvalidRequest):
-    def __init__(self, message: str) -> None:
-        super().__init__("uri_too_long", message)
-
-
-class HeadersTooLarge(InvalidRequest):
-    def __init__(self, message: str) -> None:
-        super().__init__("headers_too_large", message)
 
 
 class RateLimited(LedgerError):
@@ -70,14 +55,12 @@ class InternalError(LedgerError):
         super().__init__("internal_error", f"The server failed. The id of this request is {request}.")
 
 
-# The first class that matches counts, so subclasses come before their base.
-_STATUS: list[tuple[type[LedgerError], int]] = [
+_STATUS_OF_CODE = {"payload_too_large": 413, "uri_too_long": 414, "headers_too_large": 431}
+# Of any other code: the first class that matches counts, so subclasses come before their base.
+_STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
     (UnsupportedMethod, 405),
     (BodyTimeout, 408),
-    (PayloadTooLarge, 413),
-    (UriTooLong, 414),
     (RateLimited, 429),
-    (HeadersTooLarge, 431),
     (InvalidRequest, 400),
     (AuthenticationError, 401),
     (PermissionDenied, 403),
@@ -150,7 +133,8 @@ OAUTH_CODES: dict[int, tuple[str, ...]] = {
 
 def status_of(error: LedgerError) -> int:
     """Return the status of the answer for an error."""
-    return next(status for kind, status in _STATUS if isinstance(error, kind))
+    of_class = next(status for kind, status in _STATUS_OF_CLASS if isinstance(error, kind))
+    return _STATUS_OF_CODE.get(error.code, of_class)
 
 
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
@@ -219,11 +203,11 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
             "invalid_credential", "The Authorization header is too long for an API key or token."
         )
     if isinstance(error, wire.HeadTooLarge):
-        return HeadersTooLarge(error.message)
+        return InvalidRequest("headers_too_large", error.message)
     if isinstance(error, wire.TargetTooLong):
-        return UriTooLong(error.message)
+        return InvalidRequest("uri_too_long", error.message)
     if isinstance(error, wire.BodyTooLarge):
-        return PayloadTooLarge("The body is larger than 1 MB.")
+        return InvalidRequest("payload_too_large", "The body is larger than 1 MB.")
     code = "header_conflict" if isinstance(error, wire.HeaderConflict) else "invalid_value"
     return InvalidRequest(code, error.message)
 

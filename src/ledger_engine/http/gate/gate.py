@@ -18,32 +18,26 @@ from ledger_engine.access.credentials import Credential
 from ledger_engine.access.quotas import PLANS
 from ledger_engine.core.errors import NO_MEMORY, InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.core.ids import IdSource
+from ledger_engine.core.logs import FIELDS
+from ledger_engine.core.masking import masked
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.events.request_log import Note, RequestRecorder
-from ledger_engine.http.errors import (
-    HeadersTooLarge,
-    InternalError,
-    RateLimited,
-    UriTooLong,
-    from_wire,
-)
+from ledger_engine.http.errors import InternalError, RateLimited, from_wire
 from ledger_engine.http.etags import Etags
 from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.gate.request_body import (
     ClientGone,
-    LargeBodies,
-    TooManyBodies,
     check_length,
     has_no_body,
     is_small,
+    place_of,
     read_body,
 )
-from ledger_engine.http.gate.request_lines import log_request
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Extension, Receive, Send, extension_of
-from ledger_engine.limits import RateLimits, Verdict
+from ledger_engine.limits import Full, RateLimits, Verdict
 from ledger_engine.store.engine import Engine
 
 # See docs/interface.md#request-size.
@@ -57,6 +51,7 @@ SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 AsgiScope = dict[str, Any]
 
 log = logging.getLogger("ledger_engine.http")
+request_lines = logging.getLogger("ledger_engine.http.requests")  # one for each request, at the level info
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,6 @@ class Gate:
         self._ids = IdSource()
         self._etags = Etags(engine)
         self._recorder = recorder
-        self._large_bodies = LargeBodies(engine.shared.semaphores)
         self._cors = cors
         self._meter = meter
 
@@ -121,11 +115,9 @@ class Gate:
             _check_head(scope, headers, wire)
             if not has_no_body(headers, wire):
                 await self._receive(call, scope, receive, wire)
-        except HeadersTooLarge as error:
-            too_long = len(headers.get(b"authorization", b"")) > HEADERS_MAX
-            refusal = caller if too_long and isinstance(caller, LedgerError) else error
         except LedgerError as error:
-            refusal = error
+            too_long = error.code == "headers_too_large" and len(header or b"") > HEADERS_MAX
+            refusal = caller if too_long and isinstance(caller, LedgerError) else error
         except ClientGone:
             return
         for_pages = [] if cors is None else cors.headers(headers)
@@ -146,7 +138,7 @@ class Gate:
             await self._app(scope, receive, reply)
         except ClientGone:
             recorder = None
-        except TooManyBodies:
+        except Full:
             self._note_refusal("bodies")
             reply.added[1:] = [*_headers(replace(verdict, remaining=0)), *for_pages]
             await reply.answer(*call.refuse(RateLimited(1)))
@@ -177,9 +169,7 @@ class Gate:
         if reply.status:
             if self._meter is not None:
                 self._meter.answered(scope["method"], call.route, reply.status, took)
-            log_request(
-                call.request_id, scope["method"], scope["path"], reply.status, took, caller, _address(scope)
-            )
+            _log_request(call, scope, reply.status, took)
         if recorder is not None and isinstance(caller, Credential):
             recorder.note(
                 Note(
@@ -212,7 +202,7 @@ class Gate:
             return
         # The request may be refused without its body.
         is_known = isinstance(call.caller, Credential)
-        place = None if is_known else self._large_bodies.take_place(_address(scope))
+        place = None if is_known else place_of(_address(scope), self._engine.shared.semaphores)
         call.unread = partial(read_body, receive, headers, wire, place)
 
     async def _find(self, header: str, request_id: str) -> Credential | LedgerError:
@@ -275,14 +265,14 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     # For an application that another server serves; ours has refused such a head already (`head.py`).
     query = scope["query_string"]
     if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
-        raise UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
+        raise InvalidRequest("uri_too_long", f"The URL is longer than {URL_MAX} bytes.")
     if _HOST.fullmatch(headers.get(b"host", b"")) is None:
         raise InvalidRequest(
             "invalid_value", "The Host header must be a name or address, and a port.", "Host"
         )
     lines = scope["headers"]
     if sum([len(name) + len(value) + 4 for name, value in lines]) > HEADERS_MAX:
-        raise HeadersTooLarge(f"The headers are larger than {HEADERS_MAX} bytes.")
+        raise InvalidRequest("headers_too_large", f"The headers are larger than {HEADERS_MAX} bytes.")
     if b"transfer-encoding" in headers and b"content-length" in headers:
         raise InvalidRequest(
             "header_conflict", "Content-Length and Transfer-Encoding cannot be sent together."
@@ -294,3 +284,25 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
                 header = name.decode().title()
                 raise InvalidRequest("header_conflict", f"{header} is given more than once.", header)
     check_length(headers)
+
+
+def _log_request(call: Call, scope: AsgiScope, status: int, seconds: float) -> None:
+    """Log a request that was answered. Secrets in its path are masked; its query could contain anything."""
+    if not request_lines.isEnabledFor(logging.INFO):
+        return
+    fields = {
+        "request": call.request_id,
+        "method": scope["method"],
+        "path": masked(call.path),
+        "status": status,
+        "duration_ms": round(seconds * 1000, 1),
+        "credential": call.caller.id if isinstance(call.caller, Credential) else None,
+        "address": _address(scope),
+    }
+    named = {**fields, "credential": fields["credential"] or "no valid credential"}
+    request_lines.info(
+        "%(method)s %(path)s %(status)d in %(duration_ms).1f ms,"
+        " %(request)s by %(credential)s from %(address)s",
+        named,
+        extra={FIELDS: fields},
+    )

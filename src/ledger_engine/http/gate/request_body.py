@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn
 
@@ -14,9 +13,9 @@ from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Field, File, Mu
 
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import BODY_MAX
-from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge, from_wire
+from ledger_engine.http.errors import BodyTimeout, from_wire
 from ledger_engine.http.wire.asgi import LARGE, Extension, Receive
-from ledger_engine.limits import Full, Semaphore, Semaphores
+from ledger_engine.limits import Semaphore, Semaphores
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
 PARTS_MAX = 1000
@@ -29,34 +28,20 @@ class ClientGone(Exception):
     """The client disconnected before its request was complete."""
 
 
-class TooManyBodies(Exception):
-    """The limit of large bodies that are read for callers without a valid credential is reached."""
+def place_of(address: str, semaphores: Semaphores) -> AbstractAsyncContextManager[None]:
+    """Return the context in which a large body of a caller without a valid credential is read.
 
-
-class LargeBodies:
-    """Counts the large bodies that are being read for callers without a valid credential.
-
-    A few are allowed, and fewer from one address: thousands that never end would take all memory.
+    Entering it raises Full. A few are allowed, and fewer from one address: thousands that never end would
+    take all memory.
     """
-
-    def __init__(self, semaphores: Semaphores) -> None:
-        self._semaphores = semaphores
-
-    @contextlib.asynccontextmanager
-    async def take_place(self, address: str) -> AsyncIterator[None]:
-        """Count a body from this address for the duration of the context. Raises TooManyBodies."""
-        of_address = Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)
-        of_all = Semaphore("bodies", ANONYMOUS_BODIES_MAX)
-        async with contextlib.AsyncExitStack() as held:
-            try:
-                await held.enter_async_context(self._semaphores.hold(of_address, of_all))
-            except Full:
-                raise TooManyBodies from None
-            yield
+    return semaphores.hold(
+        Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX),
+        Semaphore("bodies", ANONYMOUS_BODIES_MAX),
+    )
 
 
 def check_length(headers: dict[bytes, bytes]) -> None:
-    """Raise PayloadTooLarge if the declared length of the body is over the limit."""
+    """Raise InvalidRequest if the declared length of the body is over the limit."""
     length = headers.get(b"content-length")
     if length is not None and int(length) > BODY_MAX and _boundary(headers) is None:
         _refuse_size()
@@ -84,12 +69,10 @@ async def read_body(
 ) -> bytes:
     """Return the whole body; that of a file upload is counted, dropped and empty, as no route takes files.
 
-    A large body is read within the context `place`, if given. Raises PayloadTooLarge, BodyTimeout,
-    InvalidRequest when the body is not framed as HTTP requires, what entering `place` raises, and ClientGone.
-    After any of these the rest has not been read.
+    A large body is read within the context `place`, if given. Raises InvalidRequest when the body is too
+    large, does not arrive in time or is not framed as HTTP requires, what entering `place` raises, and
+    ClientGone. After any of these the rest has not been read.
     """
-    if has_no_body(headers, wire):
-        return b""
     boundary = _boundary(headers)
     if boundary is None and wire is not None and wire.whole:
         return await _read_whole(receive, wire)
@@ -151,7 +134,7 @@ async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes)
                 elif isinstance(event, Data):
                     left -= len(event.data)
                     if left < 0:
-                        raise PayloadTooLarge("A file is larger than 25 MB." if in_file else _TOO_LARGE)
+                        _refuse_size("A file is larger than 25 MB." if in_file else _TOO_LARGE)
                     if not in_file:
                         fields_left = left
                 elif isinstance(event, Epilogue):
@@ -183,5 +166,5 @@ def _boundary(headers: dict[bytes, bytes]) -> bytes | None:
 _TOO_LARGE = "The body is larger than 1 MB."
 
 
-def _refuse_size() -> NoReturn:
-    raise PayloadTooLarge(_TOO_LARGE)
+def _refuse_size(message: str = _TOO_LARGE) -> NoReturn:
+    raise InvalidRequest("payload_too_large", message)
