@@ -139,51 +139,50 @@ class AllLeases:
 WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
 
 
-class _Window:
-    """The counts of the current window. All windows start and end with those of the wall clock, so the next
-    one starts empty, and memory is needed only for the callers of one window."""
-
-    def __init__(self, seconds: int) -> None:
-        self._seconds = seconds
-        self._number = -1
-        self._used: dict[str, int] = {}
-
-    def used(self, who: str, now: int) -> int:
-        """Return how many requests of `who` were counted in the window that contains `now`."""
-        number = now // self._seconds
-        if number != self._number:
-            self._number, self._used = number, {}
-        return self._used.get(who, 0)
-
-    def add(self, who: str, now: int) -> int:
-        """Count one request and return the new count."""
-        used = self.used(who, now) + 1
-        self._used[who] = used
-        return used
-
-
 class Windows:
-    """Counts the requests of one process, by the wall clock's minutes and seconds, which callers know too."""
+    """Counts the requests of one process, by the wall clock's minutes and seconds, which callers know too.
+
+    As all windows start and end together, memory is needed only for the callers of one minute.
+    """
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:
         self._wall_clock = wall_clock
-        self._second = _Window(1)
-        self._minute = _Window(60)
+        self._second = self._minute = -1
+        self._in_second: dict[str, int] = {}
+        self._in_minute: dict[str, int] = {}
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
         """Count one request of `who`; one refused because of its burst does not count for the minute."""
-        now = int(self._wall_clock())
-        reset = end_of_minute(now)
-        if self._minute.used(who, now) >= per_minute:
-            return Verdict(per_minute, 0, reset, wait=reset - now)
-        if self._second.add(who, now) > per_second:
-            return Verdict(per_minute, 0, reset, wait=1)
-        return Verdict(per_minute, per_minute - self._minute.add(who, now), reset)
+        now = self._now()
+        in_minute, in_second = self._in_minute.get(who, 0), self._in_second.get(who, 0)
+        verdict = verdict_of(now, in_minute, in_second, per_minute, per_second)
+        if not verdict.wait:
+            self._in_minute[who], self._in_second[who] = in_minute + 1, in_second + 1
+        return verdict
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
+        now = self._now()
+        return Verdict(per_minute, max(0, per_minute - self._in_minute.get(who, 0)), end_of_minute(now))
+
+    def _now(self) -> int:
+        """Return the time in seconds, once the counts of windows that are over are forgotten."""
         now = int(self._wall_clock())
-        return Verdict(per_minute, max(0, per_minute - self._minute.used(who, now)), end_of_minute(now))
+        if now != self._second:
+            self._second, self._in_second = now, {}
+            if now // 60 != self._minute:
+                self._minute, self._in_minute = now // 60, {}
+        return now
+
+
+def verdict_of(now: int, in_minute: int, in_second: int, per_minute: int, per_second: int) -> Verdict:
+    """Return the verdict on a request after so many in the minute and in the second that contain `now`."""
+    reset = end_of_minute(now)
+    if in_minute >= per_minute:
+        return Verdict(per_minute, 0, reset, wait=reset - now)
+    if in_second >= per_second:
+        return Verdict(per_minute, 0, reset, wait=1)
+    return Verdict(per_minute, per_minute - in_minute - 1, reset)
 
 
 def end_of_minute(now: int) -> int:

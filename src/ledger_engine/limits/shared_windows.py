@@ -16,7 +16,7 @@ import time
 from functools import lru_cache
 from hashlib import blake2b
 
-from ledger_engine.limits import Verdict, WallClock, end_of_minute
+from ledger_engine.limits import Verdict, WallClock, end_of_minute, verdict_of
 
 BUCKETS = 16_384
 CALLERS = 16  # in one bucket; of more within a minute, those with the fewest requests are forgotten
@@ -58,6 +58,14 @@ class SharedWindows:
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
         """Count one request of `who`; one refused because of its burst does not count for the minute."""
+        return self._ask(who, per_minute, per_second)
+
+    async def peek(self, who: str, per_minute: int) -> Verdict:
+        """Return the verdict without counting, for requests that are never refused."""
+        return self._ask(who, per_minute, None)
+
+    def _ask(self, who: str, per_minute: int, per_second: int | None) -> Verdict:
+        """Count one request and return its verdict; without `per_second` only look."""
         name = self._name_of(who)
         bucket = _bucket_of(name)
         _lock(self._file, bucket)
@@ -65,29 +73,15 @@ class SharedWindows:
             # The time is read while nobody else counts this caller, so no count is older than the one before.
             now = int(self._wall_clock())
             offset, in_minute, in_second = self._find(name, bucket, now)
-            reset = end_of_minute(now)
-            if in_minute >= per_minute:
-                return Verdict(per_minute, 0, reset, wait=reset - now)
-            is_refused = in_second >= per_second
-            in_minute += not is_refused
-            _COUNTS.pack_into(self._memory, offset, now // 60, in_minute, now & 0xFFFFFFFF, in_second + 1)
+            if per_second is None:
+                return Verdict(per_minute, max(0, per_minute - in_minute), end_of_minute(now))
+            verdict = verdict_of(now, in_minute, in_second, per_minute, per_second)
+            if not verdict.wait:
+                second = now & 0xFFFFFFFF
+                _COUNTS.pack_into(self._memory, offset, now // 60, in_minute + 1, second, in_second + 1)
+            return verdict
         finally:
             _unlock(self._file, bucket)
-        if is_refused:
-            return Verdict(per_minute, 0, reset, wait=1)
-        return Verdict(per_minute, per_minute - in_minute, reset)
-
-    async def peek(self, who: str, per_minute: int) -> Verdict:
-        """Return the verdict without counting, for requests that are never refused."""
-        name = self._name_of(who)
-        bucket = _bucket_of(name)
-        _lock(self._file, bucket)
-        try:
-            now = int(self._wall_clock())
-            _, in_minute, _ = self._find(name, bucket, now)
-        finally:
-            _unlock(self._file, bucket)
-        return Verdict(per_minute, max(0, per_minute - in_minute), end_of_minute(now))
 
     def _find(self, name: bytes, bucket: int, now: int) -> tuple[int, int, int]:
         """Return where the caller's counts are, and what they are in this minute and in this second."""
