@@ -30,7 +30,6 @@ from ledger_engine.access.oauth.authorization import AuthorizationRequest, Refus
 from ledger_engine.access.oauth.grants import AnsweredBefore
 from ledger_engine.access.oauth.passwords import Login
 from ledger_engine.access.oauth.server import GRANT_TYPES
-from ledger_engine.access.oauth.sign_ins import SignedIn
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound
 from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import SCOPES
@@ -215,11 +214,14 @@ class SignInPages:
 
     async def authorize(self) -> Response:
         """Ask the user whether the app gets what it asks for, after signing in where needed."""
-        call = call_of(request)
-        authorization = await self._read_authorization(call, request.query_string, _cookie())
-        if authorization.user is None:
+        call, cookie = call_of(request), _cookie()
+        authorization = await self._read_authorization(call, request.query_string, cookie)
+        if cookie is None or authorization.user is None:
             return await _sign_in_page(call, authorization)
-        return await _consent_page(call, authorization, authorization.user)
+        token = _token(cookie, authorization, "consent", token_urlsafe())
+        scopes = [(scope, *_MEANINGS[scope]) for scope in authorization.scopes]
+        shown = {"user": authorization.user, "scopes": scopes, "destination": _origin(authorization)}
+        return await _form_page("consent.html", 200, call, authorization, token, **shown)
 
     async def sign_in(self) -> Response:
         """Sign the user in, then ask.
@@ -232,13 +234,9 @@ class SignInPages:
             return _out_of_date(authorization)
         fields = dict(pairs_of(call.body))
         email, password = fields.get("email", "").strip(), fields.get("password", "")
+        app = authorization.app
         login = await call.engine.read(
-            partial(
-                passwords.find,
-                project=authorization.app.project,
-                livemode=authorization.app.livemode,
-                email=email,
-            )
+            partial(passwords.find, project=app.project, livemode=app.livemode, email=email)
         )
         if not await self._checks.is_right(login, password) or login is None:
             return await _sign_in_page(call, authorization, email=email, refused=True)
@@ -264,9 +262,15 @@ class SignInPages:
         try:
             await call.engine.write(partial(decide, authorization=authorization, sign_in=cookie, code=code))
         except AnsweredBefore:
-            return _answered_before(authorization)
+            return message(
+                409,
+                "You have already answered",
+                "Go back to the app. If it still waits for you, try again here.",
+                back=_authorize_path(authorization),
+            )
         assert code is not None, "a no is raised"
-        return redirect(_code_address(authorization, self._issuer.of(request), code=code))
+        answer = {"code": code, "state": authorization.state, "iss": self._issuer.of(request)}
+        return redirect(_address(authorization.redirect_uri, answer))
 
     async def sign_out(self) -> Response:
         """Sign the user out, so that another user can sign in and decide."""
@@ -293,7 +297,10 @@ class SignInPages:
     async def redirect_to_app(self, refusal: RefusedToApp) -> Response:
         """Redirect the browser to the app with an error."""
         status = 302 if request.method == "GET" else 303
-        return redirect(_error_address(refusal, self._issuer.of(request)), status)
+        state = {} if refusal.state is None else {"state": refusal.state}
+        error = {"error": refusal.error, "error_description": refusal.description, **state}
+        address = _address(refusal.redirect_uri, {**error, "iss": self._issuer.of(request)})
+        return redirect(address, status)
 
     async def _read_authorization(
         self, call: Call, raw: bytes, sign_in: str | None = None
@@ -316,33 +323,28 @@ async def _sign_in_page(
 ) -> Response:
     cookie = _cookie()
     value = cookie or new_secret("si")
-    response = page(
-        "sign_in.html",
-        401 if refused else 200,
-        forms_lead_to=_leading_to(authorization),
-        app=authorization.app,
-        project=await _project_name(call, authorization),
-        parameters=authorization.parameters(),
-        token=_token(value, authorization, "sign-in"),
-        email=email,
-        refused=refused,
-    )
+    token, status = _token(value, authorization, "sign-in"), 401 if refused else 200
+    shown = {"email": email, "refused": refused}
+    response = await _form_page("sign_in.html", status, call, authorization, token, **shown)
     return response if cookie else _with_cookie(response, value)
 
 
-async def _consent_page(call: Call, authorization: AuthorizationRequest, user: SignedIn) -> Response:
-    cookie = _cookie()
-    assert cookie is not None, "somebody is signed in"
+async def _form_page(
+    template: str, status: int, call: Call, authorization: AuthorizationRequest, token: str, **shown: object
+) -> Response:
+    """Return a page with a form that contains the whole request, and the token that only it has."""
+    project = await call.engine.read(partial(projects.get, id=authorization.app.project))
+    # Chromium applies form-action to every redirect that follows a form, also beyond the app's first address;
+    # https: allows the app to redirect its user.
     return page(
-        "consent.html",
-        forms_lead_to=_leading_to(authorization),
+        template,
+        status,
+        forms_lead_to=f"'self' https: {_origin(authorization)}",
         app=authorization.app,
-        project=await _project_name(call, authorization),
-        user=user,
-        scopes=[(scope, *_MEANINGS[scope]) for scope in authorization.scopes],
-        destination=_origin(authorization),
+        project=project.name,
         parameters=authorization.parameters(),
-        token=_token(cookie, authorization, "consent", token_urlsafe()),
+        token=token,
+        **shown,
     )
 
 
@@ -355,27 +357,12 @@ def _out_of_date(authorization: AuthorizationRequest) -> Response:
     )
 
 
-def _answered_before(authorization: AuthorizationRequest) -> Response:
-    return message(
-        409,
-        "You have already answered",
-        "Go back to the app. If it still waits for you, try again here.",
-        back=_authorize_path(authorization),
-    )
-
-
 def _restart(authorization: AuthorizationRequest) -> Response:
     return redirect(_authorize_path(authorization))
 
 
 def _authorize_path(authorization: AuthorizationRequest) -> str:
     return f"/oauth/authorize?{urlencode(authorization.parameters())}"
-
-
-def _leading_to(authorization: AuthorizationRequest) -> str:
-    # Chromium applies form-action to every redirect that follows a form, also beyond the app's first address;
-    # https: allows the app to redirect its user.
-    return f"'self' https: {_origin(authorization)}"
 
 
 async def _style() -> Response:
@@ -403,10 +390,6 @@ async def _show_failure(error: Exception) -> Response:
 
 
 # Who is signed in
-
-
-async def _project_name(call: Call, authorization: AuthorizationRequest) -> str:
-    return (await call.engine.read(partial(projects.get, id=authorization.app.project))).name
 
 
 def _cookie_name() -> str:
@@ -454,18 +437,6 @@ def _code(cookie: str, token: str) -> str:
 
 def _keyed(cookie: str, values: list[object]) -> str:
     return hmac.new(cookie.encode(), dumps(values).encode(), "sha256").hexdigest()
-
-
-def _code_address(wanted: AuthorizationRequest, issuer: str, *, code: str) -> str:
-    """Return the address that sends the code to the app; `issuer` is this server's own address."""
-    return _address(wanted.redirect_uri, {"code": code, "state": wanted.state, "iss": issuer})
-
-
-def _error_address(refused: RefusedToApp, issuer: str) -> str:
-    """Return the address that sends an error to the app."""
-    state = {} if refused.state is None else {"state": refused.state}
-    error = {"error": refused.error, "error_description": refused.description, **state, "iss": issuer}
-    return _address(refused.redirect_uri, error)
 
 
 def _origin(wanted: AuthorizationRequest) -> str:
