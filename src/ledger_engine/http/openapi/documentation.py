@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ledger_engine import __version__
-from ledger_engine.events.outbox import KINDS
+from ledger_engine.events.outbox import KINDS, Event
 from ledger_engine.http.bodies import FORM, FormOrJson
 from ledger_engine.http.errors import CODES, OAUTH_CODES
 from ledger_engine.http.openapi import schemas
-from ledger_engine.http.openapi.schemas import MOMENT, Records, Schema, closed, json_content, text_content
+from ledger_engine.http.openapi.schemas import Records, Schema, closed, json_content, with_example
 from ledger_engine.http.openapi.texts import EXAMPLES, TERMS, TEXTS, explain
 from ledger_engine.http.operations import Operation, Routes
 from ledger_engine.http.pages.views import metadata
@@ -186,7 +186,7 @@ def _success(operation: Operation, records: Records) -> dict[str, Any]:
             example = example and {"data": [example], "has_more": False, "next_cursor": None}
         content |= json_content(one, example)
     for media_type in operation.also_as:
-        content[media_type] = text_content(EXAMPLES["texts"].get(operation.name))
+        content[media_type] = with_example({"type": "string"}, EXAMPLES["texts"].get(operation.name))
     return {
         "description": "Created." if operation.status == 201 else "Done.",
         "headers": _headers([*_EVERYWHERE, "ETag"] if operation.tagged else _EVERYWHERE),
@@ -289,7 +289,7 @@ def _webhook(kind: str, records: Records) -> dict[str, Any]:
     subject, happened = kind.split(".")
     record = _SUBJECTS[subject]
     name = "".join(word.capitalize() for word in (subject, happened)) + "Event"
-    records.components[name] = _event(kind, records.refer(record))
+    records.components[name] = _event(kind, records.refer(record), records)
     about = {**EXAMPLES["records"][record.__name__], **EXAMPLES["events"].get(kind, {})}
     example = {**EXAMPLES["records"]["Event"], "type": kind, "data": {"object": about}}
     del example["request"]
@@ -318,20 +318,10 @@ def _webhook(kind: str, records: Records) -> dict[str, Any]:
     }
 
 
-def _event(kind: str, subject: Schema) -> Schema:
-    members: dict[str, Schema] = {
-        "id": {"type": "string"},
-        "object": {"type": "string", "const": "event"},
-        "type": {"type": "string", "const": kind},
-        "created": dict(MOMENT),
-        "livemode": {"type": "boolean"},
-        "data": {
-            "type": "object",
-            "description": "The object as it was then.",
-            "properties": {"object": subject},
-            "required": ["object"],
-            "additionalProperties": False,
-        },
-    }
-    schema = closed(members)
-    return {"type": schema.pop("type"), "description": f"The event `{kind}` as it is sent.", **schema}
+def _event(kind: str, subject: Schema, records: Records) -> Schema:
+    """Return the schema of an event of this type as it is sent: without the request that caused it."""
+    event = records.object_of(Event)
+    data = {**closed({"object": subject}), "description": "The object as it was then."}
+    members = {**event["properties"], "type": {"type": "string", "const": kind}, "data": data}
+    del members["request"]
+    return {**event, "description": f"The event `{kind}` as it is sent.", "properties": members}

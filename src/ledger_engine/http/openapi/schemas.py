@@ -46,7 +46,7 @@ class Records:
         if kind.__name__ not in self.components:
             # a placeholder, which ends the recursion of records that refer to each other
             self.components[kind.__name__] = {}
-            self.components[kind.__name__] = self._object(kind)
+            self.components[kind.__name__] = self.object_of(kind)
         return {"$ref": REFERENCE.format(model=kind.__name__)}
 
     def page_of(self, kind: type[Any]) -> Schema:
@@ -63,7 +63,8 @@ class Records:
         self.components[name] = closed(members)
         return {"$ref": REFERENCE.format(model=name)}
 
-    def _object(self, kind: type[Any]) -> Schema:
+    def object_of(self, kind: type[Any]) -> Schema:
+        """Return the schema of `kind` itself."""
         hints = get_type_hints(kind, include_extras=True)
         left_out: set[str] = set()
         if is_dataclass(kind):
@@ -73,13 +74,13 @@ class Records:
         members = {name: self._value(hint) for name, hint in hints.items()}
         if hasattr(kind, "OBJECT"):
             members = {"id": members["id"], "object": {"type": "string", "const": kind.OBJECT}, **members}
-        schema: Schema = {"type": "object"}
+        schema = closed(members)
+        schema["required"] = [name for name in members if name not in left_out]
         # Without a docstring in the source, dataclass and TypedDict generate one.
         if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
             # None in a docstring is null in JSON.
             schema["description"] = re.sub(r"\bNone\b", "null", " ".join(kind.__doc__.split()))
-        required = [name for name in members if name not in left_out]
-        return {**schema, "properties": members, "required": required, "additionalProperties": False}
+        return schema
 
     def _value(self, hint: Any) -> Schema:
         if hint in _PLAIN:
@@ -104,7 +105,7 @@ class Records:
         if hasattr(hint, "OBJECT"):
             return self.refer(hint)
         if is_dataclass(hint) or is_typeddict(hint):
-            return self._object(hint)
+            return self.object_of(hint)
         raise TypeError(f"no schema is known for {hint!r}")
 
 
@@ -128,8 +129,6 @@ def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
     Defaults are left out: client generators treat a field that has one as required, or fail on a default of
     null. The description says what a missing field means.
     """
-    if not models:
-        return {}
     _, made = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     components: dict[str, Schema] = made["$defs"]
     tidy = {name: _tidy(schema) for name, schema in components.items()}
@@ -176,16 +175,12 @@ def name_of(model: type[BaseModel]) -> Schema:
 
 
 def json_content(schema: Schema, example: Any) -> dict[str, Any]:
-    """Return the content of a body in JSON; an example of None is left out."""
-    return {"application/json": _with_example(schema, example)}
+    """Return the content of a body in JSON, as `with_example` has it."""
+    return {"application/json": with_example(schema, example)}
 
 
-def text_content(example: str | None) -> dict[str, Any]:
-    """Return what a media type of text has in a content; an example of None is left out."""
-    return _with_example({"type": "string"}, example)
-
-
-def _with_example(schema: Schema, example: Any) -> dict[str, Any]:
+def with_example(schema: Schema, example: Any) -> dict[str, Any]:
+    """Return what a media type has in a content; an example of None is left out."""
     return {"schema": schema, **({} if example is None else {"examples": {"Example": {"value": example}}})}
 
 

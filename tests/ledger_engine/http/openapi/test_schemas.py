@@ -131,10 +131,6 @@ def test_a_body_has_no_titles_but_its_own_fields() -> None:
     assert "title" not in made
 
 
-def test_where_no_operation_has_a_body_there_are_no_schemas_of_bodies() -> None:
-    assert of_bodies([]) == {}
-
-
 def test_a_parameter_is_never_null() -> None:
     limit, kind = of_query(Filter, "GET /things")
     assert (limit["name"], limit["in"], limit["required"]) == ("limit", "query", False)
