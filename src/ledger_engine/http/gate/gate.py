@@ -122,7 +122,7 @@ class Gate:
             return
         for_pages = [] if cors is None else cors.headers(headers)
         added = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
-        reply = Reply(wire, send, added, refuses=refusal is not None)
+        reply = Reply(send, added, refuses=refusal is not None)
         recorder = self._recorder
         try:
             if verdict.wait:

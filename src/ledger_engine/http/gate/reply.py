@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ledger_engine.events.request_log import BODY_KEPT_MAX
-from ledger_engine.http.wire.asgi import Extension, Header, Send
+from ledger_engine.http.wire.asgi import Header, Send
 
 _CLOSE = [(b"connection", b"close")]
 
@@ -17,15 +17,14 @@ class Reply:
     connection ends with an answer that `refuses` the request.
     """
 
-    __slots__ = ("added", "body", "status", "_refuses", "_send", "_wire")
+    __slots__ = ("added", "body", "status", "_refuses", "_send")
 
-    def __init__(self, wire: Extension | None, send: Send, added: list[Header], *, refuses: bool) -> None:
+    def __init__(self, send: Send, added: list[Header], *, refuses: bool) -> None:
         self.added = added
         self.status = 0
         self.body = b""
         self._refuses = refuses
         self._send = send
-        self._wire = wire
 
     async def __call__(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -39,9 +38,6 @@ class Reply:
         """Send a complete answer."""
         self.status, self.body = status, body[:BODY_KEPT_MAX]
         headers = self._headers(headers)
-        if self._wire is not None:
-            await self._wire.answer(status, headers, body)
-            return
         if status != 304:  # whose length would be that of the answer which it stands for
             headers.append((b"content-length", b"%d" % len(body)))
         await self._send({"type": "http.response.start", "status": status, "headers": headers})

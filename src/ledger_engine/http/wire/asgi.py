@@ -16,7 +16,7 @@ LARGE = 4 * 1024  # bytes of a body; larger ones could be used to exhaust the me
 
 
 class Extension(Protocol):
-    """What the server tells about a request, and does for its application, beyond ASGI.
+    """What the server tells about a request, beyond ASGI.
 
     `refusal` is why the head cannot be read; only the application that answers refusals gets such a request.
     `broken` is why the rest of the body cannot be read, once `receive` has returned http.disconnect. `whole`
@@ -35,9 +35,6 @@ class Extension(Protocol):
         A request that is refused before this costs no memory for the rest of its body.
         """
 
-    async def answer(self, status: int, headers: list[Header], body: bytes) -> None:
-        """Send a whole answer in one call."""
-
 
 def extension_of(scope: dict[str, Any]) -> Extension | None:
     """Return the extension, None where another server serves the application."""
@@ -48,8 +45,11 @@ def extension_of(scope: dict[str, Any]) -> Extension | None:
 async def refuse_plainly(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Answer a request that cannot be read, for an application that does not do so itself."""
     extension: Extension = scope["extensions"][EXTENSION]
+    body = f"{extension.refusal or extension.broken}\n".encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
-    await extension.answer(400, headers, f"{extension.refusal or extension.broken}\n".encode())
+    headers.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def until_gone(receive: Receive) -> None:

@@ -396,15 +396,6 @@ class Exchange:
         else:
             raise ValueError(f"unexpected ASGI message {kind}")
 
-    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a whole answer, with its length. Raises ValueError as `send` does."""
-        if self.status:
-            raise ValueError("the application started a second response")
-        self._start(status, headers if status == 304 else [*headers, (b"content-length", b"%d" % len(body))])
-        self._client.write(self._head + self._framed(body, is_last=True))
-        self._is_done = True
-        self._client.note_answered(self)
-
     def _start(self, status: int, headers: Headers) -> None:
         given = dict(headers)
         closes = b"close" in given.get(b"connection", b"").lower()
