@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -13,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from hypercorn.config import Config
 from quart import Quart
 
 from ledger_engine.access import api_keys
@@ -22,17 +20,14 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import deliveries, endpoints
-from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.routes import events as routes
-from ledger_engine.http.wire.serving import serve
 from ledger_engine.ledger import accounts, users
 from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.upkeep.background import Background
-from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.contract.rules import holds
 from tests.ledger_engine.conftest import MakeKey, Run
 from tests.ledger_engine.events.webhooks.test_attempts import begin
+from tests.ledger_engine.http.served import served
 from tests.ledger_engine.waiting import looked_until, until
 
 TILL = accounts.NewAccount("Till ☕", "EUR", {"note": "one\r\ntwo\u2028three"})
@@ -52,12 +47,6 @@ def happen(engine: Engine, tenant: Tenant) -> Run:
     return create
 
 
-@pytest.fixture
-async def till(api: httpx.AsyncClient) -> str:
-    """Return an account that is made over HTTP."""
-    return str((await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"])
-
-
 # The list
 
 
@@ -72,48 +61,10 @@ async def test_events_are_listed_newest_first_as_they_are_sent(
     assert requests[:2] == [None, None], "a command's events have no request"
     assert requests[2].startswith("req_")
     assert (answer["has_more"], answer["next_cursor"]) == (False, None)
-
-
-async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, happen: Run) -> None:
-    happened = await happen(5)
-    first = (await api.get("/v1/events", params={"limit": "3"})).json()
-    rest = (await api.get("/v1/events", params={"limit": "3", "cursor": first["next_cursor"]})).json()
-    assert [event["id"] for event in first["data"] + rest["data"]] == happened[::-1]
-    assert (await api.get("/v1/events", params={"cursor": "evt_none"})).status_code == 400
-
-
-async def test_the_events_about_one_object_are_listed(api: httpx.AsyncClient, till: str) -> None:
-    body = {"account": till, "customer": "Ada", "amount": 5}
-    invoice = (await api.post("/v1/invoices", json=body)).json()
-    await api.post(f"/v1/invoices/{invoice['id']}/finalize")
-    paid = (await api.post(f"/v1/invoices/{invoice['id']}/pay")).json()
-    found = {}
-    for id in (till, invoice["id"], paid["transaction"], "acc_none", "txn_none"):
-        events = (await api.get("/v1/events", params={"object": id})).json()["data"]
-        assert all(event["data"]["object"]["id"] == id for event in events)
-        found[id] = [event["type"] for event in events]
-    assert [*found.values()] == [
-        ["account.created"],
-        ["invoice.paid", "invoice.opened", "invoice.created"],
-        ["transaction.created"],
-        [],
-        [],
-    ]
-    first = (await api.get("/v1/events", params={"object": invoice["id"], "limit": "2"})).json()
-    rest = {"object": invoice["id"], "cursor": first["next_cursor"]}
-    assert [event["type"] for event in (await api.get("/v1/events", params=rest)).json()["data"]] == [
-        "invoice.created"
-    ]
-
-
-@pytest.mark.parametrize("cursor", ["cursor", "ending_before"])
-async def test_an_unknown_cursor_is_refused_whichever_object_is_asked_about(
-    api: httpx.AsyncClient, till: str, cursor: str
-) -> None:
-    body = {"account": till, "amount": 1, "type": "credit"}
-    for object in (till, (await api.post("/v1/transactions", json=body)).json()["id"]):
-        answer = await api.get("/v1/events", params={"object": object, cursor: "evt_none"})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_cursor")
+    first = (await api.get("/v1/events", params={"limit": "2"})).json()
+    rest = (await api.get("/v1/events", params={"limit": "2", "cursor": first["next_cursor"]})).json()
+    listed = [event["id"] for event in answer["data"]]
+    assert [[event["id"] for event in page["data"]] for page in (first, rest)] == [listed[:2], listed[2:]]
 
 
 @pytest.mark.parametrize(
@@ -147,14 +98,6 @@ async def test_a_page_without_events_of_users_looks_at_so_many_and_then_goes_on(
     assert counts == expected
 
 
-async def test_each_transaction_of_a_batch_has_its_own_event(api: httpx.AsyncClient, till: str) -> None:
-    items = [{"account": till, "amount": amount, "type": "credit"} for amount in range(1, 31)]
-    batch = (await api.post("/v1/transactions/batch", json={"transactions": items})).json()["data"]
-    for posted in (batch[0], batch[15], batch[-1]):
-        (event,) = (await api.get("/v1/events", params={"object": posted["id"]})).json()["data"]
-        assert event["data"]["object"]["amount"] == posted["amount"]
-
-
 @holds("events-links")
 async def test_the_deliveries_of_one_event_are_listed(
     api: httpx.AsyncClient, happen: Run, write: Run
@@ -167,7 +110,11 @@ async def test_the_deliveries_of_one_event_are_listed(
     sent = (await api.post(f"/v1/events/{event}/resend")).json()["data"]
     assert len(sent) == 2
     assert (await api.get(f"/v1/events/{event}/deliveries")).json() == {"data": sent}
+    endpoint = {"endpoint": sent[0]["endpoint"]}
+    assert (await api.post(f"/v1/events/{event}/resend", params=endpoint)).json() == {"data": sent[:1]}
     assert (await api.get("/v1/events/evt_none/deliveries")).status_code == 404
+    error = (await api.post("/v1/events/resend", json={"since": "yesterday"})).json()["error"]
+    assert (error["code"], error["param"]) == ("invalid_value", "since")
 
 
 async def test_events_of_users_are_for_those_who_may_read_users(
@@ -189,73 +136,15 @@ async def test_events_of_users_are_for_those_who_may_read_users(
         assert len(followed) == shown
 
 
-# Sending again
-
-
-async def test_an_event_is_sent_again(
-    api: httpx.AsyncClient, engine: Engine, clock: Any, tenant: Tenant, happen: Run
-) -> None:
-    (event,) = await happen()
-    endpoints = [(await begin(engine, clock, tenant, ["*"])).subscription.endpoint for _ in range(2)]
-    answer = await api.post(f"/v1/events/{event}/resend")
-    assert answer.status_code == 200
-    assert {delivery["endpoint"] for delivery in answer.json()["data"]} == set(endpoints)
-    assert {delivery["status"] for delivery in answer.json()["data"]} == {"pending"}
-    one = await api.post(f"/v1/events/{event}/resend", params={"endpoint": endpoints[0]})
-    assert [delivery["endpoint"] for delivery in one.json()["data"]] == [endpoints[0]]
-    assert (await api.post(f"/v1/events/{event}/resend", params={"endpoint": "whe_none"})).status_code == 404
-    assert (await api.post("/v1/events/evt_none/resend")).status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("body", "code", "param"),
-    [
-        ({}, "missing_field", "since"),
-        ({"since": "yesterday"}, "invalid_value", "since"),
-        ({"since": 5}, "invalid_value", "since"),
-        ({"since": "2026-01-01", "all": True}, "unknown_field", "all"),
-    ],
-)
-async def test_a_bad_time_is_a_400(
-    api: httpx.AsyncClient, body: dict[str, Any], code: str, param: str
-) -> None:
-    answer = await api.post("/v1/events/resend", json=body)
-    error = answer.json()["error"]
-    assert (answer.status_code, error["code"], error["param"]) == (400, code, param)
-
-
 # The stream
 
 
-class Served:
-    """The application on a real socket."""
-
-    def __init__(self, port: int, background: Background, stop: asyncio.Event) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-        self.port = port
-        self._background = background
-        self._stop = stop
-
-    def stop(self) -> None:
-        """Stop as the server does."""
-        self._background.begin_stop()
-        self._stop.set()
-
-
 @pytest.fixture
-async def served(app: Quart, engine: Engine) -> AsyncIterator[Served]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = Config()
-    config.loglevel = "CRITICAL"
-    config.graceful_timeout = 20
-    stop = asyncio.Event()
-    port = listener.getsockname()[1]
-    config.bind = [f"fd://{listener.detach()}"]
-    made = Served(port, Background(engine, Seal(None), Timekeeper(engine)), stop)
-    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
-    yield made
-    made.stop()
-    await serving
+async def port(app: Quart, engine: Engine) -> AsyncIterator[int]:
+    """Return the port of the application's server, whose streams end when it stops."""
+    async with served(app) as port:
+        yield port
+        Followers.of(engine).end()
 
 
 class Stream:
@@ -289,10 +178,10 @@ Listening = Callable[..., AbstractAsyncContextManager[Stream]]
 
 
 @pytest.fixture
-async def client(served: Served, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
+async def client(port: int, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
     """Return a client of the served application, with an admin's key."""
     headers = {"Authorization": f"Bearer {await make_key()}"}
-    async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as client:
         yield client
 
 
@@ -453,10 +342,10 @@ async def test_a_head_request_is_not_counted_among_the_listeners(
 
 @pytest.mark.slow
 async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
-    served: Served, listening: Listening, write: Run, make_key: MakeKey
+    port: int, listening: Listening, write: Run, make_key: MakeKey
 ) -> None:
     key = await make_key()
-    reader, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1024)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
     writer.write(f"GET /v1/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
     await reader.readuntil(b"whsec_")
     large = accounts.NewAccount("x", "EUR", {f"{n}": "y" * 1000 for n in range(20)})
@@ -528,37 +417,6 @@ async def register(api: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
     assert answer.status_code == 201, answer.text
     made: dict[str, Any] = answer.json()
     return made
-
-
-async def test_without_kinds_every_event_is_sent(api: httpx.AsyncClient) -> None:
-    answer = await api.post(PATH, json={"url": URL})
-    assert (answer.status_code, answer.json()["events"]) == (201, ["*"])
-
-
-@pytest.mark.parametrize(
-    ("body", "code", "param"),
-    [
-        ({}, "missing_field", "url"),
-        ({"url": 7}, "invalid_value", "url"),
-        ({"url": ""}, "invalid_value", "url"),
-        ({"url": "https://169.254.169.254/latest/meta-data"}, "invalid_value", "url"),
-        ({"url": "https://localhost.localdomain.invalid:0/"}, "invalid_value", "url"),
-        ({"url": URL, "events": []}, "invalid_value", "events"),
-        ({"url": URL, "events": "*"}, "invalid_value", "events"),
-        ({"url": URL, "events": ["invoice.eaten"]}, "invalid_value", "events.0"),
-        ({"url": URL, "secret": "whsec_mine"}, "unknown_field", "secret"),
-        ({"url": URL, "livemode": True}, "unknown_field", "livemode"),
-        ({"url": URL, "status": "disabled"}, "unknown_field", "status"),
-    ],
-)
-async def test_a_bad_registration_is_a_400_that_names_the_field(
-    api: httpx.AsyncClient, body: dict[str, Any], code: str, param: str
-) -> None:
-    answer = await api.post(PATH, json=body)
-    assert answer.status_code == 400
-    error = answer.json()["error"]
-    assert (error["code"], error["param"]) == (code, param)
-    assert (await api.get(PATH)).json()["data"] == []
 
 
 async def test_with_a_key_no_secret_is_readable_in_the_file(
