@@ -8,15 +8,17 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.access import api_keys, projects
+from ledger_engine.access import projects
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.request_log import MASK, RequestRecorder
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.app import create_app
+from ledger_engine.ledger import accounts
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine
+from tests.contract.conftest import refusal
 from tests.contract.rules import holds
 from tests.ledger_engine.conftest import MakeKey, Run
 from tests.ledger_engine.in_process import client_of
@@ -36,10 +38,19 @@ class Recorded:
     def client_with(self, key: str | None) -> httpx.AsyncClient:
         return client_of(create_app(self._engine, recorder=self._recorder), key)
 
-    async def log(self, **filters: str) -> list[dict[str, Any]]:
-        """Return the entries, newest first."""
+    async def write(self) -> None:
+        """Write what was recorded."""
         self._recorder.start()
         await self._recorder.stop()
+
+    async def account(self) -> str:
+        """Return an account that a request makes."""
+        made = await self.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+        return str(made.json()["id"])
+
+    async def log(self, **filters: str) -> list[dict[str, Any]]:
+        """Return the entries, newest first."""
+        await self.write()
         answer = await self.client.get("/v1/requests", params=filters)
         assert answer.status_code == 200, answer.text
         entries: list[dict[str, Any]] = answer.json()["data"]
@@ -54,8 +65,8 @@ async def recorded(engine: Engine, make_key: MakeKey) -> AsyncIterator[Recorded]
 
 
 async def test_the_events_of_a_request_are_listed(recorded: Recorded) -> None:
-    account = (await recorded.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()
-    items = [{"account": account["id"], "amount": amount, "type": "credit"} for amount in (1, 2, 3)]
+    account = await recorded.account()
+    items = [{"account": account, "amount": amount, "type": "credit"} for amount in (1, 2, 3)]
     await recorded.client.post("/v1/transactions/batch", json={"transactions": items})
     batch, _account = await recorded.log()
     path = f"/v1/requests/{batch['id']}/events"
@@ -65,7 +76,7 @@ async def test_the_events_of_a_request_are_listed(recorded: Recorded) -> None:
     assert [event["data"]["object"]["amount"] for event in events] == [3, 2, 1]
     assert {event["request"] for event in events} == {batch["id"]}
     assert (first["has_more"], rest["has_more"]) == (True, False)
-    for cursor in ("evt_none", account["id"]):
+    for cursor in ("evt_none", account):
         assert (await recorded.client.get(path, params={"cursor": cursor})).status_code == 400
     assert (await recorded.client.get("/v1/requests/req_none/events")).status_code == 404
 
@@ -86,10 +97,7 @@ async def test_bodies_are_for_those_who_may_read_everything(recorded: Recorded, 
 
 
 async def test_a_request_is_linked_to_its_own_events_alone(recorded: Recorded) -> None:
-    account = (await recorded.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()[
-        "id"
-    ]
-    other = (await recorded.client.post("/v1/accounts", json={"name": "Box", "currency": "EUR"})).json()["id"]
+    account, other = [await recorded.account() for _ in range(2)]
     transfer = {"account": account, "amount": 5, "type": "debit", "destination": other}
     answer = await recorded.client.post("/v1/transactions", json=transfer)
     await recorded.log()
@@ -121,10 +129,7 @@ async def test_refusals_are_logged_with_their_code(recorded: Recorded, engine: E
 
 
 async def test_the_code_of_an_error_longer_than_what_is_kept_is_logged(recorded: Recorded) -> None:
-    account = (await recorded.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()[
-        "id"
-    ]
-    batch = {"transactions": [{"account": account, "amount": 1, "type": "credit"}] * 1000}
+    batch = {"transactions": [{"account": await recorded.account(), "amount": 1, "type": "credit"}] * 1000}
     for _ in range(2):
         answer = await recorded.client.post(
             "/v1/transactions/batch", json=batch, headers={"Idempotency-Key": "b"}
@@ -134,17 +139,13 @@ async def test_the_code_of_an_error_longer_than_what_is_kept_is_logged(recorded:
     assert entry["error_code"] == "duplicate_idempotency_key"
 
 
-async def test_what_is_over_the_rate_is_logged(engine: Engine) -> None:
+async def test_what_is_over_the_rate_is_logged(engine: Engine, make_key: MakeKey) -> None:
     new = projects.NewProject("Stall", "enterprise", rate_limit=2, burst=100)
     project = await engine.write(lambda unit: projects.create(unit, new))
-    key = api_keys.new_value(livemode=False)
-    tenant = Tenant(project.id, livemode=False)
-    await engine.write(lambda unit: api_keys.create(unit, tenant, api_keys.NewApiKey(), key))
-    limited = Recorded(engine, key)
+    limited = Recorded(engine, await make_key(of=project.id))
     statuses = [(await limited.client.get("/v1/accounts")).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
-    limited._recorder.start()
-    await limited._recorder.stop()
+    await limited.write()
     await limited.client.aclose()
     rows = await engine.read(lambda unit: unit.execute("SELECT status, error_code FROM requests ORDER BY id"))
     assert [(row["status"], row["error_code"]) for row in rows] == [
@@ -177,7 +178,7 @@ async def test_a_search_looks_at_so_many_entries_for_a_page_and_then_goes_on(
     assert [entry["id"] for entry in await recorded.log(status="404")] == []
 
 
-async def test_a_path_finds_itself_and_what_is_below_it(recorded: Recorded) -> None:
+async def test_a_path_finds_itself_and_what_is_below_it_and_a_status_is_one(recorded: Recorded) -> None:
     for path in ("/v1/accounts", "/v1/accounts/acc_1", "/v1/accounts/acc_1/statement", "/v1/accounts2"):
         await recorded.client.get(path)
     await recorded.client.get("/v1/acc%unts")
@@ -192,21 +193,9 @@ async def test_a_path_finds_itself_and_what_is_below_it(recorded: Recorded) -> N
     assert await paths("/v1/acc") == []
     assert await paths("/v1/acc%") == []
     assert len(await paths("/")) == 5
-
-
-@pytest.mark.parametrize(
-    ("params", "param"),
-    [
-        ({"status": "99"}, "status"),
-        ({"status": "two"}, "status"),
-        ({"statuses": "200"}, "statuses"),
-        ({"limit": "0"}, "limit"),
-        ({"cursor": "req_none"}, "cursor"),
-    ],
-)
-async def test_a_bad_filter_is_a_400(recorded: Recorded, params: dict[str, str], param: str) -> None:
-    answer = await recorded.client.get("/v1/requests", params=params)
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+    for status in ("99", "two"):
+        answer = await recorded.client.get("/v1/requests", params={"status": status})
+        assert refusal(answer) == (400, "invalid_value", "status")
 
 
 async def test_no_secret_that_is_answered_is_logged(recorded: Recorded) -> None:
@@ -236,8 +225,6 @@ async def test_without_a_good_credential_nothing_is_logged(recorded: Recorded) -
 async def test_a_failure_of_ours_is_logged_as_a_500(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ledger_engine.ledger import accounts
-
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -254,9 +241,8 @@ TEXT = "text/plain; charset=utf-8"
 
 
 @pytest.fixture
-async def transaction(api: httpx.AsyncClient) -> str:
-    account = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"]
-    body = {"account": account, "amount": 5, "type": "credit"}
+async def transaction(api: httpx.AsyncClient, till: str) -> str:
+    body = {"account": till, "amount": 5, "type": "credit"}
     return str((await api.post("/v1/transactions", json=body)).json()["id"])
 
 
@@ -289,22 +275,3 @@ async def test_tiles_are_bytes_that_never_change(
     for missing in ("0/000", "0/0", "entries/000.p/3", "1/000", "x"):
         answer = await api.get(f"/v1/log/tile/{missing}")
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
-
-
-async def test_before_it_is_sealed_it_is_409(api: httpx.AsyncClient, transaction: str) -> None:
-    for path in ("/v1/log/checkpoint", f"/v1/transactions/{transaction}/proof"):
-        answer = await api.get(path)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "not_sealed_yet")
-
-
-async def test_what_is_not_there_is_404(
-    api: httpx.AsyncClient, api_with: Run, stranger: Tenant, engine: Engine, transaction: str
-) -> None:
-    stranger_api = await api_with(livemode=stranger.livemode, of=stranger.project)
-    await Sealer(engine, Seal(None)).seal()
-    account = (await api.get("/v1/accounts")).json()["data"][0]["id"]
-    for id in ("txn_none", account, "evt_none"):
-        assert (await api.get(f"/v1/transactions/{id}/proof")).status_code == 404
-    assert (await api.get("/v1/events/evt_none/proof")).status_code == 404
-    assert (await stranger_api.get(f"/v1/transactions/{transaction}/proof")).status_code == 404
-    assert (await stranger_api.get("/v1/log/checkpoint")).status_code == 409
