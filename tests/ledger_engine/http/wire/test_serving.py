@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from hypercorn.config import Config
 from hypercorn.utils import LifespanFailureError
 
-from ledger_engine.http.wire.serving import serve
+from ledger_engine.http.wire import serving
+from ledger_engine.http.wire.connections import Connections
+from ledger_engine.http.wire.serving import PassedConnections, serve
+from tests.ledger_engine.http.served import served
 
 
 async def fails_to_start(scope: Any, receive: Any, send: Any) -> None:
@@ -19,14 +23,9 @@ async def fails_to_start(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "lifespan.startup.failed", "message": "there is no ledger"})
 
 
-@pytest.fixture
-def config() -> Config:
+async def test_the_reason_of_an_application_that_cannot_start_is_raised() -> None:
     config = Config()
     config.bind = ["127.0.0.1:0"]
-    return config
-
-
-async def test_the_reason_of_an_application_that_cannot_start_is_raised(config: Config) -> None:
     with pytest.raises(LifespanFailureError, match="there is no ledger"):
         await serve(fails_to_start, config, shutdown_trigger=asyncio.Event().wait)
 
@@ -61,16 +60,11 @@ class Plain:
 
 
 @pytest.fixture
-async def plain(config: Config) -> AsyncIterator[int]:
+async def plain() -> AsyncIterator[int]:
     """The port of a server of a plain application, whose lifespan is over in the end."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    config.bind = [f"fd://{listener.detach()}"]
-    app, stop = Plain(), asyncio.Event()
-    running = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
-    yield port
-    stop.set()
-    await running
+    app = Plain()
+    async with served(app) as port:
+        yield port
     assert app.lived == ["startup", "shutdown"]
 
 
@@ -104,3 +98,51 @@ async def test_a_body_is_asked_for_when_the_application_receives_it(plain: int) 
     writer.write(b"x" * 10_000)
     assert b"x" * 10_000 in await reader.read()
     writer.close()
+
+
+# Connections that another process has accepted, through a real Unix socket
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The socket from which connections are taken, and the one that passes them."""
+    taken_from, passed_to = socket.socketpair()
+    with taken_from, passed_to:
+        yield taken_from, passed_to
+
+
+async def test_at_the_end_all_that_were_passed_already_are_taken_however_many(
+    ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their clients are connected, and nobody else would answer them."""
+    monkeypatch.setattr(serving, "AT_ONCE", 2)
+    source, other = ends
+    with contextlib.ExitStack() as stack:
+        begun: list[socket.socket] = []
+        taking = PassedConnections(source, lambda _taken, _open: None)
+        taking.start(begun.append, Connections(1000))
+        clients = []
+        for _ in range(5):
+            client, accepted = (stack.enter_context(each) for each in socket.socketpair())
+            socket.send_fds(other, [b"c"], [accepted.fileno()])
+            clients.append(client)
+        taking.close()
+        for number, each in enumerate(begun):
+            stack.enter_context(each).sendall(b"%d" % number)
+        assert [client.recv(1) for client in clients] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_one_that_came_without_its_file_is_reported_as_taken_and_not_open(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    """A process that can open no more files gets the byte alone; whoever passed it counts it otherwise."""
+    source, other = ends
+    reported: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+    begun: list[socket.socket] = []
+    taking = PassedConnections(source, lambda *numbers: reported.set_result(numbers))
+    taking.start(begun.append, Connections(1000))
+    other.sendall(b"c")
+    async with asyncio.timeout(60):
+        assert await reported == (1, 0)
+    assert begun == []
+    taking.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
@@ -13,9 +12,9 @@ from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.framing import LINE_MAX
 from ledger_engine.http.wire.http1 import HEAD_MAX, Http1, Service
 from ledger_engine.http.wire.tcp import HEAD_PIECE
+from tests.ledger_engine.http.wire.wires import DATE, Wire
 
 NEVER_S = 1000.0
-DATE = re.compile(rb"date: [^\r]*\r\n")
 STATUS = re.compile(rb"HTTP/1.1 ([0-9]+) \r\n")
 
 HOST = b"Host: a\r\n"
@@ -40,56 +39,6 @@ STREAMS = [
     (CHUNKS + b"11111111111111111\r\nhello" + NEXT, [400]),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01" + NEXT, [400]),
 ]
-
-
-class Wire(asyncio.Transport):
-    """The transport of a connection, which passes it pieces of data while it reads, and then their end."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self._reads = asyncio.Event()
-        self._reads.set()
-        self._is_closed = False
-        self._protocol: Http1
-
-    async def pass_on(self, protocol: Http1, pieces: list[bytes]) -> None:
-        self._protocol = protocol
-        protocol.connection_made(self)
-        for piece in pieces:
-            await self._reads.wait()
-            if not self._is_closed:
-                protocol.get_buffer(-1)[: len(piece)] = piece
-                protocol.buffer_updated(len(piece))
-        await self._reads.wait()
-        if not self._is_closed and not protocol.eof_received():
-            self.close()
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def write_eof(self) -> None:
-        """Do nothing: what was written is looked at in the end."""
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def pause_reading(self) -> None:
-        self._reads.clear()
-
-    def resume_reading(self) -> None:
-        self._reads.set()
-
-    def is_closing(self) -> bool:
-        return self._is_closed
-
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._reads.set()
-            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
-
-    abort = close
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
