@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
+
 import httpx
 import pytest
+from quart import Quart
+
+from ledger_engine.http.app import create_app
+from ledger_engine.http.gate.gate import AuthRateLimit
+from ledger_engine.store.engine import Engine
+
+
+@pytest.fixture
+def app(engine: Engine) -> Quart:
+    """Return an application in which each request has a new minute, so that none exceeds its limit."""
+    return create_app(
+        engine,
+        auth_rate_limit=AuthRateLimit(1_000_000, 1_000_000),
+        wall_clock=partial(next, itertools.count(0, 60)),
+    )
 
 
 @pytest.fixture

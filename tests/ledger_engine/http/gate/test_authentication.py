@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +10,6 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from quart import Quart
 
 from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import NewApiKey
@@ -19,19 +17,12 @@ from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import AuthenticationError, StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import authentication
 from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.store import Listener, Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.readers import READERS
 from tests.ledger_engine.manual_clock import ManualClock
-
-
-@pytest.fixture
-def app(engine: Engine) -> Quart:
-    """Return an application in which each request has a new minute, so that none exceeds its limit."""
-    return create_app(engine, wall_clock=partial(next, itertools.count(0, 60)))
 
 
 @pytest.fixture
