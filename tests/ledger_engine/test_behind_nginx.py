@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from ledger_engine.cli import main
 from tests.faults.server import Server
 from tests.ledger_engine.cli.test_listening import free_port
+from tests.ledger_engine.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -59,15 +60,14 @@ def proxied(server: Server, tmp_path: Path) -> Iterator[str]:
     process = subprocess.Popen([nginx, "-c", str(file), "-e", str(tmp_path / "error.log")])
     url = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                httpx.get(f"{url}/api/health", trust_env=False)
-                break
-            except httpx.ConnectError:
-                assert process.poll() is None, (tmp_path / "error.log").read_text(encoding="utf-8")
-                assert time.monotonic() < deadline, "nginx does not listen"
-                time.sleep(0.02)
+
+        def listens() -> bool:
+            assert process.poll() is None, (tmp_path / "error.log").read_text(encoding="utf-8")
+            with contextlib.suppress(httpx.ConnectError):
+                return bool(httpx.get(f"{url}/api/health", trust_env=False))
+            return False
+
+        wait_until(listens)
         yield url
     finally:
         process.terminate()

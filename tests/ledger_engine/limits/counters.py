@@ -12,6 +12,18 @@ from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from tests.postgres_server import emptied_database
 
+MINUTE = 29_833_333 * 60  # the second a minute starts with
+
+
+class Wall:
+    """A wall clock that stands still until told."""
+
+    def __init__(self) -> None:
+        self.seconds: float = MINUTE
+
+    def __call__(self) -> float:
+        return self.seconds
+
 
 def in_postgres(wall_clock: WallClock | None = None) -> RateCounts:
     """Return a counter on this process's database, in which nothing is counted yet."""

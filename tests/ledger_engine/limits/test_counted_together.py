@@ -13,19 +13,9 @@ from ledger_engine.limits import Verdict, counted_together
 from ledger_engine.limits.counted_together import Asked, Counted, CountedTogether, Counter
 from ledger_engine.limits.redis_counts import RedisCounts
 from ledger_engine.store.postgres import rate_counts
-from tests.ledger_engine.limits.counters import another_in_postgres, in_redis, redis_address
+from tests.ledger_engine.limits.counters import MINUTE, Wall, another_in_postgres, in_redis, redis_address
 from tests.ledger_engine.waiting import looked_until, until
 from tests.postgres_server import emptied_database
-
-MINUTE = 29_833_333 * 60.0
-
-
-class Wall:
-    def __init__(self) -> None:
-        self.seconds = MINUTE
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 class Place:
@@ -43,7 +33,7 @@ class Place:
             await asyncio.Event().wait()
         if self.failure is not None:
             raise self.failure
-        return [Counted(min(each.requests, 10), 10, int(MINUTE * 1000)) for each in asked]
+        return [Counted(min(each.requests, 10), 10, MINUTE * 1000) for each in asked]
 
     async def close(self) -> None:
         self.asked.clear()
@@ -52,11 +42,6 @@ class Place:
 @pytest.fixture
 def place() -> Place:
     return Place()
-
-
-@pytest.fixture
-def wall() -> Wall:
-    return Wall()
 
 
 @pytest.fixture
@@ -137,7 +122,7 @@ async def test_who_is_refused_is_remembered_until_the_window_ends(
 async def test_a_refusal_says_the_limit_and_that_nothing_remains_each_time(together: CountedTogether) -> None:
     asked = await asyncio.gather(*[together.count("key_1", 10, 20) for _ in range(11)])
     remembered = await together.count("key_1", 10, 20)
-    assert asked[-1] == remembered == Verdict(10, 0, int(MINUTE) + 60, wait=60)
+    assert asked[-1] == remembered == Verdict(10, 0, MINUTE + 60, wait=60)
     assert [(await together.peek("key_1", limit)).remaining for limit in (9, 10, 11)] == [0, 0, 1]
 
 
@@ -258,7 +243,7 @@ async def test_a_count_that_comes_late_does_not_open_its_window_again(database: 
     wall.seconds = MINUTE + 60
     assert [(await counter.count([asked]))[0].granted for _ in range(2)] == [1, 1]
     wall.seconds = MINUTE + 59.9
-    assert (await counter.count([asked]))[0] == Counted(0, 2, int(MINUTE + 60) * 1000)
+    assert (await counter.count([asked]))[0] == Counted(0, 2, (MINUTE + 60) * 1000)
     wall.seconds = MINUTE + 60
     assert (await counter.count([asked]))[0].granted == 0
     await counter.close()

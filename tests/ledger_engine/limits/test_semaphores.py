@@ -23,17 +23,6 @@ async def test_a_semaphore_is_acquired_no_more_often_than_it_may_be() -> None:
         pass
 
 
-async def test_a_release_gives_one_back() -> None:
-    semaphores = LocalSemaphores()
-    for _ in range(2):
-        await semaphores.acquire([SEAT])
-    semaphores.release([SEAT])
-    assert semaphores.acquired("seats") == 1
-    await semaphores.acquire([SEAT])
-    with pytest.raises(Full):
-        await semaphores.acquire([SEAT])
-
-
 async def test_of_several_semaphores_none_is_acquired_when_one_is_full() -> None:
     semaphores = LocalSemaphores()
     table = Semaphore("tables", 1)

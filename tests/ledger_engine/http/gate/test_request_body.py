@@ -30,13 +30,9 @@ def messages(*bodies: bytes, end: dict[str, Any] | None = None) -> Callable[[], 
     return receive
 
 
-async def test_a_body_is_put_together_from_its_parts() -> None:
-    assert await read_body(messages(b"abc", b"def", b""), LENGTH) == b"abcdef"
-
-
-async def test_a_body_may_come_in_one_part() -> None:
-    assert await read_body(messages(b"abc"), LENGTH) == b"abc"
-    assert await read_body(messages(b""), {}) == b""
+@pytest.mark.parametrize("parts", [[b"abc", b"def", b""], [b"abcdef"]])
+async def test_a_body_is_put_together_from_its_parts(parts: list[bytes]) -> None:
+    assert await read_body(messages(*parts), LENGTH) == b"abcdef"
 
 
 @pytest.mark.parametrize("parts", [[b"x" * (BODY_MAX + 1)], [b"x" * BODY_MAX, b"x", b""]])

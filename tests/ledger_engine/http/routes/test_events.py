@@ -252,16 +252,6 @@ async def test_an_id_that_is_no_event_of_theirs_is_a_400(
         assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_cursor", "Last-Event-ID")
 
 
-async def test_others_hear_nothing_of_it(
-    listening: Listening, happen: Run, stranger: Tenant, make_key: MakeKey
-) -> None:
-    key = await make_key(livemode=stranger.livemode, of=stranger.project)
-    async with listening(key=key) as stream:
-        await happen(5)
-        (own,) = await happen(by=stranger)
-        assert await stream.events(1) == [own]
-
-
 async def test_what_another_process_does_is_received(
     listening: Listening, engine: Engine, happen: Run, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
