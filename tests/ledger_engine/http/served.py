@@ -14,13 +14,15 @@ from ledger_engine.http.wire.serving import serve
 
 
 @contextlib.asynccontextmanager
-async def served(app: Any) -> AsyncIterator[int]:
-    """The port of a server of the application, which ends with the context."""
+async def served(app: Any, **configured: Any) -> AsyncIterator[int]:
+    """The port of a server of the application, which ends with the context; it may be `configured`."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]
     config.errorlog = None
+    for name, value in configured.items():
+        setattr(config, name, value)
     stop = asyncio.Event()
     running = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
     try:

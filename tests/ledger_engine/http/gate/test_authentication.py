@@ -19,7 +19,7 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.gate import authentication
 from ledger_engine.http.gate.authentication import Authenticator
-from ledger_engine.store import Listener, Unit
+from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.readers import READERS
 from tests.contract.conftest import refusal
@@ -101,23 +101,33 @@ async def test_a_credential_is_found_while_all_reading_threads_are_busy(
         await asyncio.gather(*busy)
 
 
-class CountedEngine:
-    """An engine as far as the authenticator knows one, that counts its reads and can be made to fail."""
+class LookUps:
+    """Look-ups as the gate does them, on an engine that counts its reads and can be made to fail.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.clock = engine.clock
-        self.reads = 0
-        self.at_once = 0
-        self.most_at_once = 0
+    What is remembered is new for ever, unless a test says otherwise. `id` and `good` are a key's.
+    """
+
+    def __init__(self, engine: Engine, tenant: Tenant, key: tuple[str, str]) -> None:
+        self._engine, self._tenant = engine, tenant
+        self.id, self.good = key
+        self.clock, self.listen = engine.clock, engine.listen
+        self.reads = self.most_at_once = self._at_once = 0
         self.trouble: Exception | None = None
         self.hangs_until: asyncio.Event | None = None
         self.before_answer: Callable[[], Any] | None = None
+        self._authenticator = Authenticator(cast(Engine, self))
+
+    async def __call__(self, value: str) -> Any:
+        known = self._authenticator.remembered(f"Bearer {value}", self.clock.now())
+        return await self._authenticator.find(f"Bearer {value}") if known is None else known
+
+    async def revoke(self) -> None:
+        await self._engine.write(partial(api_keys.revoke, tenant=self._tenant, id=self.id))
 
     async def read_short(self, work: Callable[[Unit], Credential]) -> Credential:
         self.reads += 1
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
         try:
             if self.trouble is not None:
                 raise self.trouble
@@ -129,28 +139,13 @@ class CountedEngine:
                 if self.before_answer is not None:
                     await self.before_answer()
         finally:
-            self.at_once -= 1
-
-    def listen(self, listener: Listener) -> None:
-        self._engine.listen(listener)
+            self._at_once -= 1
 
 
 @pytest.fixture
-def counted(engine: Engine) -> CountedEngine:
-    return CountedEngine(engine)
-
-
-@pytest.fixture
-def look_up(counted: CountedEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Find a value as the gate does. What is remembered is new for ever, unless a test says otherwise."""
+def look_up(engine: Engine, tenant: Tenant, key: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> LookUps:
     monkeypatch.setattr(authentication, "monotonic", lambda: 0.0)
-    authenticator = Authenticator(cast(Engine, counted))
-
-    async def find(value: str) -> Any:
-        known = authenticator.remembered(f"Bearer {value}", counted.clock.now())
-        return await authenticator.find(f"Bearer {value}") if known is None else known
-
-    return find
+    return LookUps(engine, tenant, key)
 
 
 def unknown() -> str:
@@ -158,49 +153,43 @@ def unknown() -> str:
 
 
 @pytest.mark.parametrize("value", ["x", "sk_test_x", "sk_prod_" + "A" * 32, "rt_" + "A" * 32, "A" * 2**20])
-async def test_what_has_not_the_form_of_a_credential_is_not_looked_up(
-    look_up: Any, counted: CountedEngine, value: str
-) -> None:
+async def test_what_has_not_the_form_of_a_credential_is_not_looked_up(look_up: LookUps, value: str) -> None:
     assert (await look_up(value)).code == "invalid_credential"
-    assert counted.reads == 0
+    assert look_up.reads == 0
 
 
 async def test_a_value_is_looked_up_once_in_half_a_second_whether_good_or_not(
-    look_up: Any, counted: CountedEngine, key: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    look_up: LookUps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a second of the time that passes, also where the ledger's clock stands still as it does here."""
     passed = 0.0
     monkeypatch.setattr(authentication, "monotonic", lambda: passed)
-    for reads, value in enumerate((key[1], unknown()), 1):
+    for reads, value in enumerate((look_up.good, unknown()), 1):
         first = await look_up(value)
         passed += 0.5
         assert type(await look_up(value)) is type(first)
-        assert counted.reads == 2 * reads - 1
+        assert look_up.reads == 2 * reads - 1
         passed += 0.25
         assert type(await look_up(value)) is type(first)
-        assert counted.reads == 2 * reads
+        assert look_up.reads == 2 * reads
 
 
-async def test_those_who_ask_for_one_value_at_once_share_a_look_up(
-    look_up: Any, counted: CountedEngine, key: tuple[str, str]
-) -> None:
-    found = await asyncio.gather(*(look_up(key[1]) for _ in range(32)))
-    assert {credential.id for credential in found} == {key[0]}
-    assert counted.reads == 1
+async def test_those_who_ask_for_one_value_at_once_share_a_look_up(look_up: LookUps) -> None:
+    found = await asyncio.gather(*(look_up(look_up.good) for _ in range(32)))
+    assert {credential.id for credential in found} == {look_up.id}
+    assert look_up.reads == 1
 
 
-async def test_whoever_waits_for_a_look_up_that_is_called_off_looks_for_themselves(
-    look_up: Any, counted: CountedEngine, key: tuple[str, str]
-) -> None:
+async def test_whoever_waits_for_a_look_up_that_is_called_off_looks_for_themselves(look_up: LookUps) -> None:
     read = asyncio.Event()
-    counted.before_answer = partial(_tell_and_wait, read)
-    first = asyncio.ensure_future(look_up(key[1]))
+    look_up.before_answer = partial(_tell_and_wait, read)
+    first = asyncio.ensure_future(look_up(look_up.good))
     await read.wait()
-    second = asyncio.ensure_future(look_up(key[1]))
-    counted.before_answer = None
+    second = asyncio.ensure_future(look_up(look_up.good))
+    look_up.before_answer = None
     first.cancel()
     assert isinstance(await second, Credential)
-    assert counted.reads == 2
+    assert look_up.reads == 2
 
 
 async def _tell_and_wait(told: asyncio.Event) -> None:
@@ -208,18 +197,16 @@ async def _tell_and_wait(told: asyncio.Event) -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_credential_revoked_while_it_is_looked_up_is_refused_to_those_who_wait_for_it(
-    look_up: Any, counted: CountedEngine, engine: Engine, tenant: Tenant, key: tuple[str, str]
+async def test_a_credential_revoked_while_it_is_looked_up_is_refused_to_those_who_wait(
+    look_up: LookUps,
 ) -> None:
-    id, value = key
-    counted.before_answer = partial(engine.write, partial(api_keys.revoke, tenant=tenant, id=id))
-    first = asyncio.ensure_future(look_up(value))
-    second = asyncio.ensure_future(look_up(value))
+    look_up.before_answer = look_up.revoke
+    first, second = [asyncio.ensure_future(look_up(look_up.good)) for _ in range(2)]
     assert isinstance(await first, Credential)  # it was good when it was read
     assert (await second).code == "revoked_credential"
 
 
-async def test_each_refusal_is_an_error_of_its_own(look_up: Any) -> None:
+async def test_each_refusal_is_an_error_of_its_own(look_up: LookUps) -> None:
     value = unknown()
     first, second = await look_up(value), await look_up(value)
     assert isinstance(second, AuthenticationError)
@@ -228,54 +215,48 @@ async def test_each_refusal_is_an_error_of_its_own(look_up: Any) -> None:
 
 
 @pytest.mark.slow
-async def test_a_flood_of_unknown_values_does_not_push_out_the_good_ones(
-    look_up: Any, counted: CountedEngine, key: tuple[str, str]
-) -> None:
-    await look_up(key[1])
+async def test_a_flood_of_unknown_values_does_not_push_out_the_good_ones(look_up: LookUps) -> None:
+    await look_up(look_up.good)
     for _ in range(1_100):
         await look_up(unknown())
-    reads = counted.reads
-    assert isinstance(await look_up(key[1]), Credential)
-    assert counted.reads == reads
+    reads = look_up.reads
+    assert isinstance(await look_up(look_up.good), Credential)
+    assert look_up.reads == reads
 
 
-async def test_few_values_are_looked_up_at_a_time(look_up: Any, counted: CountedEngine) -> None:
+async def test_few_values_are_looked_up_at_a_time(look_up: LookUps) -> None:
     await asyncio.gather(*(look_up(unknown()) for _ in range(200)))
-    assert counted.reads == 200
-    assert counted.most_at_once == 16
+    assert look_up.reads == 200
+    assert look_up.most_at_once == 16
 
 
-async def test_lost_storage_is_not_remembered_as_a_refusal(
-    look_up: Any, counted: CountedEngine, key: tuple[str, str]
-) -> None:
-    counted.trouble = StorageUnavailable("the disk is gone")
-    assert (await look_up(key[1])).code == "storage_unavailable"
-    counted.trouble = None
-    assert isinstance(await look_up(key[1]), Credential)
+async def test_lost_storage_is_not_remembered_as_a_refusal(look_up: LookUps) -> None:
+    look_up.trouble = StorageUnavailable("the disk is gone")
+    assert (await look_up(look_up.good)).code == "storage_unavailable"
+    look_up.trouble = None
+    assert isinstance(await look_up(look_up.good), Credential)
 
 
 async def test_while_the_storage_hangs_nobody_waits_for_the_look_ups_of_others(
-    look_up: Any, counted: CountedEngine, key: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    look_up: LookUps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted.hangs_until = asyncio.Event()
-    of_one_value = [look_up(key[1]) for _ in range(50)]
+    look_up.hangs_until = asyncio.Event()
+    of_one_value = [look_up(look_up.good) for _ in range(50)]
     of_others = [look_up(unknown()) for _ in range(50)]
     with monkeypatch.context() as patch:
         patch.setattr(authentication, "_LOOKED_UP_IN_S", 0.1)
         outcome = await asyncio.wait_for(asyncio.gather(*of_one_value, *of_others), 60)
     assert {each.code for each in outcome} == {"storage_unavailable"}
-    assert counted.reads <= 51  # the 50 with one value share one, and the others have one each at the most
-    counted.hangs_until.set()
-    assert isinstance(await look_up(key[1]), Credential)
+    assert look_up.reads <= 51  # the 50 with one value share one, and the others have one each at the most
+    look_up.hangs_until.set()
+    assert isinstance(await look_up(look_up.good), Credential)
 
 
-async def test_a_refusal_found_while_credentials_change_is_not_remembered(
-    look_up: Any, counted: CountedEngine, engine: Engine, tenant: Tenant, key: tuple[str, str]
-) -> None:
+async def test_a_refusal_found_while_credentials_change_is_not_remembered(look_up: LookUps) -> None:
     """The change may be that the value has become good."""
-    counted.before_answer = partial(engine.write, partial(api_keys.revoke, tenant=tenant, id=key[0]))
+    look_up.before_answer = look_up.revoke
     value = unknown()
     assert (await look_up(value)).code == "invalid_credential"
-    counted.before_answer = None
+    look_up.before_answer = None
     assert (await look_up(value)).code == "invalid_credential"
-    assert counted.reads == 2
+    assert look_up.reads == 2
