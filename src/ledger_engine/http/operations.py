@@ -7,7 +7,7 @@ declaration guards the route and makes its part of the OpenAPI document.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
 from types import UnionType
 from typing import (
@@ -260,13 +260,13 @@ class Operation:
         return self.status, headers, written(answer).encode()
 
 
+@dataclass(eq=False)
 class Routes:
     """The operations of one resource, declared one by one. Their paths begin with `prefix`."""
 
-    def __init__(self, name: str, prefix: str) -> None:
-        self.name = name
-        self.prefix = prefix
-        self.operations: list[Operation] = []
+    name: str
+    prefix: str
+    operations: list[Operation] = field(default_factory=list)
 
     def add(self, method: str, path: str, **declared: Any) -> Callable[[Handler], Handler]:
         """Declare the decorated function as the handler of a route; see Operation for what can be declared.

@@ -10,7 +10,6 @@ import logging
 import re
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -29,11 +28,8 @@ from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.gate.request_body import (
     ClientGone,
+    begin_body,
     check_length,
-    has_no_body,
-    is_small,
-    place_of,
-    read_body,
 )
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Extension, Receive, Send, extension_of
@@ -65,56 +61,48 @@ class AuthRateLimit:
 DEFAULT_AUTH_RATE_LIMIT = AuthRateLimit()
 
 
+@dataclass(eq=False)
 class Gate:
     """An ASGI application that wraps another one."""
 
-    def __init__(
-        self,
-        app: Asgi,
-        engine: Engine,
-        auth_rate_limit: AuthRateLimit,
-        rate_limits: RateLimits,
-        recorder: RequestRecorder | None = None,
-        cors: Cors | None = None,
-        meter: RequestMeter | None = None,
-    ) -> None:
-        self._app = app
-        self._engine = engine
-        self._auth_rate_limit = auth_rate_limit
-        self._authenticator = Authenticator(engine)
-        self._rate_limits = rate_limits
+    app: Asgi
+    engine: Engine
+    auth_rate_limit: AuthRateLimit
+    rate_limits: RateLimits
+    recorder: RequestRecorder | None = None
+    cors: Cors | None = None
+    meter: RequestMeter | None = None
+
+    def __post_init__(self) -> None:
+        self._authenticator = Authenticator(self.engine)
         self._ids = IdSource()
-        self._etags = Etags(engine)
-        self._recorder = recorder
-        self._cors = cors
-        self._meter = meter
+        self._etags = Etags(self.engine)
 
     def begin_anew(self) -> None:
         """Begin the ids of requests and the tags of answers anew, as the ledger and its time went back."""
         self._ids = IdSource()
-        self._etags = Etags(self._engine, token_hex(4))
+        self._etags = Etags(self.engine, token_hex(4))
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        began, now = time.perf_counter(), self._engine.clock.now()
+        began, now = time.perf_counter(), self.engine.clock.now()
         request_id = self._ids.new("req", now)
         headers = dict(scope["headers"])
         header = headers.get(b"authorization")
         text = None if header is None else header.decode("latin-1")
         caller = self._authenticator.remembered(text, now) or await self._find(text or "", request_id)
         # What a browser asks before a request is answered here, and not counted: it has no credential.
-        cors = self._cors
+        cors = self.cors
         preflight = None if cors is None else cors.preflight(scope["method"], headers)
         verdict = await self._count(scope, caller, only_look=preflight is not None)
         wire = extension_of(scope)
-        call = Call(self._engine, request_id, scope["path"], caller, b"", headers, self._etags)
+        call = Call(self.engine, request_id, scope["path"], caller, b"", headers, self._etags)
         refusal: LedgerError | None = None
         try:
             _check_head(scope, headers, wire)
-            if not has_no_body(headers, wire):
-                await self._receive(call, scope, receive, wire)
+            await begin_body(call, receive, wire, _address(scope))
         except LedgerError as error:
             too_long = error.code == "headers_too_large" and len(header or b"") > HEADERS_MAX
             refusal = caller if too_long and isinstance(caller, LedgerError) else error
@@ -123,7 +111,7 @@ class Gate:
         for_pages = [] if cors is None else cors.headers(headers)
         added = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
         reply = Reply(send, added, refuses=refusal is not None)
-        recorder = self._recorder
+        recorder = self.recorder
         try:
             if verdict.wait:
                 self._note_refusal("authentication" if scope["path"] in SIGN_IN_PATHS else "requests")
@@ -135,7 +123,7 @@ class Gate:
                 await reply.answer(200, preflight, b"")
                 return
             scope[CALL] = call
-            await self._app(scope, receive, reply)
+            await self.app(scope, receive, reply)
         except ClientGone:
             recorder = None
         except Full:
@@ -167,8 +155,8 @@ class Gate:
         """Count and log a request that began at `now` (milliseconds) and took so many seconds."""
         caller, headers = call.caller, call.headers
         if reply.status:
-            if self._meter is not None:
-                self._meter.answered(scope["method"], call.route, reply.status, took)
+            if self.meter is not None:
+                self.meter.answered(scope["method"], call.route, reply.status, took)
             _log_request(call, scope, reply.status, took)
         if recorder is not None and isinstance(caller, Credential):
             recorder.note(
@@ -191,19 +179,8 @@ class Gate:
             )
 
     def _note_refusal(self, limit: str) -> None:
-        if self._meter is not None:
-            self._meter.refused(limit)
-
-    async def _receive(self, call: Call, scope: AsgiScope, receive: Receive, wire: Extension | None) -> None:
-        """Read the body if it has arrived or is small. Raises LedgerError and ClientGone."""
-        headers = call.headers
-        if (wire is not None and wire.whole) or is_small(headers):
-            call.body = await read_body(receive, headers, wire)
-            return
-        # The request may be refused without its body.
-        is_known = isinstance(call.caller, Credential)
-        place = None if is_known else place_of(_address(scope), self._engine.shared.semaphores)
-        call.unread = partial(read_body, receive, headers, wire, place)
+        if self.meter is not None:
+            self.meter.refused(limit)
 
     async def _find(self, header: str, request_id: str) -> Credential | LedgerError:
         try:
@@ -215,10 +192,10 @@ class Gate:
     async def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
         address = _address(scope)
         if only_look:
-            return await self._rate_limits.peek(f"address/{address}", PLANS["free"].requests_per_minute)
+            return await self.rate_limits.peek(f"address/{address}", PLANS["free"].requests_per_minute)
         if scope["path"] in SIGN_IN_PATHS:
-            limit = self._auth_rate_limit
-            return await self._rate_limits.count(f"auth/{address}", limit.per_minute, limit.per_second)
+            limit = self.auth_rate_limit
+            return await self.rate_limits.count(f"auth/{address}", limit.per_minute, limit.per_second)
         if isinstance(caller, Credential):
             who, per_minute, per_second = (
                 caller.counted_on,
@@ -230,8 +207,8 @@ class Gate:
             who, per_minute, per_second = f"address/{address}", free.requests_per_minute, free.burst
         # While the storage is lost, answer so without counting: retries would turn that answer into a 429.
         if scope["path"] in HEALTH or isinstance(caller, StorageUnavailable):
-            return await self._rate_limits.peek(who, per_minute)
-        return await self._rate_limits.count(who, per_minute, per_second)
+            return await self.rate_limits.peek(who, per_minute)
+        return await self.rate_limits.count(who, per_minute, per_second)
 
 
 # RFC 3986, 3.2.2, without userinfo; it is empty when the client knows no name.

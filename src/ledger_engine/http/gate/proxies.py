@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from ledger_engine.http.wire.asgi import Asgi
 
 
+@dataclass(frozen=True, slots=True)
 class BehindProxies:
     """An ASGI application that wraps another one, which is behind `hops` proxies.
 
@@ -21,9 +23,8 @@ class BehindProxies:
     through all proxies and keeps the address it came from.
     """
 
-    def __init__(self, app: Asgi, hops: int) -> None:
-        self._app = app
-        self._hops = hops
+    app: Asgi
+    hops: int
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -35,7 +36,7 @@ class BehindProxies:
             scheme = self._forwarded(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
 
     def _forwarded(
         self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
@@ -44,9 +45,9 @@ class BehindProxies:
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
         ]
-        if len(values) < (self._hops if at_least is None else at_least):
+        if len(values) < (self.hops if at_least is None else at_least):
             return ""
-        return values[-min(self._hops, len(values))].decode("latin-1")
+        return values[-min(self.hops, len(values))].decode("latin-1")
 
 
 def parse_address(text: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ledger_engine.events.request_log import BODY_KEPT_MAX
@@ -10,6 +11,7 @@ from ledger_engine.http.wire.asgi import Header, Send
 _CLOSE = [(b"connection", b"close")]
 
 
+@dataclass(slots=True, eq=False)
 class Reply:
     """Send the answer to one request, with the headers that every answer has besides its own.
 
@@ -17,14 +19,11 @@ class Reply:
     connection ends with an answer that `refuses` the request.
     """
 
-    __slots__ = ("added", "body", "status", "_refuses", "_send")
-
-    def __init__(self, send: Send, added: list[Header], *, refuses: bool) -> None:
-        self.added = added
-        self.status = 0
-        self.body = b""
-        self._refuses = refuses
-        self._send = send
+    send: Send
+    added: list[Header]
+    refuses: bool
+    status: int = 0
+    body: bytes = b""
 
     async def __call__(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -32,7 +31,7 @@ class Reply:
             message["headers"] = self._headers(message["headers"])
         elif len(self.body) < BODY_KEPT_MAX:
             self.body += message["body"][:BODY_KEPT_MAX]
-        await self._send(message)
+        await self.send(message)
 
     async def answer(self, status: int, headers: list[Header], body: bytes) -> None:
         """Send a complete answer."""
@@ -40,10 +39,10 @@ class Reply:
         headers = self._headers(headers)
         if status != 304:  # whose length would be that of the answer which it stands for
             headers.append((b"content-length", b"%d" % len(body)))
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _headers(self, headers: list[Header]) -> list[Header]:
-        if self._refuses:
+        if self.refuses:
             return [*headers, *self.added, *_CLOSE]
         return [*headers, *self.added]

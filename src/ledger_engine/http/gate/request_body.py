@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, NoReturn
 
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.http import parse_options_header
 from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Field, File, MultipartDecoder
 
+from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, from_wire
+from ledger_engine.http.operations import Call
 from ledger_engine.http.wire.asgi import LARGE, Extension, Receive
-from ledger_engine.limits import Semaphore, Semaphores
+from ledger_engine.limits import Semaphore
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
 PARTS_MAX = 1000
@@ -28,18 +31,6 @@ class ClientGone(Exception):
     """The client disconnected before its request was complete."""
 
 
-def place_of(address: str, semaphores: Semaphores) -> AbstractAsyncContextManager[None]:
-    """Return the context in which a large body of a caller without a valid credential is read.
-
-    Entering it raises Full. A few are allowed, and fewer from one address: thousands that never end would
-    take all memory.
-    """
-    return semaphores.hold(
-        Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX),
-        Semaphore("bodies", ANONYMOUS_BODIES_MAX),
-    )
-
-
 def check_length(headers: dict[bytes, bytes]) -> None:
     """Raise InvalidRequest if the declared length of the body is over the limit."""
     length = headers.get(b"content-length")
@@ -47,18 +38,27 @@ def check_length(headers: dict[bytes, bytes]) -> None:
         _refuse_size()
 
 
-def has_no_body(headers: dict[bytes, bytes], wire: Extension | None) -> bool:
-    """Return whether it is known by its head that the request has no body.
+async def begin_body(call: Call, receive: Receive, wire: Extension | None, address: str) -> None:
+    """Read the body of a call if it has arrived or is small. Raises LedgerError and ClientGone.
 
-    With HTTP/2, which other servers speak, a body may come without these headers.
+    A large body of a caller without a valid credential is later read only while few others are, and fewer
+    from one address: thousands that never end would take all memory.
     """
-    return wire is not None and b"content-length" not in headers and b"transfer-encoding" not in headers
-
-
-def is_small(headers: dict[bytes, bytes]) -> bool:
-    """Return whether the body is declared to be small, and the client does not wait for 100 Continue."""
+    headers = call.headers
     length = headers.get(b"content-length")
-    return length is not None and int(length) <= LARGE and b"expect" not in headers
+    # With HTTP/2, which other servers speak, a body may come without these headers.
+    if wire is not None and length is None and b"transfer-encoding" not in headers:
+        return
+    is_small = length is not None and int(length) <= LARGE and b"expect" not in headers
+    if is_small or (wire is not None and wire.whole):
+        call.body = await read_body(receive, headers, wire)
+        return
+    # The request may be refused without its body.
+    place = None
+    if not isinstance(call.caller, Credential):
+        of_address = Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)
+        place = call.engine.shared.semaphores.hold(of_address, Semaphore("bodies", ANONYMOUS_BODIES_MAX))
+    call.unread = partial(read_body, receive, headers, wire, place)
 
 
 async def read_body(
@@ -70,8 +70,8 @@ async def read_body(
     """Return the whole body; that of a file upload is counted, dropped and empty, as no route takes files.
 
     A large body is read within the context `place`, if given. Raises InvalidRequest when the body is too
-    large, does not arrive in time or is not framed as HTTP requires, what entering `place` raises, and
-    ClientGone. After any of these the rest has not been read.
+    large, does not arrive in time or is not framed as HTTP requires, Full by
+    entering `place`, and ClientGone. After any of these the rest has not been read.
     """
     boundary = _boundary(headers)
     if boundary is None and wire is not None and wire.whole:

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.tcp import TcpConnection
@@ -15,6 +16,7 @@ HANDSHAKES_MAX = 512  # under way at a time, 50 KB each; one more ends the oldes
 NO_FILE_S = 0.1  # pause before accepting again when the process can open no more files
 
 
+@dataclass(eq=False)
 class Handshakes:
     """The handshakes under way; `make` gives what goes on with a connection when its TLS session has begun.
 
@@ -22,20 +24,17 @@ class Handshakes:
     far, and each has an open file and its memory.
     """
 
-    def __init__(
-        self, context: ssl.SSLContext, connections: Connections, make: Callable[[], TcpConnection]
-    ) -> None:
-        self._context = context
-        self._connections = connections
-        self._make = make
-        self._under_way: dict[Handshake, None] = {}  # oldest first
+    context: ssl.SSLContext
+    connections: Connections
+    make: Callable[[], TcpConnection]
+    _under_way: dict[Handshake, None] = field(default_factory=dict)  # oldest first
 
     def begin(self, client: socket.socket) -> None:
         """Begin with a client that has connected."""
         if len(self._under_way) >= HANDSHAKES_MAX:
             next(iter(self._under_way)).cut()
         handshake = Handshake(self, client)
-        if self._connections.add(handshake):
+        if self.connections.add(handshake):
             self._under_way[handshake] = None
         else:
             handshake.cut()
@@ -45,7 +44,7 @@ class Handshakes:
         """Start the session with a client, unless the handshake fails or takes too long."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._make, client, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S
+                self.make, client, ssl=self.context, ssl_handshake_timeout=HANDSHAKE_S
             )
         except OSError:  # ssl.SSLError is one
             client.close()
@@ -53,38 +52,38 @@ class Handshakes:
     def forget(self, handshake: Handshake) -> None:
         """Forget a handshake that has ended."""
         self._under_way.pop(handshake, None)
-        self._connections.remove(handshake)
+        self.connections.remove(handshake)
 
 
+@dataclass(eq=False)
 class TlsListener:
     """Accepts connections and begins their handshakes."""
 
-    def __init__(self, listening: socket.socket, handshakes: Handshakes) -> None:
-        self._listening = listening
-        self._handshakes = handshakes
-        self._accepting: asyncio.Task[None] | None = None
+    listening: socket.socket
+    handshakes: Handshakes
+    _accepting: asyncio.Task[None] | None = None
 
     def start(self, backlog: int) -> None:
         """Start accepting connections."""
-        self._listening.setblocking(False)
-        self._listening.listen(backlog)
+        self.listening.setblocking(False)
+        self.listening.listen(backlog)
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
     def close(self) -> None:
         """Stop accepting connections."""
         if self._accepting is not None:
             self._accepting.cancel()
-        self._listening.close()
+        self.listening.close()
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                client, _ = await loop.sock_accept(self._listening)
+                client, _ = await loop.sock_accept(self.listening)
             except OSError:
                 await asyncio.sleep(NO_FILE_S)
                 continue
-            self._handshakes.begin(client)
+            self.handshakes.begin(client)
 
 
 class Handshake:
