@@ -42,11 +42,9 @@ class RateLimits(Protocol):
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
         """Count one request of `who`; one refused because of its burst does not count for the minute."""
-        ...
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
-        ...
 
 
 class Semaphore(NamedTuple):
@@ -75,7 +73,6 @@ class Semaphores(Protocol):
 
         Raises Full for the first that is full; with `wait` it waits until none is.
         """
-        ...
 
 
 class Outcome(Protocol):
@@ -108,15 +105,12 @@ class Leases(Protocol):
         From now on they are renewed, and the others taken when they become free. Those of this kind that are
         not named any more are given back. Raises StorageUnavailable.
         """
-        ...
 
     async def leads(self) -> bool:
         """Return whether this server does what one does for all. Raises StorageUnavailable."""
-        ...
 
     async def end(self) -> None:
         """Give all leases back."""
-        ...
 
 
 class AllLeases:

@@ -54,11 +54,9 @@ class Counter(Protocol):
         A caller gets no more than is left in the minute and in the second, and what is not let through does
         not count. Raises an exception of any kind when it cannot be asked.
         """
-        ...
 
     async def close(self) -> None:
         """Close the connection."""
-        ...
 
 
 class _Waiter(NamedTuple):

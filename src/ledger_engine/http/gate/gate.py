@@ -22,7 +22,6 @@ from ledger_engine.core.masking import masked
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.events.request_log import Note, RequestRecorder
 from ledger_engine.http.errors import InternalError, RateLimited, from_wire
-from ledger_engine.http.etags import Etags
 from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.http.gate.cors import Cors
 from ledger_engine.http.gate.reply import Reply
@@ -31,7 +30,7 @@ from ledger_engine.http.gate.request_body import (
     begin_body,
     check_length,
 )
-from ledger_engine.http.operations import CALL, Call
+from ledger_engine.http.operations import CALL, Call, Etags
 from ledger_engine.http.wire.asgi import Asgi, Extension, Receive, Send, extension_of
 from ledger_engine.limits import Full, RateLimits, Verdict
 from ledger_engine.store.engine import Engine
