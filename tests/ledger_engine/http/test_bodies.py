@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -28,6 +30,13 @@ class Sample(Body):
 class Filter(Query):
     limit: int = 20
     type: str | None = None
+
+
+def refusal(parse: Callable[..., object], *given: object) -> tuple[str, str | None]:
+    """Return the code and the parameter of the refusal to parse what is given."""
+    with pytest.raises(InvalidRequest) as refused:
+        parse(*given)
+    return refused.value.code, refused.value.param
 
 
 def nested(depth: int) -> bytes:
@@ -106,20 +115,17 @@ NOT_THE_MODEL = {
 }
 
 
-@pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_what_is_no_strict_json_object_is_invalid_json(raw: bytes) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        parse_body(Sample, raw, "application/json")
-    assert (refused.value.code, refused.value.param) == ("invalid_json", None)
-
-
 @pytest.mark.parametrize(
-    ("raw", "code", "param"), [pytest.param(*row, id=name) for name, row in NOT_THE_MODEL.items()]
+    ("raw", "code", "param"),
+    [
+        *[pytest.param(raw, "invalid_json", None, id=name) for name, raw in UNREADABLE.items()],
+        *[pytest.param(*row, id=name) for name, row in NOT_THE_MODEL.items()],
+    ],
 )
-def test_the_first_field_at_fault_is_named(raw: bytes, code: str, param: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        parse_body(Sample, raw, "application/json")
-    assert (refused.value.code, refused.value.param) == (code, param)
+def test_a_body_is_refused_unless_it_is_a_strict_json_object_and_the_first_field_at_fault_is_named(
+    raw: bytes, code: str, param: str | None
+) -> None:
+    assert refusal(parse_body, Sample, raw, "application/json") == (code, param)
 
 
 def test_a_good_body_is_read() -> None:
@@ -166,16 +172,13 @@ def test_an_absent_content_type_is_taken_as_json(type: str | None) -> None:
     "type", ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "text/json", "json"]
 )
 def test_another_content_type_is_refused(type: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        parse_body(Sample, b'{"name": "Till"}', type)
-    assert refused.value.code == "unsupported_content_type"
+    refused = refusal(parse_body, Sample, b'{"name": "Till"}', type)
+    assert refused == ("unsupported_content_type", "Content-Type")
 
 
 def test_where_no_body_is_due_an_empty_object_will_do() -> None:
     parse_body(NoBody, b"{}", None)
-    with pytest.raises(InvalidRequest) as refused:
-        parse_body(NoBody, b'{"amount": 5}', None)
-    assert (refused.value.code, refused.value.param) == ("unknown_field", "amount")
+    assert refusal(parse_body, NoBody, b'{"amount": 5}', None) == ("unknown_field", "amount")
 
 
 def test_a_query_is_read_as_text() -> None:
@@ -199,9 +202,7 @@ def test_a_query_is_read_as_text() -> None:
     ],
 )
 def test_a_query_at_fault_is_refused(raw: bytes, code: str, param: str | None) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        parse_query(Filter, raw)
-    assert (refused.value.code, refused.value.param) == (code, param)
+    assert refusal(parse_query, Filter, raw) == (code, param)
 
 
 class Ruled(Body):
@@ -239,16 +240,14 @@ class Ruled(Body):
     ],
 )
 def test_the_mistake_in_a_field_is_described_in_plain_words(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest, match=f"^{re.escape(message)}$"):
         parse_body(Ruled, json.dumps(given).encode(), "application/json")
-    assert refused.value.message == message
 
 
 @pytest.mark.parametrize("limit", ["x", "1.5", ""])
 def test_a_parameter_that_is_no_number_is_described_in_plain_words(limit: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest, match=r"^limit must be an integer\.$"):
         parse_query(Filter, f"limit={limit}".encode())
-    assert refused.value.message == "limit must be an integer."
 
 
 BODIES = [

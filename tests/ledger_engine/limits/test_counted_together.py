@@ -154,28 +154,20 @@ async def test_a_server_that_cannot_ask_counts_alone_and_asks_again(
     ]
 
 
-async def test_a_place_that_does_not_answer_keeps_nobody_waiting(
-    together: CountedTogether, place: Place, monkeypatch: pytest.MonkeyPatch
+async def test_a_place_that_does_not_answer_keeps_nobody_waiting_and_later_not_even_the_first(
+    together: CountedTogether, place: Place, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counted_together, "ANSWER_S", 0.05)
     place.hangs = True
     asking = asyncio.gather(*[together.count(f"key_{number}", 60, 10) for number in range(1000)])
     assert {verdict.wait for verdict in await asking} == {0}
     assert len(place.asked) == 1
-
-
-async def test_while_a_place_hangs_only_the_first_wait_for_it(
-    together: CountedTogether, place: Place, wall: Wall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(counted_together, "ANSWER_S", 0.05)
-    place.hangs = True
-    await together.count("key_1", 60, 10)
     monkeypatch.setattr(counted_together, "ANSWER_S", 3600)
-    for tried in (2, 2, 2):  # it is tried once at a time, and does not answer
+    for _ in range(3):  # it is tried once at a time, and does not answer
         wall.seconds += counted_together.RETRY_S
         assert (await together.count("key_1", 60, 10)).wait == 0
         await asyncio.sleep(0)
-        assert len(place.asked) == tried
+        assert len(place.asked) == 2
 
 
 async def test_a_place_that_fails_again_is_asked_again_as_late_as_after_the_first_time(

@@ -51,16 +51,18 @@ async def test_the_address_is_the_one_so_many_proxies_from_the_right(
 
 
 @pytest.mark.parametrize(
-    ("told", "scheme"), [("https", "https"), ("http, https", "https"), ("gopher", "http"), ("", "http")]
+    ("hops", "told", "scheme"),
+    [
+        (1, "https", "https"),
+        (1, "http, https", "https"),
+        (1, "gopher", "http"),
+        (1, "", "http"),
+        (2, "https", "https"),  # one is enough for all the proxies
+        (2, "http, https, http", "https"),
+    ],
 )
-async def test_the_scheme_is_the_one_the_proxy_was_called_with(told: str, scheme: str) -> None:
-    assert (await seen(1, ("X-Forwarded-Proto", told)))["scheme"] == scheme
-
-
-async def test_one_scheme_is_enough_for_all_the_proxies() -> None:
-    told = (("X-Forwarded-For", "198.51.100.7, 10.0.0.1"), ("X-Forwarded-Proto", "https"))
-    assert (await seen(2, *told))["scheme"] == "https"
-    assert (await seen(2, ("X-Forwarded-Proto", "http, https, http")))["scheme"] == "https"
+async def test_the_scheme_is_the_one_the_proxy_was_called_with(hops: int, told: str, scheme: str) -> None:
+    assert (await seen(hops, ("X-Forwarded-Proto", told)))["scheme"] == scheme
 
 
 async def test_what_is_no_request_is_passed_on_as_it_is() -> None:
