@@ -66,9 +66,13 @@ M = TypeVar("M", bound=BaseModel)
 
 def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
     """Return the body as `model`; raises InvalidRequest naming the first field at fault."""
-    if issubclass(model, FormOrJson) and _media_type(content_type) == FORM:
+    media_type = None if content_type is None else content_type.partition(";")[0].strip().lower()
+    or_form = issubclass(model, FormOrJson)
+    if or_form and media_type == FORM:
         return validate(model, parse_pairs(raw))
-    _require_json(content_type, or_form=issubclass(model, FormOrJson))
+    if media_type not in (None, "application/json"):
+        kinds = f"application/json or {FORM}" if or_form else "application/json"
+        raise InvalidRequest("unsupported_content_type", f"Send the body as {kinds}.", "Content-Type")
     return validate(model, parse_object(raw))
 
 
@@ -130,16 +134,6 @@ def validate(model: type[M], value: object) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         raise _error_of(error.errors(include_url=False, include_input=False)[0]) from None
-
-
-def _require_json(content_type: str | None, *, or_form: bool) -> None:
-    if _media_type(content_type) not in (None, "application/json"):
-        kinds = f"application/json or {FORM}" if or_form else "application/json"
-        raise InvalidRequest("unsupported_content_type", f"Send the body as {kinds}.", "Content-Type")
-
-
-def _media_type(content_type: str | None) -> str | None:
-    return None if content_type is None else content_type.partition(";")[0].strip().lower()
 
 
 def _error_of(detail: ErrorDetails) -> InvalidRequest:

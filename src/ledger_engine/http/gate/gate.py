@@ -190,24 +190,16 @@ class Gate:
 
     async def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
         address = _address(scope)
-        if only_look:
-            return await self.rate_limits.peek(f"address/{address}", PLANS["free"].requests_per_minute)
-        if scope["path"] in SIGN_IN_PATHS:
+        if scope["path"] in SIGN_IN_PATHS and not only_look:
             limit = self.auth_rate_limit
             return await self.rate_limits.count(f"auth/{address}", limit.per_minute, limit.per_second)
-        if isinstance(caller, Credential):
-            who, per_minute, per_second = (
-                caller.counted_on,
-                caller.limits.requests_per_minute,
-                caller.limits.burst,
-            )
-        else:
-            free = PLANS["free"]
-            who, per_minute, per_second = f"address/{address}", free.requests_per_minute, free.burst
+        who, limits = f"address/{address}", PLANS["free"]
+        if isinstance(caller, Credential) and not only_look:
+            who, limits = caller.counted_on, caller.limits
         # While the storage is lost, answer so without counting: retries would turn that answer into a 429.
-        if scope["path"] in HEALTH or isinstance(caller, StorageUnavailable):
-            return await self.rate_limits.peek(who, per_minute)
-        return await self.rate_limits.count(who, per_minute, per_second)
+        if only_look or scope["path"] in HEALTH or isinstance(caller, StorageUnavailable):
+            return await self.rate_limits.peek(who, limits.requests_per_minute)
+        return await self.rate_limits.count(who, limits.requests_per_minute, limits.burst)
 
 
 # RFC 3986, 3.2.2, without userinfo; it is empty when the client knows no name.
