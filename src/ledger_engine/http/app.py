@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Any
 
 from quart import Quart, Response, request
 
@@ -29,7 +30,6 @@ from ledger_engine.http.routes import (
     projects,
     transactions,
 )
-from ledger_engine.http.wire.asgi import Asgi
 from ledger_engine.limits import WallClock, Windows
 from ledger_engine.store.engine import Engine
 
@@ -57,17 +57,8 @@ RESOURCES: list[Routes] = [
 ]
 
 
-class Around(Protocol):
-    """What the test helpers add to the application (`sandbox/routes.py`)."""
-
-    routes: Any
-
-    def guard(self, dispatcher: Asgi, engine: Engine) -> Asgi: ...
-    def outside(self, gate: Gate, engine: Engine) -> Any: ...
-
-
 def create_app(
-    engine: Engine, *, issuer: Issuer | None = None, test_helpers: Around | None = None, **gate: Any
+    engine: Engine, *, issuer: Issuer | None = None, test_helpers: ModuleType | None = None, **gate: Any
 ) -> Quart:
     """Return the application that serves this engine; `new_app` and `put_gate` tell of the arguments."""
     app = new_app(issuer, test_helpers)
@@ -75,11 +66,11 @@ def create_app(
     return app
 
 
-def new_app(issuer: Issuer | None = None, test_helpers: Around | None = None) -> Quart:
+def new_app(issuer: Issuer | None = None, test_helpers: ModuleType | None = None) -> Quart:
     """Return the application with its routes, which serves nothing until it has a gate.
 
-    `issuer` is its address for apps. `test_helpers` are added where they are given; without them nothing of
-    theirs is in the application.
+    `issuer` is its address for apps. `test_helpers` (`sandbox/routes.py`) are added where they are given;
+    without them nothing of theirs is in the application.
     """
     app = Quart(__name__, static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -102,7 +93,7 @@ def put_gate(
     recorder: RequestRecorder | None = None,
     cors_origins: Sequence[str] = (),
     meter: RequestMeter | None = None,
-    test_helpers: Around | None = None,
+    test_helpers: ModuleType | None = None,
     trusted_proxies: int = 0,
 ) -> None:
     """Have the application serve this engine.

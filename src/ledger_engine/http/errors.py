@@ -142,9 +142,9 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
 
     That of a 429 is the same on every surface (docs/interface.md#errors).
     """
-    if isinstance(error, RateLimited) or _is_under(path, "/api"):
+    if isinstance(error, RateLimited) or f"{path}/".startswith("/api/"):
         return {"error": error.code, "message": error.message, **_of_first_use(error)}
-    if _is_under(path, "/oauth"):
+    if f"{path}/".startswith("/oauth/"):
         return {"error": _oauth_code(error), "error_description": error.message}
     return {
         "error": {
@@ -210,10 +210,6 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
         return InvalidRequest("payload_too_large", "The body is larger than 1 MB.")
     code = "header_conflict" if isinstance(error, wire.HeaderConflict) else "invalid_value"
     return InvalidRequest(code, error.message)
-
-
-def _is_under(path: str, root: str) -> bool:
-    return path == root or path.startswith(root + "/")
 
 
 def _oauth_code(error: LedgerError) -> str:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from ledger_engine.core.tasks import cancel
@@ -81,7 +82,7 @@ class CountedTogether:
         self._monotonic = monotonic
         self._alone = Windows()
         self._alone_until: float | None = None
-        self._waiting: list[_Waiter] = []
+        self._waiting: dict[str, list[_Waiter]] = {}  # by caller
         self._asking: asyncio.Task[None] | None = None
         self._refusals: dict[str, _Refusal] = {}
 
@@ -98,7 +99,7 @@ class CountedTogether:
         """Close the connection; who still waits is counted by this server alone."""
         self._alone_until = float("inf")
         await cancel(self._asking)
-        await self._settle_alone(self._waiting)
+        await self._settle_alone()
         await self._counter.close()
 
     async def _ask(self, asked: Asked) -> Verdict:
@@ -107,7 +108,7 @@ class CountedTogether:
                 self._asking = asyncio.create_task(self._try_again(asked._replace(requests=0)))
             return await self._count_alone(asked)
         waiter = _Waiter(asked, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiter)
+        self._waiting.setdefault(asked.who, []).append(waiter)
         if self._asking is None or self._asking.done():
             # It begins in the next iteration of the loop, with all that is asked in this one.
             self._asking = asyncio.create_task(self._answer_all())
@@ -116,22 +117,17 @@ class CountedTogether:
     async def _answer_all(self) -> None:
         """Ask until nobody waits."""
         while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            callers: dict[str, list[_Waiter]] = {}
-            for waiter in waiting:
-                if len(callers) < CALLERS_AT_ONCE or waiter.asked.who in callers:
-                    callers.setdefault(waiter.asked.who, []).append(waiter)
-                else:
-                    self._waiting.append(waiter)
+            callers = {who: self._waiting.pop(who) for who in [*self._waiting][:CALLERS_AT_ONCE]}
             began = self._monotonic()
             try:
                 async with asyncio.timeout(ANSWER_S):
                     counted = await self._counter.count([_together(waiters) for waiters in callers.values()])
-            except asyncio.CancelledError:
-                self._waiting += [waiter for waiters in callers.values() for waiter in waiters]
-                raise
-            except Exception as error:  # of any kind: whoever waits must be answered
-                await self._go_on_alone(error, [each for waiters in callers.values() for each in waiters])
+            except BaseException as error:  # of any kind: whoever waits must be answered
+                for who, waiters in callers.items():
+                    self._waiting[who] = waiters + self._waiting.get(who, [])
+                if not isinstance(error, Exception):
+                    raise
+                await self._go_on_alone(error)
                 return
             for waiters, found in zip(callers.values(), counted, strict=True):
                 self._settle(waiters, found, began)
@@ -147,17 +143,17 @@ class CountedTogether:
             self._alone_until = None
             log.warning("rate limits are counted together with other servers again")
 
-    async def _go_on_alone(self, error: Exception, waiters: list[_Waiter]) -> None:
+    async def _go_on_alone(self, error: Exception) -> None:
         reason = "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
         log.warning("rate limits are counted by this server alone for now: %s", reason)
         self._alone_until = self._monotonic() + RETRY_S
-        waiting, self._waiting = self._waiting, []
-        await self._settle_alone(waiters + waiting)
+        await self._settle_alone()
 
-    async def _settle_alone(self, waiters: list[_Waiter]) -> None:
-        for waiter in waiters:
-            if not waiter.verdict.done():
-                waiter.verdict.set_result(await self._count_alone(waiter.asked))
+    async def _settle_alone(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for asked, verdict in chain.from_iterable(waiting.values()):
+            if not verdict.done():
+                verdict.set_result(await self._count_alone(asked))
 
     async def _count_alone(self, asked: Asked) -> Verdict:
         if asked.requests:

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from hypercorn.config import Config
@@ -18,7 +19,7 @@ from quart import Quart
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.events.request_log import RequestRecorder
-from ledger_engine.http.app import Around, new_app, put_gate
+from ledger_engine.http.app import new_app, put_gate
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.http.pages.views import Issuer
 from ledger_engine.http.wire.serving import PassedConnections, cut_connections, serve
@@ -117,7 +118,7 @@ def begin_serving(
     )
 
 
-def _test_helpers(settings: ServeSettings) -> Around | None:
+def _test_helpers(settings: ServeSettings) -> ModuleType | None:
     if not settings.test_helpers:
         return None
     # Imported here: hardly any server has them.

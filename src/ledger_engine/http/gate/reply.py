@@ -43,6 +43,4 @@ class Reply:
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _headers(self, headers: list[Header]) -> list[Header]:
-        if self.refuses:
-            return [*headers, *self.added, *_CLOSE]
-        return [*headers, *self.added]
+        return [*headers, *self.added, *_CLOSE] if self.refuses else [*headers, *self.added]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import logging
 import re
 from functools import cache, partial
@@ -35,6 +34,7 @@ from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http.bodies import pairs_of
 from ledger_engine.http.errors import status_of
+from ledger_engine.http.gate.proxies import parse_address
 from ledger_engine.http.operations import Call, call_of, refused
 
 # Pages: rendered from the templates in this package; all have the same security headers
@@ -115,7 +115,7 @@ class Issuer:
         if self._pinned is not None:
             return self._pinned
         host = _HOST.fullmatch(asked.host)
-        if host is None or not (host[1].lower() in self._names or _is_ip_address(host[1].strip("[]"))):
+        if host is None or not (host[1].lower() in self._names or parse_address(host[1])):
             raise InvalidRequest(
                 "invalid_value",
                 f"{asked.host!r} is not a name of this server. The operator can set it with --issuer.",
@@ -140,14 +140,6 @@ def metadata(issuer: str) -> dict[str, Any]:
         "authorization_response_iss_parameter_supported": True,
         "service_documentation": f"{issuer}/docs",
     }
-
-
-def _is_ip_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 # Signing in and deciding

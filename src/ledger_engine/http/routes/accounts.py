@@ -31,10 +31,6 @@ class CreateAccount(Body):
     metadata: dict[str, str] | None = {}
 
 
-class BalanceAt(Query):
-    at: str | None = None
-
-
 class ListAccounts(LedgerList, LookingBack):
     pass
 
@@ -59,7 +55,7 @@ async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Accou
 
 
 @routes.add("GET", "/accounts/<id>/balance")
-async def get_balance(call: Call, id: str, query: BalanceAt) -> accounts.Balance:
+async def get_balance(call: Call, id: str, query: LookingBack) -> accounts.Balance:
     """Get an account's balance at a time, by default now."""
     if query.at is None:
         return await call.read_short(accounts.balance_at, id, call.engine.clock.now())
@@ -86,19 +82,13 @@ class Period(Query):
     from_: str | None = Field(default=None, alias="from")
     to: str | None = None
 
-    def start(self) -> int | None:
-        """Return the first millisecond of the period."""
-        return None if self.from_ is None else parse_moment(self.from_, "from")
-
-    def end(self) -> int | None:
-        """Return the last millisecond of the period; a date includes the whole day."""
-        return None if self.to is None else parse_end(self.to, "to")
-
 
 @statement_routes.add("GET", "/accounts/<id>/statement", answer=WholeStatement, also_as=("text/csv",))
 async def get_statement(call: Call, id: str, query: Period) -> Streamed:
     """Get an account's statement over a period, as JSON or CSV."""
-    statement = await call.read(statements.draw_up, id, query.start(), query.end())
+    start = None if query.from_ is None else parse_moment(query.from_, "from")
+    end = None if query.to is None else parse_end(query.to, "to")  # of a date, the whole day
+    statement = await call.read(statements.draw_up, id, start, end)
     accepted = parse_accept_header(call.header(b"accept"), MIMEAccept)
     if accepted.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]:
         return Streamed(KINDS[0], _json(call, statement))
