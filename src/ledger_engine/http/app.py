@@ -21,13 +21,12 @@ from ledger_engine.http.operations import Routes, call_of, refused
 from ledger_engine.http.pages import views
 from ledger_engine.http.pages.views import Issuer
 from ledger_engine.http.routes import (
+    access,
     accounts,
-    credentials,
     directory,
     events,
     history,
     invoices,
-    projects,
     transactions,
 )
 from ledger_engine.limits import WallClock, Windows
@@ -44,12 +43,12 @@ RESOURCES: list[Routes] = [
     directory.user_routes,
     directory.order_routes,
     history.diff_routes,
-    credentials.token_routes,
-    credentials.oauth_routes,
-    credentials.whoami_routes,
-    credentials.api_key_routes,
-    projects.routes,
-    projects.billing_routes,
+    access.token_routes,
+    access.oauth_routes,
+    access.whoami_routes,
+    access.api_key_routes,
+    access.project_routes,
+    access.billing_routes,
     events.endpoint_routes,
     events.event_routes,
     history.request_routes,

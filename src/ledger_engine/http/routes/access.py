@@ -1,6 +1,6 @@
-"""Routes of credentials: tokens, OAuth for programs, API keys, and what the caller's may do.
+"""Routes of access: tokens, OAuth for programs, API keys, what the caller's may do, projects and their plans.
 
-Those of API keys and of the caller's credential go beyond the contract."""
+Only tokens and OAuth are in the contract."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import Field, TypeAdapter, model_validator
 
-from ledger_engine.access import api_keys, credentials
+from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.credentials import Credential, TokenPair
 from ledger_engine.access.oauth import authorization
 from ledger_engine.access.oauth.grants import OAuthTokens
 from ledger_engine.access.oauth.server import AUTHORIZATION_CODE
+from ledger_engine.access.projects import Billing, NewChild, Project
 from ledger_engine.core.errors import InvalidRequest, LedgerError
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import mode_name
@@ -44,9 +43,10 @@ class RefreshTokenGrant(Body):
     refresh_token: str
 
 
-_TOKEN_GRANTS = TypeAdapter(
-    Annotated[ApiKeyGrant | RefreshTokenGrant, Field(discriminator="grant_type")]
-).core_schema
+def _described_as(union: Any) -> Any:
+    """Return the method by which the schema of a body is that of a union of bodies."""
+    schema = TypeAdapter(union).core_schema
+    return classmethod(lambda cls, core_schema, handler: handler(schema))
 
 
 class TokenRequest(Body):
@@ -56,11 +56,9 @@ class TokenRequest(Body):
     api_key: str = Field(default_factory=str)
     refresh_token: str = Field(default_factory=str)
 
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return handler(_TOKEN_GRANTS)
+    __get_pydantic_json_schema__ = _described_as(
+        Annotated[ApiKeyGrant | RefreshTokenGrant, Field(discriminator="grant_type")]
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -114,9 +112,6 @@ class TokenRefresh(FormOrJson):
     scope: str | None = None
 
 
-_OAUTH_GRANTS = TypeAdapter(CodeExchange | TokenRefresh).core_schema
-
-
 class OAuthTokenRequest(FormOrJson):
     """A code with its `code_verifier`, or a refresh token with the `grant_type` `refresh_token`."""
 
@@ -128,11 +123,7 @@ class OAuthTokenRequest(FormOrJson):
     redirect_uri: str | None = None
     scope: str | None = None
 
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return handler(_OAUTH_GRANTS)
+    __get_pydantic_json_schema__ = _described_as(CodeExchange | TokenRefresh)
 
 
 class RevocationRequest(FormOrJson):
@@ -281,3 +272,109 @@ async def roll_api_key(call: Call, id: str) -> ApiKeyWithValue:
     """Revoke an API key and create one of the same name and rights; its value is shown this once."""
     value = api_keys.new_value(call.authenticate().livemode)
     return with_value(await call.write(api_keys.roll, id, value, call.idempotency_key), value)
+
+
+# Projects and their plans
+
+
+project_routes = Routes("projects", "/v1")
+
+ProjectName = Annotated[str, Field(min_length=1, max_length=projects.NAME_MAX)]
+Plan = Literal["free", "pro", "enterprise"]
+Overdraft = Literal["allow", "refuse"]
+
+
+class CreateProject(Body):
+    name: ProjectName
+    plan: Plan | None = None
+    overdraft: Overdraft | None = None
+
+
+class ChangeProject(Body):
+    # Called only for fields that were sent: they may be left out, but not be null.
+    name: ProjectName = Field(default_factory=str)
+    overdraft: Overdraft = Field(default_factory=lambda: "allow")
+
+
+@dataclass(slots=True)
+class SeenProject(Project):
+    """A project. It has both modes; `livemode` is the mode of the credential that reads it."""
+
+    livemode: bool
+
+
+@dataclass(slots=True)
+class ProjectWithKey(SeenProject):
+    """A new project with its first API key, whose value is never shown again.
+
+    `api_key` is null in the answer to an app, because the key would stay valid after the app's grant ends.
+    """
+
+    api_key: ApiKeyWithValue | None
+
+
+def _seen(call: Call, project: Project) -> SeenProject:
+    return SeenProject(**asdict(project), livemode=call.authenticate().livemode)
+
+
+@project_routes.add("GET", "/projects")
+async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
+    """List the credential's own project and its children, newest first."""
+    page = await call.read(projects.page, query.page())
+    return Page([_seen(call, project) for project in page.items], page.has_more, page.next_cursor)
+
+
+@project_routes.add("POST", "/projects", role="admin", secret=True, status=201)
+async def create_project(call: Call, body: CreateProject) -> ProjectWithKey:
+    """Create a project and its first API key, whose value is shown this once; an app gets no key."""
+    new = NewChild(body.name, body.plan, body.overdraft)
+    if call.is_by_app():
+        child = await call.write(projects.create_child, new, call.idempotency_key)
+        return ProjectWithKey(**asdict(_seen(call, child)), api_key=None)
+    value = api_keys.new_value(call.authenticate().livemode)
+    project, key = await call.write(projects.create_child_with_key, new, value, call.idempotency_key)
+    return ProjectWithKey(**asdict(_seen(call, project)), api_key=with_value(key, value))
+
+
+@project_routes.add("GET", "/projects/<id>")
+async def get_project(call: Call, id: str) -> SeenProject:
+    """Get one project."""
+    return _seen(call, await call.read(projects.visible, id))
+
+
+@project_routes.add("PATCH", "/projects/<id>", role="admin")
+async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
+    """Change the fields that are sent."""
+    changes = projects.Changes(**body.model_dump(exclude_unset=True))
+    return _seen(call, await call.write(projects.change, id, changes))
+
+
+@project_routes.add("DELETE", "/projects/<id>", role="admin")
+async def archive_project(call: Call, id: str) -> SeenProject:
+    """Archive a project; its data is kept, and its credentials stop working."""
+    return _seen(call, await call.write(projects.archive, id))
+
+
+# Billing
+
+
+billing_routes = Routes("billing", "/v1")
+
+
+class ChangeBilling(Body):
+    # Called only for fields that were sent: the field may be left out, but not be null.
+    plan: Plan = Field(default_factory=lambda: "free")
+
+
+@billing_routes.add("GET", "/billing", needs="admin:billing", role="owner")
+async def get_billing(call: Call) -> Billing:
+    """Get the project's plan, its limits and how much of them is used."""
+    return await call.read(projects.billing)
+
+
+@billing_routes.add("PATCH", "/billing", needs="admin:billing", role="owner")
+async def change_billing(call: Call, body: ChangeBilling) -> Billing:
+    """Move the project to another plan, at once."""
+    if "plan" not in body.model_fields_set:
+        return await call.read(projects.billing)
+    return await call.write(projects.change_plan, body.plan)
