@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 
 from ledger_engine.http.wire.asgi import extension_of
-from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.framing import LINE_MAX
-from ledger_engine.http.wire.http1 import HEAD_MAX, Http1, Service
+from ledger_engine.http.wire.http1 import HEAD_MAX
 from ledger_engine.http.wire.tcp import HEAD_PIECE
-from tests.ledger_engine.http.wire.wires import DATE, Wire
+from tests.ledger_engine.http.wire.wires import answered, in_pieces_of
 
-NEVER_S = 1000.0
 STATUS = re.compile(rb"HTTP/1.1 ([0-9]+) \r\n")
 
 HOST = b"Host: a\r\n"
@@ -67,20 +66,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": said})
 
 
-async def answers(pieces: list[bytes]) -> bytes:
-    """All that a server writes to a client that sends these pieces and ends its side, without the time."""
-    room = Connections(NEVER_S)
-    service = Service(application, room, "http", {}, application)
-    wire = Wire()
-    await wire.pass_on(Http1(service), [piece for piece in pieces if piece])
-    await service.finish()
-    service.cut()
-    await room.stop()
-    return DATE.sub(b"", wire.written)
-
-
-def in_pieces_of(data: bytes, size: int) -> list[bytes]:
-    return [data[start : start + size] for start in range(0, len(data), size)]
+answers = partial(answered, application)
 
 
 @pytest.mark.slow

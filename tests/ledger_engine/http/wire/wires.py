@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
-from ledger_engine.http.wire.http1 import Http1
+from ledger_engine.http.wire.connections import Connections
+from ledger_engine.http.wire.http1 import Http1, Service
 
 DATE = re.compile(rb"date: [^\r]*\r\n")
 
@@ -58,3 +60,22 @@ class Wire(asyncio.Transport):
             asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
 
     abort = close
+
+
+async def answered(app: Any, pieces: list[bytes]) -> bytes:
+    """All that a server of the application, which answers refusals too, writes to a client, without the time.
+
+    The client sends these pieces and ends its side.
+    """
+    room = Connections(1000)
+    service = Service(app, room, "http", {}, app)
+    wire = Wire()
+    await wire.pass_on(Http1(service), [piece for piece in pieces if piece])
+    await service.finish()
+    service.cut()
+    await room.stop()
+    return DATE.sub(b"", wire.written)
+
+
+def in_pieces_of(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
