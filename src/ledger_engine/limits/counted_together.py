@@ -127,7 +127,12 @@ class CountedTogether:
                     self._waiting[who] = waiters + self._waiting.get(who, [])
                 if not isinstance(error, Exception):
                     raise
-                await self._go_on_alone(error)
+                reason = (
+                    "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+                )
+                log.warning("rate limits are counted by this server alone for now: %s", reason)
+                self._alone_until = self._monotonic() + RETRY_S
+                await self._settle_alone()
                 return
             for waiters, found in zip(callers.values(), counted, strict=True):
                 self._settle(waiters, found, began)
@@ -142,12 +147,6 @@ class CountedTogether:
         else:
             self._alone_until = None
             log.warning("rate limits are counted together with other servers again")
-
-    async def _go_on_alone(self, error: Exception) -> None:
-        reason = "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-        log.warning("rate limits are counted by this server alone for now: %s", reason)
-        self._alone_until = self._monotonic() + RETRY_S
-        await self._settle_alone()
 
     async def _settle_alone(self) -> None:
         waiting, self._waiting = self._waiting, {}

@@ -18,6 +18,9 @@ from hashlib import blake2b
 
 from ledger_engine.limits import Verdict, WallClock, end_of_minute, verdict_of
 
+if sys.platform != "win32":
+    import fcntl
+
 BUCKETS = 16_384
 CALLERS = 16  # in one bucket; of more within a minute, those with the fewest requests are forgotten
 _NAME = 16  # bytes of the hash of a caller's name
@@ -67,8 +70,8 @@ class SharedWindows:
     def _ask(self, who: str, per_minute: int, per_second: int | None) -> Verdict:
         """Count one request and return its verdict; without `per_second` only look."""
         name = self._name_of(who)
-        bucket = _bucket_of(name)
-        _lock(self._file, bucket)
+        bucket = int.from_bytes(name[:4], "little") % BUCKETS
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, bucket)
         try:
             # The time is read while nobody else counts this caller, so no count is older than the one before.
             now = int(self._wall_clock())
@@ -81,7 +84,7 @@ class SharedWindows:
                 _COUNTS.pack_into(self._memory, offset, now // 60, in_minute + 1, second, in_second + 1)
             return verdict
         finally:
-            _unlock(self._file, bucket)
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, bucket)
 
     def _find(self, name: bytes, bucket: int, now: int) -> tuple[int, int, int]:
         """Return where the caller's counts are, and what they are in this minute and in this second."""
@@ -108,17 +111,3 @@ class SharedWindows:
             )
         ]
         return uses.index(min(uses))
-
-
-def _bucket_of(name: bytes) -> int:
-    return int.from_bytes(name[:4], "little") % BUCKETS
-
-
-if sys.platform != "win32":
-    import fcntl
-
-    def _lock(file: int, bucket: int) -> None:
-        fcntl.lockf(file, fcntl.LOCK_EX, 1, bucket)
-
-    def _unlock(file: int, bucket: int) -> None:
-        fcntl.lockf(file, fcntl.LOCK_UN, 1, bucket)

@@ -16,7 +16,7 @@ from ledger_engine.events.outbox import KINDS, Event
 from ledger_engine.http.bodies import FORM, FormOrJson
 from ledger_engine.http.errors import CODES, OAUTH_CODES
 from ledger_engine.http.openapi import schemas
-from ledger_engine.http.openapi.schemas import Records, Schema, closed, json_content, with_example
+from ledger_engine.http.openapi.schemas import Records, Schema, closed, json_content, reference, with_example
 from ledger_engine.http.openapi.texts import EXAMPLES, TERMS, TEXTS, explain
 from ledger_engine.http.operations import Operation, Routes
 from ledger_engine.http.pages.views import metadata
@@ -122,7 +122,7 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
         described["parameters"] = parameters
     if operation.body is not None:
         example = EXAMPLES["bodies"].get(operation.body.__name__)
-        content = json_content(schemas.name_of(operation.body), example)
+        content = json_content(reference(operation.body.__name__), example)
         described["requestBody"] = {"required": True, "content": content}
         if issubclass(operation.body, FormOrJson):
             # Of two, a generated client takes JSON and leaves the body empty: its fields are the form's.
@@ -209,7 +209,7 @@ def _error_answers() -> dict[str, Any]:
             "description": _REASONS[429],
             "headers": _headers([*_EVERYWHERE, "Retry-After"]),
             "content": json_content(
-                {"$ref": "#/components/schemas/RateLimitedError"},
+                reference("RateLimitedError"),
                 {"error": "rate_limited", "message": "Too many requests. Try again in 1 second."},
             ),
         },
@@ -230,7 +230,7 @@ def _error_answer(status: int, surface: str) -> dict[str, Any]:
     return {
         "description": f"{_REASONS[status]} `{field}`: {', '.join(f'`{code}`' for code in codes)}.",
         "headers": _headers(names),
-        "content": json_content({"$ref": f"#/components/schemas/{surface}Error"}, example),
+        "content": json_content(reference(f"{surface}Error"), example),
         **({"x-error-type": kind} if surface == "Ledger" else {}),
         "x-error-codes": list(codes),
     }
@@ -309,7 +309,7 @@ def _webhook(kind: str, records: Records) -> dict[str, Any]:
         ],
         "requestBody": {
             "required": True,
-            "content": json_content({"$ref": f"#/components/schemas/{name}"}, example),
+            "content": json_content(reference(name), example),
         },
         "responses": {
             "2XX": {"description": "Received. Any other answer than this and 410 is tried again."},

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from ledger_engine.core.records import Format, Moment, OneOf
@@ -35,6 +34,11 @@ _PLAIN: dict[Any, Schema] = {
 }
 
 
+def reference(name: str) -> Schema:
+    """Return a reference to the schema of this name."""
+    return {"$ref": REFERENCE.format(model=name)}
+
+
 class Records:
     """The schemas of records by name; `refer` adds the ones it is asked for."""
 
@@ -47,7 +51,7 @@ class Records:
             # a placeholder, which ends the recursion of records that refer to each other
             self.components[kind.__name__] = {}
             self.components[kind.__name__] = self.object_of(kind)
-        return {"$ref": REFERENCE.format(model=kind.__name__)}
+        return reference(kind.__name__)
 
     def page_of(self, kind: type[Any]) -> Schema:
         """Return a reference to the list envelope of `kind` (docs/interface.md#list-envelope).
@@ -61,7 +65,7 @@ class Records:
         }
         name = f"{kind.__name__}List"
         self.components[name] = closed(members)
-        return {"$ref": REFERENCE.format(model=name)}
+        return reference(name)
 
     def object_of(self, kind: type[Any]) -> Schema:
         """Return the schema of `kind` itself."""
@@ -167,11 +171,6 @@ def _tidy(schema: Any) -> Any:
         return schema
     untitled = {name: each for name, each in schema.items() if name != "title" or not isinstance(each, str)}
     return with_null({name: _tidy(each) for name, each in untitled.items()})
-
-
-def name_of(model: type[BaseModel]) -> Schema:
-    """Return a reference to the schema of a request body."""
-    return {"$ref": REFERENCE.format(model=model.__name__)}
 
 
 def json_content(schema: Schema, example: Any) -> dict[str, Any]:
