@@ -34,13 +34,7 @@ _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
 # What an event is about, by the first word of its type.
-_SUBJECTS: dict[str, type[Any]] = {
-    "account": Account,
-    "transaction": Transaction,
-    "invoice": Invoice,
-    "user": User,
-    "order": Order,
-}
+_SUBJECTS: dict[str, type[Any]] = {each.OBJECT: each for each in (Account, Transaction, Invoice, User, Order)}
 
 
 def document(resources: Iterable[Routes]) -> dict[str, Any]:
