@@ -101,6 +101,14 @@ async def test_a_wall_clock_that_is_set_back_starts_a_window(windows: RateLimits
 # In front of the application; the rest is in the contract
 
 
+async def test_without_a_credential_each_address_has_its_own_count(engine: Engine, wall: Wall) -> None:
+    app = create_app(engine, wall_clock=wall)
+    for address in ("192.0.2.7", "192.0.2.8"):
+        async with client_of(app, address=address) as client:
+            statuses = [(await client.get("/nowhere")).status_code for _ in range(11)]
+        assert statuses == [404] * 10 + [429]
+
+
 async def test_lost_storage_is_not_reported_as_a_rate_limit(
     engine: Engine, wall: Wall, make_key: MakeKey
 ) -> None:

@@ -206,11 +206,12 @@ async def test_each_session_has_a_secret_of_its_own(listening: Listening) -> Non
         assert json.loads(one.first["data"])["secret"] != json.loads(other.first["data"])["secret"]
 
 
-async def test_a_listener_receives_what_happens_from_then_on_in_order(
-    listening: Listening, happen: Run
+async def test_a_listener_receives_what_happens_from_then_on_in_order_and_nothing_of_others(
+    listening: Listening, happen: Run, stranger: Tenant
 ) -> None:
     await happen(3)
     async with listening() as stream:
+        await happen(5, by=stranger)
         happened = await happen(100)
         assert await stream.events(100) == happened
 
