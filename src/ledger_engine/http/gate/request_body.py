@@ -70,8 +70,8 @@ async def read_body(
     """Return the whole body; that of a file upload is counted, dropped and empty, as no route takes files.
 
     A large body is read within the context `place`, if given. Raises InvalidRequest when the body is too
-    large, does not arrive in time or is not framed as HTTP requires, Full by
-    entering `place`, and ClientGone. After any of these the rest has not been read.
+    large, does not arrive in time or is not framed as HTTP requires, Full by entering `place`, and
+    ClientGone. After any of these the rest has not been read.
     """
     boundary = _boundary(headers)
     if boundary is None and wire is not None and wire.whole:
