@@ -92,7 +92,7 @@ class Http1(TcpConnection):
         if exchange is None:
             self._read_head()
         else:
-            self.pause_reading()  # the next request must wait for this one's answer
+            self.set_reading(False)  # the next request must wait for this one's answer
 
     def take_end(self) -> None:
         exchange = self._exchange
@@ -125,7 +125,7 @@ class Http1(TcpConnection):
         if exchange.body.is_stopped:
             self._read_body(exchange, b"")
         elif not exchange.is_ahead():
-            self.resume_reading()
+            self.set_reading(True)
 
     def note_answered(self, exchange: Exchange) -> None:
         if exchange is not self._exchange:
@@ -137,7 +137,7 @@ class Http1(TcpConnection):
         if self.is_over or not (exchange.keeps_open and exchange.whole) or self._connections.is_stopping:
             self.end()
         elif self._is_blocked:
-            self.pause_reading()
+            self.set_reading(False)
         else:
             self._begin_next()
 
@@ -152,7 +152,7 @@ class Http1(TcpConnection):
                 self.end()
                 return
             self._connections.note_idle(self)
-            self.resume_reading()
+            self.set_reading(True)
 
     def _read_head(self) -> None:
         unread = self._unread
@@ -216,10 +216,7 @@ class Http1(TcpConnection):
             if body.is_stopped and exchange.is_wanted:
                 self._break_off(exchange, unreadable(f"it comes in more than {most:,} chunks"))
                 return
-            if not exchange.is_wanted or exchange.is_ahead():
-                self.pause_reading()
-            else:
-                self.resume_reading()
+            self.set_reading(exchange.is_wanted and not exchange.is_ahead())
         else:
             exchange.stage = "answer"
             self._unread = rest
@@ -229,10 +226,7 @@ class Http1(TcpConnection):
     def _pause_before(self, unread: bytes) -> None:
         """Make the next request, if there is one, wait for the current answer."""
         self._connections.note_busy(self)
-        if unread:
-            self.pause_reading()
-        else:
-            self.resume_reading()
+        self.set_reading(not unread)
 
     def _break_off(self, exchange: Exchange, reason: BadRequest) -> None:
         """Report to the application that the rest of the body will not come."""

@@ -40,7 +40,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         "_has_ended",
         "_is_blocked",
         "_is_lingering",
-        "_is_paused",
+        "_reads",
         "_timer",
         "_transport",
         "_wants_much",
@@ -55,7 +55,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self.is_over = False  # nothing more that the client sends will be answered
         self._has_ended = False  # whether the client has ended its side
         self._is_lingering = False
-        self._is_paused = False  # reading
+        self._reads = True
         self._is_blocked = False  # writing, as the client does not read
         self._wants_much = False  # whether to read in large pieces
         self._timer: asyncio.TimerHandle | None = None  # for the client to read what was sent, or to close
@@ -139,16 +139,14 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
                 self._drained = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drained)
 
-    def pause_reading(self) -> None:
-        """Stop reading: what the client sends stays with it."""
-        if not self._is_paused and not self._transport.is_closing():
-            self._is_paused = True
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self._is_paused and not self._transport.is_closing():
-            self._is_paused = False
-            self._transport.resume_reading()
+    def set_reading(self, is_on: bool) -> None:
+        """Read on, or stop reading: then what the client sends stays with it."""
+        if self._reads != is_on and not self._transport.is_closing():
+            self._reads = is_on
+            if is_on:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def enlarge_buffer(self) -> None:
         """Let the system buffer more of a body that is needed."""
@@ -166,10 +164,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._is_lingering = self._wants_much = True
         TcpConnection._lingering += 1
         self._connections.note_awaited(self)
-        if TcpConnection._lingering > DRAINED_MAX:
-            self.pause_reading()
-        else:
-            self.resume_reading()
+        self.set_reading(TcpConnection._lingering <= DRAINED_MAX)
         self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._close)
 
