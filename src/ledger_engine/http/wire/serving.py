@@ -20,7 +20,7 @@ from typing import Any
 
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.lifespan import Lifespan
-from hypercorn.config import Config, Sockets
+from hypercorn.config import Config
 
 from ledger_engine.http.wire.asgi import Asgi, refuse_plainly
 from ledger_engine.http.wire.connections import Connections
@@ -31,6 +31,9 @@ HANDSHAKES_MAX = 512  # under way at a time, 50 KB each; one more ends the oldes
 NO_FILE_S = 0.1  # pause before accepting again when the process can open no more files
 AT_ONCE = 64  # connections taken in one iteration of the event loop
 REPORTED_AFTER_S = 0.005  # connections that begin and end within this time are reported together
+
+
+Begin = Callable[[socket.socket], None]  # begins with a client that has connected
 
 
 @dataclass(eq=False)
@@ -72,35 +75,29 @@ class Handshakes:
         self.connections.remove(handshake)
 
 
-@dataclass(eq=False)
 class TlsListener:
     """Accepts connections and begins their handshakes."""
 
-    listening: socket.socket
-    handshakes: Handshakes
-    _accepting: asyncio.Task[None] | None = None
-
-    def start(self, backlog: int) -> None:
-        """Start accepting connections."""
-        self.listening.setblocking(False)
-        self.listening.listen(backlog)
-        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+    def __init__(self, listening: socket.socket, begin: Begin, backlog: int) -> None:
+        listening.setblocking(False)
+        listening.listen(backlog)
+        self._listening = listening
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(begin))
 
     def close(self) -> None:
         """Stop accepting connections."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-        self.listening.close()
+        self._accepting.cancel()
+        self._listening.close()
 
-    async def _accept(self) -> None:
+    async def _accept(self, begin: Begin) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                client, _ = await loop.sock_accept(self.listening)
+                client, _ = await loop.sock_accept(self._listening)
             except OSError:
                 await asyncio.sleep(NO_FILE_S)
                 continue
-            self.handshakes.begin(client)
+            begin(client)
 
 
 class Handshake:
@@ -132,13 +129,13 @@ class PassedConnections:
         self._source = source
         self._report = report
         self._loop = asyncio.get_running_loop()
-        self._begin: Callable[[socket.socket], None]
+        self._begin: Begin
         self._connections: Connections
         self._taken = 0
         self._reported = (0, 0)
         self._reports_soon = False
 
-    def start(self, begin: Callable[[socket.socket], None], connections: Connections) -> None:
+    def start(self, begin: Begin, connections: Connections) -> None:
         """Call `begin` with each connection; `connections` are those that are open."""
         self._begin = begin
         self._connections = connections
@@ -219,10 +216,11 @@ async def serve(
     connections = Connections(float(config.keep_alive_timeout))
     service = Service(app, connections, "https" if config.ssl_enabled else "http", state, refuse)
     _services.add(service)
+    begin = _beginner(service, config)
     if passed is None:
-        listening = await _listen(service, config, config.create_sockets())
+        listening = await _listen(service, config, begin)
     else:
-        passed.start(_beginner(service, config), connections)
+        passed.start(begin, connections)
         listening = [passed]
     try:
         await shutdown_trigger()
@@ -237,34 +235,23 @@ async def serve(
         await asyncio.wait({living})
 
 
-def tls_context(config: Config) -> ssl.SSLContext:
-    """Return the context of a configuration that has a certificate: it offers HTTP/1.1 alone."""
-    context = config.create_ssl_context()
-    assert context is not None, "there is no certificate"
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-async def _listen(service: Service, config: Config, sockets: Sockets) -> list[_Listener]:
-    make = partial(Http1, service)
+async def _listen(service: Service, config: Config, begin: Begin) -> list[_Listener]:
+    sockets, make = config.create_sockets(), partial(Http1, service)
     listening: list[_Listener] = []
     for each in sockets.insecure_sockets:
         server = await asyncio.get_running_loop().create_server(make, sock=each, backlog=config.backlog)
         listening.append(server)
-    if sockets.secure_sockets:
-        handshakes = Handshakes(tls_context(config), service.connections, make)
-        for each in sockets.secure_sockets:
-            listener = TlsListener(each, handshakes)
-            listener.start(config.backlog)
-            listening.append(listener)
+    listening += [TlsListener(each, begin, config.backlog) for each in sockets.secure_sockets]
     return listening
 
 
-def _beginner(service: Service, config: Config) -> Callable[[socket.socket], None]:
-    """Return what is called with each connection that another process has accepted."""
+def _beginner(service: Service, config: Config) -> Begin:
+    """Return what is called with each connection that is accepted here or by another process."""
     make = partial(Http1, service)
-    if config.ssl_enabled:
-        return Handshakes(tls_context(config), service.connections, make).begin
+    context = config.create_ssl_context()
+    if context is not None:
+        context.set_alpn_protocols(["http/1.1"])
+        return Handshakes(context, service.connections, make).begin
     loop = asyncio.get_running_loop()
     beginning: set[asyncio.Task[None]] = set()
 
