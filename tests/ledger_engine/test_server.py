@@ -261,6 +261,7 @@ def test_an_unchanged_answer_is_never_one_from_before_a_change_that_another_proc
             assert (unchanged.status_code, unchanged.content) == (304, b"")
 
 
+@pytest.mark.sqlite
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_with_workers_it_has_all_options_says_once_where_it_serves_and_heeds_its_own_signals(
     start: Start, tmp_path: Path
