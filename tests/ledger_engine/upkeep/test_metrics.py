@@ -283,6 +283,7 @@ async def test_on_postgresql_tries_waits_connections_standbys_and_the_size_are_t
 
 
 @pytest.mark.process
+@pytest.mark.sqlite  # with those of a ledger on each engine
 async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_are(
     engine: Engine, on_postgres: Engine, tmp_path: Path
 ) -> None:
