@@ -8,8 +8,6 @@ statements a transaction, synced), and the empty handlers answer nothing.
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -23,7 +21,7 @@ from bench.runs import Result, missing, paired, rotate, say
 from bench.servers import empty, ledger
 
 SECONDS = 2
-OURS, WORKERS, KEYS = "ledger", "ledger --workers auto", "ledger, idempotency keys"
+OURS, KEYS = "ledger", "ledger, idempotency keys"
 PLAIN, WIRE, UVICORN, GRANIAN = "Hypercorn", "our own wire", "uvicorn", "granian"
 POCKETBASE, EMULATE, LOCALSTRIPE, PGBENCH = "PocketBase", "emulate", "localstripe", "pgbench"
 POSTED = "transactions posted to disk over HTTP, 32 connections"
@@ -58,7 +56,6 @@ def measure(folder: Path, rounds: int) -> list[Result]:
         _against(rates, UVICORN, f"an empty Quart handler on uvicorn{version('uvicorn')}", None),
         _against(rates, GRANIAN, f"an empty Quart handler on granian{version('granian')}", None),
         _against(rates, POCKETBASE, pocketbase, 0.75),
-        _against(rates, POCKETBASE, pocketbase, 1.0, ours=WORKERS),
         _against(rates, EMULATE, "emulate's Stripe, customers created in memory", None),
         _against(
             rates, LOCALSTRIPE, f"localstripe{version('localstripe')}, customers created in memory", None
@@ -77,9 +74,6 @@ def _started(folder: Path, stack: ExitStack) -> dict[str, Requests]:
         return json_posts(f"{url}/v1/transactions", of.key, bodies_of(of))
 
     posts = {OURS: posts_to(stack.enter_context(ledger(books.path)))}
-    if _has_workers():
-        own = asyncio.run(make_books(folder / "workers.db"))
-        posts[WORKERS] = posts_to(stack.enter_context(ledger(own.path, "--workers", "auto")), own)
     for name, kind in ((PLAIN, "plain"), (WIRE, "wire")):
         posts[name] = posts_to(stack.enter_context(empty(kind)))
     for name, start in RIVALS.items():
@@ -93,21 +87,15 @@ def _rate(posts: Requests, *, keys: bool = False) -> float:
     return load(posts, SECONDS, keys=keys).per_second
 
 
-def _has_workers() -> bool:
-    command = [sys.executable, "-m", "ledger_engine", "serve", "--help"]
-    return "--workers" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def _against(
     rates: dict[str, list[float]], other: str, against: str, target: float | None, ours: str = OURS
 ) -> Result:
     """Compare two sides; with `against`, what the other one is, the line is shown in the README."""
     name = f"POST, {ours} / {other}"
-    label = "" if not against else POSTED + (", a worker for each core" if ours == WORKERS else "")
+    label = POSTED if against else ""
     for side in (ours, other):
         if side not in rates:
-            note = "not offered by serve" if side == WORKERS else "not installed"
-            return missing(name, label=label if side == other else "", against=against, note=note)
+            return missing(name, label=label if side == other else "", against=against, note="not installed")
     pairs = list(zip(rates[ours], rates[other], strict=True))
     bound = None if target is None else ">="
     return paired(name, pairs, "/s", bound, target, label=label, against=against)

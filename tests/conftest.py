@@ -48,9 +48,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--quick", action="store_true", help="leave out what starts a process or a dashboard, or is slow"
     )
     group.addoption(
-        "--server-workers", default="1", metavar="N", help="serve the contract's tests with --workers N"
-    )
-    group.addoption(
         "--served-by",
         choices=("serve", "hypercorn", "uvicorn", "granian"),
         default="serve",

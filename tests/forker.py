@@ -1,15 +1,13 @@
 """The program that `forking` forks processes of `ledger-engine` from: it has imported everything.
 
 A message on the socket that is its stdin asks for a process: what it is to be, in JSON, with the descriptors
-of its three streams, of other files, and of a pipe, which gets its process id in one line and its exit status
-in another. A server whose workers are to be forked gets a socket of its own to ask for them.
+of its three streams and of a pipe, which gets its process id in one line and its exit status in another.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
-import fcntl
 import gc
 import importlib
 import io
@@ -23,31 +21,26 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-# Imported here so that no process has to. Two are beside this program.
+# Imported here so that no process has to. One is beside this program.
 import platformdirs.unix  # noqa: F401
 import sqlite_utils.migrations  # noqa: F401
 import uvloop  # noqa: F401
-from forking import ForkedWorkers
 from made_once import compile_routes_once
 
 import ledger_engine.http.app
 import ledger_engine.server.listening
 import ledger_engine.server.serving
-import ledger_engine.server.workers.pool
-import ledger_engine.server.workers.worker
 import ledger_engine.store.postgres.database
 import ledger_engine.store.sqlite.database
 import ledger_engine.store.sqlite.snapshot
 import ledger_engine.upkeep.backups
 from ledger_engine.cli import main
-from ledger_engine.server.workers import process as worker_process
 
 MESSAGE_MAX = 1_000_000
-DESCRIPTORS_MAX = 16
+DESCRIPTORS_MAX = 4
 # Imported once the first process is asked for that needs them, as few do: by a word of its command line.
 NEEDED_BY = {
     **{
@@ -65,17 +58,16 @@ PR_SET_PTRACER, ANYONE = 0x59616D61, -1
 
 
 class Forker:
-    """Forks a process for each message, on the socket that is stdin and on those of servers."""
+    """Forks a process for each message on the socket that is stdin."""
 
     def __init__(self) -> None:
-        self._first = socket.socket(fileno=os.dup(0))
-        self._asking = {self._first}
+        self._asking = socket.socket(fileno=os.dup(0))
         self._ended, self._wake = socket.socketpair()
         self._wake.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake.fileno())
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._first, selectors.EVENT_READ)
+        self._selector.register(self._asking, selectors.EVENT_READ)
         self._selector.register(self._ended, selectors.EVENT_READ)
         self._pipes: dict[int, int] = {}
 
@@ -86,40 +78,28 @@ class Forker:
             if self._ended in ready:
                 self._ended.recv(MESSAGE_MAX)
                 self._report_the_ended()
-            for each in self._asking.intersection(ready):
-                message, descriptors, _flags, _address = socket.recv_fds(each, MESSAGE_MAX, DESCRIPTORS_MAX)
-                if message:
-                    if asked := self._fork(json.loads(message), descriptors):
-                        return asked
-                elif each is self._first:
+            if self._asking in ready:
+                message, descriptors, _, _ = socket.recv_fds(self._asking, MESSAGE_MAX, DESCRIPTORS_MAX)
+                if not message:
                     return None
-                else:  # the server has ended
-                    self._selector.unregister(each)
-                    self._asking.remove(each)
-                    each.close()
+                if asked := self._fork(json.loads(message), descriptors):
+                    return asked
 
     def _fork(self, asked: dict[str, Any], descriptors: list[int]) -> dict[str, Any] | None:
         """Return None here and what was asked for in the new process, where nothing else is open."""
-        *given, pipe = descriptors
-        asked["streams"], asked["given"] = given[:3], given[3:]
+        *asked["streams"], pipe = descriptors
         for word in NEEDED_BY.keys() & asked["words"]:
             for module in NEEDED_BY[word]:
                 importlib.import_module(module)
-        if asked["forks_workers"]:
-            ours, asked["forker"] = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self._asking.add(ours)
-            self._selector.register(ours, selectors.EVENT_READ)
         if pid := os.fork():
             self._pipes[pid] = pipe
             with suppress(BrokenPipeError):  # the server that asked was killed
                 os.write(pipe, b"%d\n" % pid)
-            for descriptor in given:
+            for descriptor in asked["streams"]:
                 os.close(descriptor)
-            if asked["forks_workers"]:
-                asked["forker"].close()
             return None
         signal.set_wakeup_fd(-1)
-        for each in (self._selector, self._ended, self._wake, *self._asking):
+        for each in (self._selector, self._ended, self._wake, self._asking):
             each.close()
         for descriptor in (pipe, *self._pipes.values()):
             os.close(descriptor)
@@ -153,16 +133,6 @@ def set_constants(constants: dict[str, float | str]) -> None:
         setattr(home, constant, value)
 
 
-def place_files(given: list[int], numbers: list[int]) -> None:
-    """Give open files the numbers that they have where they come from, as an executed process has them."""
-    above = [fcntl.fcntl(file, fcntl.F_DUPFD, max(numbers) + 1) for file in given]
-    for file in given:
-        os.close(file)
-    for file, number in zip(above, numbers, strict=True):
-        os.dup2(file, number)
-        os.close(file)
-
-
 def begin(asked: dict[str, Any]) -> None:
     """Make this process one like those that a shell starts."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -173,10 +143,6 @@ def begin(asked: dict[str, Any]) -> None:
     for number, stream in enumerate(asked["streams"]):
         os.dup2(stream, number)
         os.close(stream)
-    if asked["files"]:
-        place_files(asked["given"], asked["files"])
-    if asked["name"]:
-        Path("/proc/self/comm").write_text(asked["name"])
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
@@ -191,8 +157,6 @@ def begin(asked: dict[str, Any]) -> None:
     if asked["clock_ahead_s"]:
         set_forward(asked["clock_ahead_s"])
     set_constants(asked["constants"])
-    if asked["forks_workers"]:
-        worker_process.subprocess = ForkedWorkers(asked["forker"])  # type: ignore[assignment]
     if asked["stopped"]:
         os.kill(os.getpid(), signal.SIGSTOP)
 

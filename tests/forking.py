@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import IO, Any
 
 FORKER = Path(__file__).with_name("forker.py")
-FORKED_WORKER = "worker/%d"  # the name of a process: which server's worker it is
 Done = subprocess.CompletedProcess[str]
 Stream = int | IO[Any] | None
 
@@ -47,20 +46,14 @@ class Process:
         clock_ahead_s: int = 0,
         constants: Mapping[str, float | str] | None = None,
         open_files_max: int | None = None,
-        forks_workers: bool = False,
         program: str | None = None,
-        files: Sequence[int] = (),
-        name: str | None = None,
-        forker: socket.socket | None = None,
     ) -> None:
         """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything.
 
         What reads the time of day in it is told one that is `clock_ahead_s` ahead. `constants` are other
         values for constants of the program, by names like `ledger_engine.store.threaded.ANSWER_S`. It may
         have `open_files_max` files open, or as many as this process.
-        With `forks_workers` the workers of a server are processes of this kind too. It may run another
-        `program`, given as its text, with these open `files` and the `name` that the system shows. `forker`
-        is the socket to ask on, if it is not this process's own.
+        It may run another `program`, given as its text.
         """
         self.args = list(words)
         self.returncode: int | None = None
@@ -75,10 +68,7 @@ class Process:
             "open_files": [open_files_max] * 2
             if open_files_max
             else resource.getrlimit(resource.RLIMIT_NOFILE),
-            "forks_workers": forks_workers,
             "program": program,
-            "files": list(files),
-            "name": name,
         }
         with ExitStack() as closing:
             theirs, ours = [], []
@@ -90,8 +80,7 @@ class Process:
                 ours.append(outer)
             self._fate, told = os.pipe()
             closing.callback(os.close, told)
-            asking = forker_socket() if forker is None else forker
-            socket.send_fds(asking, [json.dumps(asked).encode()], [*theirs, *files, told])
+            socket.send_fds(forker_socket(), [json.dumps(asked).encode()], [*theirs, told])
         self.stdin, self.stdout, self.stderr = ours
         self.pid = int(self._line())
 
@@ -138,36 +127,6 @@ class Process:
                 raise RuntimeError("the process that others are forked from has ended")
             line += part
         return line
-
-
-class ForkedWorkers:
-    """In place of the module `subprocess` in the module that starts workers (`server/workers/process.py`).
-
-    A worker is then no child of its server, as what is open in a server, and its threads, must not be copied:
-    it is forked from the process that has imported everything and opened nothing.
-    """
-
-    DEVNULL = subprocess.DEVNULL
-    TimeoutExpired = subprocess.TimeoutExpired
-
-    def __init__(self, forker: socket.socket | None = None) -> None:
-        self._forker = forker
-
-    def Popen(  # noqa: N802 - it stands for the class
-        self, command: Sequence[str], *, stdin: int, pass_fds: Sequence[int], env: Mapping[str, str]
-    ) -> Process:
-        *python, program = command[:4]
-        assert (python, stdin) == ([sys.executable, "-P", "-c"], self.DEVNULL)
-        return Process(
-            command[4:],
-            stdout=1,
-            stderr=2,
-            environment=env,
-            program=program,
-            files=pass_fds,
-            name=FORKED_WORKER % os.getpid(),
-            forker=self._forker,
-        )
 
 
 def run(words: Sequence[str], *, input: str = "", timeout: float | None = None, **options: Any) -> Done:

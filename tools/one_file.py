@@ -16,7 +16,7 @@ def main() -> None:
         else:
             from ledger_tui.cli import main as program
         program()
-    elif words[:2] == ["-P", "-c"]:  # the sender of webhooks, or a worker
+    elif words[:2] == ["-P", "-c"]:  # the sender of webhooks
         del sys.argv[1:4]
         exec(words[2], {"__name__": "__main__"})
     else:

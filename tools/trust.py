@@ -151,15 +151,6 @@ CAMPAIGNS = (
         100,
     ),
     Campaign(
-        "kills of workers and of their parent",
-        (
-            f"{FAULTS}workers.py::test_an_acknowledged_write_survives_the_kill_of_a_worker",
-            f"{FAULTS}workers.py::test_an_acknowledged_write_survives_the_end_of_all",
-        ),
-        "as above",
-        30,
-    ),
-    Campaign(
         "the model, in process",
         ("tests/ledger_engine/test_model.py::test_the_engine_does_what_the_model_says[sqlite]",),
         f"a balance that is moved wrongly is found ({CONTROLS})",

@@ -157,7 +157,7 @@ def server(
     database = place_of_its_own(kind, tmp_path_factory.mktemp("contract"), "contract")
     served_by = getattr(request, "param", request.config.getoption("--served-by"))
     if served_by == "serve":
-        running = start_server(database, "--workers", request.config.getoption("--server-workers"))
+        running = start_server(database)
     else:
         try:
             running = start_other(served_by, database)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import pytest
 
 from ledger_engine.core.settings import Location
 from ledger_engine.http.gate import request_body
 from ledger_engine.http.gate.gate import AuthRateLimit
-from ledger_engine.limits import LocalSemaphores
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import Server
 from tests.contract.raw import Wire, chunked
@@ -247,7 +245,7 @@ def test_a_body_is_not_waited_for_over_the_rate(crowded: Clockwork) -> None:
 def test_large_bodies_of_anonymous_clients_are_read_a_few_at_a_time(crowded: Clockwork) -> None:
     """Each could take a megabyte for as long as a body may take."""
     wire = crowded.wire(crowded.key(crowded.project()))
-    semaphores = cast(LocalSemaphores, crowded.engine.shared.semaphores)
+    semaphores = crowded.engine.shared.semaphores
     large = wire.post("/v1/auth/token", padded(MB), key="")
     head = wire.head("POST", "/v1/auth/token", "Transfer-Encoding: chunked", key="")
     slow = [wire.connect() for _ in range(2)]

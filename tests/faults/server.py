@@ -30,8 +30,7 @@ class Server:
 
     `constants` has other values for constants of the program, `open_files_max` is how many files it may have
     open, `program` is the program that it runs (`tests/forking.py`), and `strace` has the options of strace
-    under which it runs, if there are any; none of them with `under`. With `forks_workers` its workers are
-    forked as it is, and not executed.
+    under which it runs, if there are any; none of them with `under`.
     """
 
     def __init__(
@@ -42,13 +41,11 @@ class Server:
         clock_ahead_s: int = 0,
         constants: Mapping[str, float] | None = None,
         open_files_max: int | None = None,
-        forks_workers: bool = False,
         program: str | None = None,
     ) -> None:
         self.database = database
         self.clock_ahead_s = clock_ahead_s
         self.constants = constants
-        self.forks_workers = forks_workers
         self.open_files_max = open_files_max
         self.program = program
         self.under: list[str] = []
@@ -91,7 +88,6 @@ class Server:
                 clock_ahead_s=self.clock_ahead_s,
                 constants=self.constants,
                 open_files_max=self.open_files_max,
-                forks_workers=self.forks_workers,
                 program=self.program,
                 stopped=bool(self.strace),
             )

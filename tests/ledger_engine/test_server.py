@@ -27,7 +27,6 @@ from ledger_engine.core.settings import Location
 from tests.certificates import make_certificate
 from tests.commands import answer_of_command
 from tests.contract.rules import holds
-from tests.faults.workers import workers_of
 from tests.forking import Process, run
 from tests.ledger_engine.cli.test_listening import free_port
 from tests.ledger_engine.waiting import PATIENCE_S, wait_until
@@ -55,7 +54,6 @@ def start(database: Location) -> Iterator[Start]:
         *options: str,
         on: Path | None = database,
         drain_s: float | None = None,
-        forks_workers: bool = False,
     ) -> Process:
         words = ["serve", *([] if on is None else ["--database", str(on)]), *options]
         constants = {} if drain_s is None else {"ledger_engine.server.serving.DRAIN_S": drain_s}
@@ -66,7 +64,6 @@ def start(database: Location) -> Iterator[Start]:
             stdout=pipe,
             stderr=pipe,
             constants=constants,
-            forks_workers=forks_workers,
         )
         started.append(server)
         return server
@@ -232,16 +229,14 @@ def test_it_has_the_issuer_the_limits_and_the_proxies_it_was_given(start: Start)
     assert left_for(found[1], "198.51.100.1") == left_for(found[1], "198.51.100.2") == 59
 
 
-@pytest.mark.sqlite
-def test_an_unchanged_answer_is_never_one_from_before_a_change_that_another_process_made(
+def test_an_unchanged_answer_is_never_one_from_before_a_change_that_another_server_made(
     start: Start, kind: str
 ) -> None:
-    workers = () if kind == "postgres" else ("--workers", "2")
-    first = start("--port", "0", *workers, forks_workers=True)
+    first = start("--port", "0")
     url = url_of(first)
     key = first_line(first).rpartition(" ")[2]
-    # Each connection is some worker's; on PostgreSQL every other one is the second server's.
-    other = url if workers else url_of(start("--port", "0"))
+    # On PostgreSQL every other connection is the second server's.
+    other = url_of(start("--port", "0")) if kind == "postgres" else url
     clients = [client(each, key) for each in (url, other, url, other)]
     with contextlib.ExitStack() as stack:
         for each in clients:
@@ -259,52 +254,6 @@ def test_an_unchanged_answer_is_never_one_from_before_a_change_that_another_proc
                 f"/v1/accounts/{account}", headers={"If-None-Match": tag}
             )
             assert (unchanged.status_code, unchanged.content) == (304, b"")
-
-
-@pytest.mark.sqlite
-@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
-def test_with_workers_it_has_all_options_says_once_where_it_serves_and_heeds_its_own_signals(
-    start: Start, tmp_path: Path
-) -> None:
-    certfile, keyfile = make_certificate(tmp_path, x509.DNSName("localhost"))
-    tls = ("--certfile", str(certfile), "--keyfile", str(keyfile))
-    server = start(
-        "--port", "0", "--workers", "2", *tls, "--trusted-proxies", "1", "--auth-rate-limit", "3/3"
-    )
-    url = url_of(server).replace("127.0.0.1", "localhost")
-    workers = workers_of(server.pid)
-    assert len(workers) == 2
-    for worker in workers:  # as a terminal or systemd signals all processes
-        os.kill(worker, signal.SIGTERM)
-        os.kill(worker, signal.SIGINT)
-    context = ssl.create_default_context(cafile=str(certfile))
-    left = []
-    for number in range(4):
-        headers = {"X-Forwarded-For": f"203.0.113.99, 198.51.100.{number // 2}"}
-        with httpx.Client(verify=context, trust_env=False, headers=headers) as api:
-            assert api.get(f"{url}/api/health").json()["ok"] is True
-            left.append(int(api.get(f"{url}/v1/accounts").headers["X-RateLimit-Remaining"]))
-            assert api.post(f"{url}/v1/auth/token", json={}).headers["X-RateLimit-Limit"] == "3"
-    assert left in ([59, 58, 59, 58], [59, 59, 59, 58], [59, 58, 59, 59]), "a minute may have ended"
-    assert workers_of(server.pid) == workers
-    assert "Listening" not in stopped(server)
-
-
-@pytest.mark.parametrize("number", ["0", "65", "two"])
-def test_a_number_of_workers_that_cannot_be_is_refused(start: Start, database: Location, number: str) -> None:
-    assert "must be auto, or a number from 1 to 64" in refusal(start("--workers", number), 2)
-    assert not isinstance(database, Path) or not database.exists()
-
-
-@pytest.mark.sqlite
-@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
-def test_workers_auto_are_as_many_as_processors_and_one_is_none_at_all(start: Start) -> None:
-    processors = len(os.sched_getaffinity(0))
-    url_of(auto := start("--port", "0", "--workers", "auto", forks_workers=True))
-    assert len(workers_of(auto.pid)) == (processors if processors > 1 else 0)
-    stopped(auto)
-    url_of(one := start("--port", "0", "--workers", "1"))
-    assert workers_of(one.pid) == []
 
 
 def test_an_ipv6_address_is_told_in_brackets(start: Start) -> None:

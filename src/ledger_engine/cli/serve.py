@@ -157,7 +157,6 @@ def _place(ctx: click.Context, option: click.Option) -> str:
 
 WAITS_MAX = 50
 WAIT_MAX_S = 30 * 86_400
-WORKERS_MAX = 64
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -183,15 +182,6 @@ def _waits(text: str) -> tuple[float, ...]:
     if not 1 <= len(waits) <= WAITS_MAX or not all(0 <= wait <= WAIT_MAX_S for wait in waits):
         raise ValueError(f"{text!r} must be like 5,300,1800: seconds, each at most 30 days.")
     return waits
-
-
-def _workers(text: str) -> int:
-    """Return a number of processes; `auto` is one on each processor that this process may use."""
-    if text == "auto":
-        return 1 if sys.platform == "win32" else min(_usable_processors(), WORKERS_MAX)
-    if not 1 <= _number(text) <= WORKERS_MAX:
-        raise ValueError(f"{text!r} must be auto, or a number from 1 to {WORKERS_MAX}.")
-    return int(text)
 
 
 def _period(text: str) -> float:
@@ -274,18 +264,6 @@ def _address(text: str) -> tuple[str, int]:
     multiple=True,
     metavar="ORIGIN",
     help="A web page's origin, like https://app.example, that may read answers; may be given more than once.",
-)
-@click.option(
-    "--workers",
-    type=options.Parsed("N|auto", _workers),
-    default="1",
-    show_default=True,
-    help="How many processes answer requests; auto is one for each processor.",
-)
-@click.option(
-    "--limits",
-    metavar="URL",
-    help="Count requests in this Redis, like redis://limits.example:6379/0, and not in PostgreSQL.",
 )
 @click.option(
     "--metrics",
@@ -433,7 +411,7 @@ def settings_from_environment() -> ServeSettings:
     Raises UsageError for a variable or a line of the file that cannot be used.
     """
     with serve.make_context("serve", []) as context:
-        own = ("host", "port", "certfile", "keyfile", "workers")
+        own = ("host", "port", "certfile", "keyfile")
         return _settings(**{name: value for name, value in context.params.items() if name not in own})
 
 
@@ -449,10 +427,6 @@ def _settings(
 ) -> ServeSettings:
     minute, second = auth_rate_limit
     return ServeSettings(None if demo else database, auth_per_minute=minute, auth_per_second=second, **others)
-
-
-def _usable_processors() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _announce(

@@ -17,7 +17,7 @@ The `code`s are those of docs/decisions.md#error-codes, OAuth's those of RFC 674
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 class LedgerError(Exception):
@@ -30,17 +30,6 @@ class LedgerError(Exception):
         self.code = code
         self.message = message
         self.param = param
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # An exception is otherwise made again from its message alone, which is not what its class takes.
-        return _again, (type(self), self.args, vars(self))
-
-
-def _again(kind: type[LedgerError], args: tuple[Any, ...], fields: dict[str, Any]) -> LedgerError:
-    """Return an error that was pickled."""
-    error = kind.__new__(kind, *args)
-    vars(error).update(fields)
-    return error
 
 
 class InvalidRequest(LedgerError):

@@ -1,22 +1,12 @@
-"""The processes that a program starts: their environment, whether they run the same version, and messages.
-
-The files of a program may be replaced while it runs. Messages between the processes of a server are pickled.
-"""
+"""The processes that a program starts: their environment, and the pickled messages to the webhook sender."""
 
 from __future__ import annotations
 
-import copyreg
-import dataclasses
-import hashlib
 import os
 import pickle
 import struct
 from collections.abc import Iterator
-from operator import attrgetter
-from pathlib import Path
-from typing import Any, TypeVar
-
-import ledger_engine
+from typing import Any
 
 # The exit status of a process that was started from files of another version (EX_PROTOCOL).
 OTHER_PROGRAM = 76
@@ -28,21 +18,6 @@ def without_settings(*keep: str) -> dict[str, str]:
         name: value for name, value in os.environ.items() if name in keep or not name.startswith("LEDGER_")
     }
 
-
-def fingerprint() -> str:
-    """Return a digest of the package's files as they are now. It takes some milliseconds."""
-    package = Path(ledger_engine.__file__).parent
-    digest = hashlib.blake2b(digest_size=16)
-    for file in sorted(package.rglob("*.py")):
-        digest.update(f"{file.relative_to(package)}\0{file.stat().st_size}\0".encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-# Pickled messages, and the dataclasses that travel with each request
-
-
-C = TypeVar("C", bound=type[Any])
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows
 # No message is so long. A text that is read as a length is longer: its letters are bytes from 0x40 on.
@@ -81,13 +56,3 @@ class Messages:
             message = pickle.loads(memoryview(arrived)[_HEAD.size : end].toreadonly())
             del arrived[:end]
             yield message
-
-
-def pickled_by_fields(kind: C) -> C:
-    """Have a dataclass pickled as a call with the values of its fields, of which there are two or more.
-
-    It takes half of the time, as Python looks up the name of each slot otherwise. Return the class.
-    """
-    values = attrgetter(*[field.name for field in dataclasses.fields(kind)])
-    copyreg.pickle(kind, lambda record: (kind, values(record)))
-    return kind

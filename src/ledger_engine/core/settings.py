@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -31,7 +30,6 @@ class BadSettings(ValueError):
 
 Location: TypeAlias = Path | str  # of a ledger: a SQLite file, or the address of a PostgreSQL database
 _POSTGRES = ("postgresql://", "postgres://")
-_REDIS = ("redis://", "rediss://", "unix://")
 
 
 def is_url(text: str) -> bool:
@@ -59,9 +57,8 @@ class ServeSettings:
     runs this server for itself. `api_key` is the value of a test key that the first project is to have.
     `cors_origins` are those of the web pages that may read the answers. `accept_clock` confirms that the
     machine's clock is right although it is far ahead of the last time known to the ledger, and `accept_loss`
-    that a PostgreSQL database may lack what was acknowledged. `workers` is the number of processes that
-    answer requests, `metrics` the address and port to serve metrics on.
-    `limits` is the address of the Redis in which the servers of a PostgreSQL database count requests.
+    that a PostgreSQL database may lack what was acknowledged. `metrics` is the address and port of the
+    listener for metrics.
     `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     `backup_to` is the folder of the backups that the server makes every `backup_every_s` seconds; the newest
     `backup_keep` are kept.
@@ -87,9 +84,7 @@ class ServeSettings:
     accept_loss: bool = False
     api_key: str | None = None
     cors_origins: tuple[str, ...] = ()
-    workers: int = 1
     metrics: tuple[str, int] | None = None
-    limits: str | None = None
     log_format: str = "text"
     log_level: str = "warning"
     test_helpers: bool = False
@@ -128,22 +123,14 @@ class ServeSettings:
             self._check_metrics(*self.metrics)
         for origin in self.cors_origins:
             _check_origin(origin)
-        if self.workers > 1 and sys.platform == "win32":
-            raise BadSettings("--workers needs sockets that Windows does not have; leave it out.")
-        if self.workers > 1 and isinstance(self.database, str):
-            raise BadSettings("--workers shares a SQLite file; on PostgreSQL start several servers instead.")
         if self.accept_loss and not isinstance(self.database, str):
             raise BadSettings("--accept-loss is for PostgreSQL: a file has no failover.")
-        if self.limits is not None:
-            self._check_limits(self.limits)
         if self.seed is not None and self.database is None:
             raise BadSettings("--demo loads a data set of its own; leave out --seed.")
         if self.backup_to is not None and self.database is None:
             raise BadSettings("The data of --demo are removed at the end; leave out --backup-to.")
         if self.test_helpers and isinstance(self.database, str):
             raise BadSettings("--test-helpers works on a SQLite file; leave it out with PostgreSQL.")
-        if self.workers > 1 and self.test_helpers:
-            raise BadSettings("--test-helpers works in one process only; leave it or --workers out.")
         if self.test_helpers and not self.insecure and not _is_loopback(self.host):
             raise BadSettings(
                 f"{self.host} can be reached from other machines, and with --test-helpers whoever has a test"
@@ -162,12 +149,6 @@ class ServeSettings:
                 f"--metrics {host}:{port} is where the server itself listens, with --host {self.host} and"
                 f" --port {port}. Give the metrics another port."
             )
-
-    def _check_limits(self, limits: str) -> None:
-        if not limits.startswith(_REDIS):
-            raise BadSettings("--limits must be the address of a Redis, like redis://limits.example:6379/0.")
-        if not isinstance(self.database, str):
-            raise BadSettings("--limits is for several servers on PostgreSQL: one server counts by itself.")
 
     def _check_issuer(self, issuer: str) -> None:
         match = _ISSUER.fullmatch(issuer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ledger_engine.core.errors import PermissionDenied
-from ledger_engine.core.processes import pickled_by_fields
 
 ROLES = ("member", "admin", "owner")  # from lowest to highest
 _READS = ("read:projects", "read:users", "admin:billing")
@@ -17,7 +16,6 @@ def mode_name(livemode: bool) -> str:
     return "live" if livemode else "test"
 
 
-@pickled_by_fields
 @dataclass(slots=True)
 class Tenant:
     """The project and mode that a caller's statements are limited to, and the caller's rights.

@@ -292,8 +292,7 @@ class RequestRecorder:
     async def _write_batch(self) -> bool:
         batch = list(islice(self._waiting, BATCH_MAX))
         try:
-            # Plain tuples, which a worker pickles in a third of the time.
-            entries: list[tuple[Value, ...]] = [tuple(_entry(note)) for note in batch]
+            entries: list[tuple[Value, ...]] = [_entry(note) for note in batch]
             await self._engine.write(BookWork(partial(add, entries=entries, doubtful=self._doubtful), OWN))
         except StorageUnavailable:
             self._doubtful = len(batch)

@@ -131,7 +131,7 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class _TenantWork(Generic[T]):
-    """A work of one tenant. Unlike a closure it can be pickled, for a writer in another process."""
+    """A work of one tenant; the writer sees its book, its project and the function that it calls."""
 
     work: Callable[..., T]
     tenant: Tenant
@@ -155,9 +155,6 @@ class _TenantWork(Generic[T]):
 
     def __call__(self, unit: Unit) -> T:
         return self.work(unit, self.tenant, *self.args, **self.kwargs)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _TenantWork, (self.work, self.tenant, self.args, self.kwargs)
 
 
 @dataclass(frozen=True, slots=True)

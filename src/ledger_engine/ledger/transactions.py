@@ -16,7 +16,6 @@ from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.core.processes import pickled_by_fields
 from ledger_engine.core.records import JsonText, Moment, OneOf, values_writer
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
@@ -43,7 +42,6 @@ _OF_TYPE = f"type = :type AND book = {BOOK}"
 Sides = tuple[str | None, str | None]  # ids, of the source and of the destination
 
 
-@pickled_by_fields
 @dataclass(slots=True)
 class Transaction:
     """One posted transaction.
@@ -68,7 +66,6 @@ class Transaction:
     reverses: str | None
 
 
-@pickled_by_fields
 @dataclass(slots=True)
 class NewTransaction:
     account: str

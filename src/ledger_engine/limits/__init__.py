@@ -1,14 +1,12 @@
-"""Limits: rate windows, semaphores and leases, as the processes of a server share them besides the database.
+"""Limits: rate windows, semaphores and leases.
 
-The packages above know only these two protocols; announcements travel with the database (`Database.listen`).
-A process that serves alone has both in its memory (`Shared`). The workers of `serve --workers` count in
-memory that they share (`shared_windows`) and ask their parent for semaphores. Servers on one
-PostgreSQL database count together in a counter that all can ask (`counted_together`), and each has its own
-semaphores.
+Rate limits are fixed wall-clock minutes and seconds, counted per API key (docs/interface.md#rate-limits). The
+only server of a file counts in a dict (`Windows`). Servers on one PostgreSQL database count together in a
+table (`store/postgres/rate_limits.py`). Semaphores limit the memory of one process, so every server counts
+its own.
 
-Rate limits are fixed wall-clock minutes and seconds, counted per API key (docs/interface.md#rate-limits).
-Leases say which of the tasks that only one server may do this server has. The only server of a file has all
-of them (`AllLeases`); servers that share a database agree there (`store/postgres/leases.py`).
+Leases name the tasks that this server does for all servers. The only server of a file has every lease
+(`AllLeases`); servers that share a database agree there (`store/postgres/leases.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(slots=True)
@@ -48,7 +45,7 @@ class RateLimits(Protocol):
 
 
 class Semaphore(NamedTuple):
-    """A semaphore that may be acquired `most` times at once, over all processes that serve."""
+    """A semaphore that may be acquired `most` times at once."""
 
     name: str
     most: int
@@ -60,27 +57,6 @@ class Full(Exception):
     def __init__(self, semaphore: Semaphore) -> None:
         super().__init__(f"{semaphore.name} is acquired {semaphore.most} times")
         self.semaphore = semaphore
-
-    def __reduce__(self) -> tuple[type[Full], tuple[Semaphore]]:
-        return Full, (self.semaphore,)
-
-
-class Semaphores(Protocol):
-    """The semaphores of a server. Those of a process that has ended are released, however it ended."""
-
-    def hold(self, *semaphores: Semaphore, wait: bool = False) -> AbstractAsyncContextManager[None]:
-        """Acquire each for the duration of the context.
-
-        Raises Full for the first that is full; with `wait` it waits until none is.
-        """
-
-
-class Outcome(Protocol):
-    """The receiver of a result, or of an error, from another thread or process; a Future is one."""
-
-    def done(self) -> bool: ...
-    def set_result(self, result: Any, /) -> None: ...
-    def set_exception(self, error: Any, /) -> None: ...
 
 
 class Leases(Protocol):
@@ -184,8 +160,8 @@ def end_of_minute(now: int) -> int:
     return (now // 60 + 1) * 60
 
 
-class LocalSemaphores:
-    """The semaphores of one process. Use them in one event loop."""
+class Semaphores:
+    """The semaphores of one process: they limit its memory. Use them in one event loop."""
 
     def __init__(self) -> None:
         self._acquired: Counter[str] = Counter()
@@ -193,6 +169,10 @@ class LocalSemaphores:
 
     @contextlib.asynccontextmanager
     async def hold(self, *semaphores: Semaphore, wait: bool = False) -> AsyncIterator[None]:
+        """Acquire each for the duration of the context.
+
+        Raises Full for the first that is full; with `wait` it waits until none is.
+        """
         await self.acquire(semaphores, wait=wait)
         try:
             yield
@@ -231,8 +211,8 @@ class LocalSemaphores:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """All that a process shares with others, besides the database."""
+    """The limits of a server; servers on one database share the rate limits and the leases."""
 
     rate_limits: RateLimits
-    semaphores: Semaphores
     leases: Leases = field(default_factory=AllLeases)
+    semaphores: Semaphores = field(default_factory=Semaphores)

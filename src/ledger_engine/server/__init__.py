@@ -1,7 +1,4 @@
-"""The server process: one database and one socket, from start to graceful shutdown.
-
-It answers the requests itself, or with `--workers` has other processes do so (`workers`).
-"""
+"""The server process: one database and one socket, from start to graceful shutdown."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from ledger_engine.core.settings import BadSettings, Location, ServeSettings
 from ledger_engine.server import ledger
 from ledger_engine.server.listening import cannot_listen, configure, listen, tell_systemd, url_of
 from ledger_engine.server.serving import Stop, begin_serving, loop_factory, make_app, serve_until
-from ledger_engine.server.workers.pool import Workers
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.sqlite.lock import ServingLock, served_at, serving_lock
 from ledger_engine.upkeep.scheduled_backups import require_writable
@@ -56,8 +52,7 @@ def run(
 
     `report` is called with the share of a demo's data that is loaded, before `announce`.
 
-    Raises BadSettings, StorageUnavailable, and OSError when the address cannot be listened on or a worker
-    cannot start.
+    Raises BadSettings, StorageUnavailable, and OSError when the address cannot be listened on.
     """
     settings.check()
     logs.configure(settings.log_format, settings.log_level)
@@ -151,14 +146,10 @@ async def _serve(
                     served.demo.start(url, settings.certfile)
 
             try:
-                if settings.workers > 1 and isinstance(database, Path):
-                    workers = Workers(settings, database, engine, served.meter)
-                    await workers.serve(listener, stop, note_ready)
-                else:
-                    config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
-                    app = make_app(settings)
-                    begin_serving(app, settings, engine, background.recorder, served.meter)
-                    await serve_until(stop, app, config, note_ready, background.begin_stop)
+                config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
+                app = make_app(settings)
+                begin_serving(app, settings, engine, background.recorder, served.meter)
+                await serve_until(stop, app, config, note_ready, background.begin_stop)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise

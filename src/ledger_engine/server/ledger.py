@@ -4,7 +4,6 @@ runs in the background."""
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import shutil
 import tempfile
@@ -20,8 +19,6 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events.webhooks.signing import Seal
-from ledger_engine.limits import RateLimits
-from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.log.notes import WITNESS, BadNote, VerifierKey
 from ledger_engine.log.publishing import Outside, WitnessAddress
 from ledger_engine.server.listening import in_url
@@ -107,19 +104,17 @@ async def served(
 @contextlib.asynccontextmanager
 async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
     """Yield the engine of a process that serves the ledger."""
-    async with _limits(settings.limits) as rate_limits:
-        engine = open_engine(
-            database,
-            clock=_clock(settings, database),
-            serving=True,
-            rate_limits=rate_limits,
-            accept_loss=settings.accept_loss,
-            state=_state_folder(),
-        )
-        try:
-            yield engine
-        finally:
-            await engine.close()
+    engine = open_engine(
+        database,
+        clock=_clock(settings, database),
+        serving=True,
+        accept_loss=settings.accept_loss,
+        state=_state_folder(),
+    )
+    try:
+        yield engine
+    finally:
+        await engine.close()
 
 
 @contextlib.asynccontextmanager
@@ -278,30 +273,6 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
     from ledger_engine.sandbox.helpers import Helpers
 
     return Helpers.offer(engine, engine.clock, database)
-
-
-@contextlib.asynccontextmanager
-async def _limits(url: str | None) -> AsyncIterator[RateLimits | None]:
-    """Yield what counts requests in Redis, or None without an address. Raises BadSettings."""
-    if url is None:
-        yield None
-        return
-    if importlib.util.find_spec("redis") is None:
-        raise BadSettings(
-            "--limits needs redis-py, which is not installed: "
-            "`pip install '.[redis]'` in the folder of the ledger's sources installs it."
-        )
-    from ledger_engine.limits.redis_counts import RedisCounts, Unusable
-
-    try:
-        counts = await RedisCounts.open(url)
-    except Unusable as error:
-        raise BadSettings(f"--limits cannot be used: {error}.") from error
-    together = CountedTogether(counts)
-    try:
-        yield together
-    finally:
-        await together.close()
 
 
 def _state_folder() -> Path | None:

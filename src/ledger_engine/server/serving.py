@@ -1,4 +1,4 @@
-"""Answering requests, in a server that is alone or in a worker."""
+"""Answering requests: the application, its event loop, and how a server stops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.http.app import new_app, put_gate
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.http.pages.views import Issuer
-from ledger_engine.http.wire.serving import PassedConnections, cut_connections, serve
+from ledger_engine.http.wire.serving import cut_connections, serve
 from ledger_engine.server.listening import tell_systemd
 from ledger_engine.store.engine import Engine
 
@@ -133,7 +133,6 @@ async def serve_until(
     config: Config,
     note_ready: Callable[[], None],
     begin_stop: Callable[[], None],
-    passed: PassedConnections | None = None,
 ) -> None:
     """Serve until asked to stop, then finish what is under way, in DRAIN_S seconds or at once on `hurry`.
 
@@ -145,9 +144,7 @@ async def serve_until(
         await stop.asked.wait()
         begin_stop()
 
-    serving = asyncio.create_task(
-        serve(app, config, shutdown_trigger=wait_until_asked, passed=passed, refuse=app)
-    )
+    serving = asyncio.create_task(serve(app, config, shutdown_trigger=wait_until_asked, refuse=app))
     await first_of(serving, stop.asked)
     await first_of(serving, stop.hurry, seconds=DRAIN_S)
     while not serving.done():

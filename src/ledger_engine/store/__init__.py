@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, Type
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.limits import Outcome
 
 Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
@@ -264,13 +263,6 @@ class Database(Protocol):
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` and return its result once that is on the disk. Raises StorageUnavailable."""
-        ...
-
-    def submit(self, work: Work[Any], outcome: Outcome) -> None:
-        """Run `work` as `write` does, and give its result or its error to `outcome`, in this event loop.
-
-        Raises StorageUnavailable when it is not run at all.
-        """
         ...
 
     async def check(self) -> None:

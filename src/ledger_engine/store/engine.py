@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
-from ledger_engine.limits import LocalSemaphores, Outcome, RateLimits, Shared, Windows
+from ledger_engine.limits import Shared, Windows
 from ledger_engine.store import (
     Database,
     Figure,
@@ -61,7 +61,7 @@ class Engine:
         self._measure = measure
         self._rewinder = rewinder
         self.clock = clock
-        self.shared = shared or Shared(Windows(), LocalSemaphores())
+        self.shared = shared or Shared(Windows())
         self._time_kept = 0
         self.losses = losses or Losses()
         # Messages for the health check while something is wrong, by what they are about.
@@ -126,13 +126,6 @@ class Engine:
             raise
         self._time_kept = max(self._time_kept, kept)
         return answer
-
-    def submit(self, work: Work[Any], outcome: Outcome) -> None:
-        """Run a work of another process's engine, and give its result or its error to `outcome`.
-
-        Raises StorageUnavailable when it is not run at all.
-        """
-        self._database.submit(work, outcome)
 
     async def check(self) -> None:
         """Raise StorageUnavailable when the database cannot be used.
@@ -199,16 +192,15 @@ def open_engine(
     *,
     clock: Clock | None = None,
     serving: bool = False,
-    rate_limits: RateLimits | None = None,
     accept_loss: bool = False,
     state: Path | None = None,
 ) -> Engine:
     """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
 
     `serving` is for the one process that serves the file over HTTP, or for each server on a PostgreSQL
-    database, not for commands beside them. Without `rate_limits` those who serve the database count the
-    requests there. A server on PostgreSQL keeps what it has seen in the folder `state`, and goes on with a
-    database that lacks some of it where `accept_loss` is set. Raises StorageUnavailable.
+    database, not for commands beside them. A server on PostgreSQL stores the
+    commits that it has seen in the folder `state`; with `accept_loss` it goes on with a database that lacks
+    some of them. Raises StorageUnavailable.
     """
     clock = clock or SystemClock()
     if isinstance(database, str):
@@ -217,8 +209,7 @@ def open_engine(
         from ledger_engine.store.postgres.leases import PostgresLeases
 
         served = open_served(database, clock, serving=serving, accept_loss=accept_loss, state=state)
-        limits = rate_limits or served.rate_limits
-        shared = Shared(limits, LocalSemaphores(), PostgresLeases(served))
+        shared = Shared(served.rate_limits, PostgresLeases(served))
         return Engine(served, clock, shared, losses=served.losses, measure=served.figures)
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database

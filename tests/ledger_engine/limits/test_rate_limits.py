@@ -3,7 +3,6 @@ move."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -13,37 +12,25 @@ from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject
 from ledger_engine.http.app import create_app
 from ledger_engine.limits import RateLimits, Windows
-from ledger_engine.limits.counted_together import CountedTogether, Counter
-from ledger_engine.limits.shared_windows import SharedWindows, make_memory
 from ledger_engine.store.engine import Engine
+from ledger_engine.store.postgres.rate_counts import RateCounts
+from ledger_engine.store.postgres.rate_limits import CountedTogether
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.in_process import client_of
-from tests.ledger_engine.limits.counters import MINUTE, Wall, in_postgres, in_redis
-
-ELSEWHERE = {"in PostgreSQL": in_postgres, "in Redis": in_redis}
+from tests.ledger_engine.limits.counters import MINUTE, Wall, in_postgres
 
 
-@pytest.fixture(
-    params=[
-        "in one process",
-        "over several",
-        *[pytest.param(place, marks=pytest.mark.process) for place in ELSEWHERE],
-    ]
-)
-def counter(request: pytest.FixtureRequest, wall: Wall) -> Counter | str:
-    return ELSEWHERE[request.param](wall) if request.param in ELSEWHERE else request.param
+@pytest.fixture(params=["in a dict", pytest.param("in PostgreSQL", marks=pytest.mark.process)])
+def counts(request: pytest.FixtureRequest, wall: Wall) -> RateCounts | None:
+    return None if request.param == "in a dict" else in_postgres(wall)
 
 
 @pytest.fixture
-async def windows(counter: Counter | str, wall: Wall) -> AsyncIterator[RateLimits]:
-    if counter == "in one process":
+async def windows(counts: RateCounts | None, wall: Wall) -> AsyncIterator[RateLimits]:
+    if counts is None:
         yield Windows(wall)
-    elif isinstance(counter, str):
-        file = make_memory()
-        yield SharedWindows(file, wall)
-        os.close(file)
     else:
-        together = CountedTogether(counter, monotonic=wall)
+        together = CountedTogether(counts, monotonic=wall)
         yield together
         await together.close()
 

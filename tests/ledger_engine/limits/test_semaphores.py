@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from ledger_engine.limits import Full, LocalSemaphores, Semaphore
+from ledger_engine.limits import Full, Semaphore, Semaphores
 
 SEAT = Semaphore("seats", 2)
 
 
 async def test_a_semaphore_is_acquired_no_more_often_than_it_may_be() -> None:
-    semaphores = LocalSemaphores()
+    semaphores = Semaphores()
     async with semaphores.hold(SEAT), semaphores.hold(SEAT):
         with pytest.raises(Full):
             async with semaphores.hold(SEAT):
@@ -24,7 +24,7 @@ async def test_a_semaphore_is_acquired_no_more_often_than_it_may_be() -> None:
 
 
 async def test_of_several_semaphores_none_is_acquired_when_one_is_full() -> None:
-    semaphores = LocalSemaphores()
+    semaphores = Semaphores()
     table = Semaphore("tables", 1)
     async with semaphores.hold(table):
         with pytest.raises(Full) as refused:
@@ -35,7 +35,7 @@ async def test_of_several_semaphores_none_is_acquired_when_one_is_full() -> None
 
 
 async def test_who_waits_acquires_the_semaphore_when_it_is_released() -> None:
-    semaphores = LocalSemaphores()
+    semaphores = Semaphores()
     lease = Semaphore("lease", 1)
     order = []
 

@@ -115,67 +115,10 @@ async def test_a_work_that_was_withdrawn_is_not_handed_over(writer: Writer) -> N
     assert await writer.until(2) == ["_", "a"]
 
 
-class Groups:
-    """The groups of works that also come from other processes, by the works' names."""
-
-    def __init__(self) -> None:
-        self.taken: list[str] = []
-        self.group_commit: GroupCommit[Waiting] = GroupCommit(asyncio.get_running_loop(), self._take)
-        self.group_commit.await_others()
-
-    def _take(self, group: list[Waiting]) -> None:
-        self.taken.append("".join(each.name for each in group))
-
-    def add(self, names: str) -> None:
-        for name in names:
-            self.group_commit.add(Waiting(name, long=name.isupper()))
-
-
-async def test_a_group_waits_for_half_of_the_works_that_may_come_but_not_for_long() -> None:
-    groups = Groups()
-    groups.add("a")
-    await until(lambda: groups.taken == ["a"])  # one work expects no other
-    groups.add("bcd")
-    await asyncio.sleep(0.01)
-    assert groups.taken == ["a"], "the first group is under way"
-    groups.group_commit.done()
-    await asyncio.sleep(0)
-    assert groups.taken == ["a", "bcd"], "the three that waited are most of the four that may come"
-
-    groups.group_commit.done()
-    groups.add("e")
-    await asyncio.sleep(0)
-    assert groups.taken[2:] == [], "three were answered"
-    groups.add("f")
-    await asyncio.sleep(0)
-    assert groups.taken[2:] == ["ef"]
-
-    groups.add("ghijk")
-    groups.group_commit.done()
-    await asyncio.sleep(0)
-    groups.group_commit.done()
-    groups.add("l")
-    await until(lambda: groups.taken[4:] == ["l"])  # the others do not come
-
-
-async def test_a_long_work_of_another_process_has_a_group_of_its_own_too() -> None:
-    groups = Groups()
-    groups.add("a")
-    await until(lambda: groups.taken == ["a"])
-    groups.add("bXc")
-    groups.group_commit.done()
-    await until(lambda: groups.taken == ["a", "bc"])
-    groups.group_commit.done()
-    await until(lambda: groups.taken == ["a", "bc", "X"])
-
-
-@pytest.mark.parametrize("awaits", [False, True])
-async def test_nothing_is_handed_over_when_all_that_waited_was_withdrawn_or_flushed(awaits: bool) -> None:
+async def test_nothing_is_handed_over_when_all_that_waited_was_withdrawn_or_flushed() -> None:
     """The writer would begin a group of nothing, and nobody would say that it is done."""
     taken: list[list[Waiting]] = []
     group_commit: GroupCommit[Waiting] = GroupCommit(asyncio.get_running_loop(), taken.append)
-    if awaits:
-        group_commit.await_others()
     flushed, one, other, last = (Waiting(name) for name in "abcd")
     group_commit.add(one)
     assert group_commit.withdraw(one)
@@ -190,8 +133,6 @@ async def test_nothing_is_handed_over_when_all_that_waited_was_withdrawn_or_flus
     group_commit.done()  # four may come now: those that wait, and whoever was answered
     for each in (one, other):
         assert group_commit.withdraw(each)
-    if awaits:
-        await asyncio.sleep(0)
     assert group_commit.withdraw(last)
     await turns()
     await until(lambda: group_commit._next_look is None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -290,7 +289,6 @@ async def test_the_alerts_and_the_dashboard_of_deploy_name_metrics_that_there_ar
     (tmp_path / "some-20260921T120000Z.db").write_text("")
     database = tmp_path / "some.db"
     metrics = Metrics(engine, ScheduledBackups(engine, database, tmp_path, 60, 1))
-    metrics.watch_workers(lambda: {1: os.getpid()})
     others = Metrics(on_postgres)
     found = await asyncio.to_thread(lambda: [*metrics._registry.collect(), *others._registry.collect()])
     known = {f"{each.name}{suffix}" for each in found for suffix in _SUFFIXES[each.type]} | {"up"}

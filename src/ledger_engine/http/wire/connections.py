@@ -41,7 +41,6 @@ class Connections:
         self._idle: dict[Connection, float] = {}  # since when, by the loop's clock
         self._awaited: dict[Connection, float] = {}  # likewise: the rest of a body, or the end
         self.is_stopping = False  # then what is idle is closed
-        self.on_change: Callable[[], None] | None = None  # called when their number may have changed
         self._gone = asyncio.Event()
         self._watching = self._loop.create_task(self._watch())
 
@@ -62,7 +61,6 @@ class Connections:
             self.note_busy(longest)
             longest.close_waiting()
         self._open.add(connection)
-        self.note_change()
         self._peak = max(self._peak, len(self._open))
         self.note_idle(connection)
         return True
@@ -71,17 +69,11 @@ class Connections:
         """Forget a connection that is closed."""
         self.note_busy(connection)
         self._open.discard(connection)
-        self.note_change()
         if not self._open:
             self._gone.set()
         if self._peak >= TRIM_FROM and len(self._open) <= self._peak // 2:
             self._peak = 0
             self._loop.call_later(TRIM_AFTER_S, self._trim)
-
-    def note_change(self) -> None:
-        """Call `on_change`, if there is one."""
-        if self.on_change is not None:
-            self.on_change()
 
     def note_idle(self, connection: Connection) -> None:
         """Note that the client may send its next request."""

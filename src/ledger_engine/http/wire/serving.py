@@ -1,16 +1,11 @@
-"""The server, from the application's start to its end: where its connections come from.
+"""The server, from the application's start to its end: it accepts connections, and ends them.
 
-Handshakes of TLS count as connections and have little time.
-
-With `serve --workers` the parent accepts the connections, so each worker has as many as the others. With a
-socket that all of them listen on, the one that is woken first takes every connection that is waiting, and
-with a socket for each (`SO_REUSEPORT`) chance decides.
+A TLS handshake counts as a connection and must finish within `HANDSHAKE_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -29,8 +24,6 @@ from ledger_engine.http.wire.http1 import Http1, Service
 HANDSHAKE_S = 10  # the time for a client's handshake
 HANDSHAKES_MAX = 512  # under way at a time, 50 KB each; one more ends the oldest
 NO_FILE_S = 0.1  # pause before accepting again when the process can open no more files
-AT_ONCE = 64  # connections taken in one iteration of the event loop
-REPORTED_AFTER_S = 0.005  # connections that begin and end within this time are reported together
 
 
 Begin = Callable[[socket.socket], None]  # begins with a client that has connected
@@ -118,71 +111,7 @@ class Handshake:
         self._task.cancel()
 
 
-class PassedConnections:
-    """Takes the connections that arrive at `source`, a Unix socket.
-
-    `report` is called with the number of connections taken so far and of those that are open now, unless all
-    that were taken since the last report are open: so whoever passes them knows how many each worker has.
-    """
-
-    def __init__(self, source: socket.socket, report: Callable[[int, int], None]) -> None:
-        self._source = source
-        self._report = report
-        self._loop = asyncio.get_running_loop()
-        self._begin: Begin
-        self._connections: Connections
-        self._taken = 0
-        self._reported = (0, 0)
-        self._reports_soon = False
-
-    def start(self, begin: Begin, connections: Connections) -> None:
-        """Call `begin` with each connection; `connections` are those that are open."""
-        self._begin = begin
-        self._connections = connections
-        connections.on_change = self._report_soon
-        self._source.setblocking(False)
-        self._loop.add_reader(self._source, self._take)
-
-    def close(self) -> None:
-        """Take what has been passed already, then no more."""
-        self._loop.remove_reader(self._source)
-        while self._take():
-            pass
-        self._source.close()
-
-    def _take(self) -> bool:
-        """Begin with the connections that are waiting; return whether there may be more."""
-        for _ in range(AT_ONCE):
-            try:
-                data, files, _, _ = socket.recv_fds(self._source, 1, 1)
-            except OSError:  # none is waiting
-                return False
-            if not data:  # the other side has ended
-                self._loop.remove_reader(self._source)
-                return False
-            self._taken += 1
-            if not files:  # this process can open no more
-                self._report_soon()
-                continue
-            os.set_inheritable(files[0], False)
-            self._begin(socket.socket(fileno=files[0]))
-        return True
-
-    def _report_soon(self) -> None:
-        if not self._reports_soon:
-            self._reports_soon = True
-            self._loop.call_later(REPORTED_AFTER_S, self._report_now)
-
-    def _report_now(self) -> None:
-        self._reports_soon = False
-        taken, were_open = self._reported
-        open_now = len(self._connections)
-        if open_now != were_open + self._taken - taken:
-            self._reported = (self._taken, open_now)
-            self._report(self._taken, open_now)
-
-
-_Listener = asyncio.AbstractServer | TlsListener | PassedConnections
+_Listener = asyncio.AbstractServer | TlsListener
 
 _services: set[Service] = set()  # the services of this process
 
@@ -198,13 +127,11 @@ async def serve(
     config: Config,
     *,
     shutdown_trigger: Callable[[], Awaitable[object]],
-    passed: PassedConnections | None = None,
     refuse: Asgi = refuse_plainly,
 ) -> None:
     """Serve the application until `shutdown_trigger` returns; then finish what is under way.
 
-    The connections come from the sockets of the configuration, or are those `passed` by another process.
-    `refuse` answers requests that cannot be read.
+    The configuration names the listening sockets. `refuse` answers requests that cannot be read.
     """
     loop = asyncio.get_running_loop()
     state: dict[str, Any] = {}
@@ -216,12 +143,7 @@ async def serve(
     connections = Connections(float(config.keep_alive_timeout))
     service = Service(app, connections, "https" if config.ssl_enabled else "http", state, refuse)
     _services.add(service)
-    begin = _beginner(service, config)
-    if passed is None:
-        listening = await _listen(service, config, begin)
-    else:
-        passed.start(begin, connections)
-        listening = [passed]
+    listening = await _listen(service, config)
     try:
         await shutdown_trigger()
     finally:
@@ -235,36 +157,15 @@ async def serve(
         await asyncio.wait({living})
 
 
-async def _listen(service: Service, config: Config, begin: Begin) -> list[_Listener]:
+async def _listen(service: Service, config: Config) -> list[_Listener]:
     sockets, make = config.create_sockets(), partial(Http1, service)
     listening: list[_Listener] = []
-    for each in sockets.insecure_sockets:
-        server = await asyncio.get_running_loop().create_server(make, sock=each, backlog=config.backlog)
+    for insecure in sockets.insecure_sockets:
+        server = await asyncio.get_running_loop().create_server(make, sock=insecure, backlog=config.backlog)
         listening.append(server)
-    listening += [TlsListener(each, begin, config.backlog) for each in sockets.secure_sockets]
-    return listening
-
-
-def _beginner(service: Service, config: Config) -> Begin:
-    """Return what is called with each connection that is accepted here or by another process."""
-    make = partial(Http1, service)
     context = config.create_ssl_context()
     if context is not None:
         context.set_alpn_protocols(["http/1.1"])
-        return Handshakes(context, service.connections, make).begin
-    loop = asyncio.get_running_loop()
-    beginning: set[asyncio.Task[None]] = set()
-
-    async def connect(client: socket.socket) -> None:
-        try:
-            await loop.connect_accepted_socket(make, client)
-        except OSError:  # the client is gone
-            client.close()
-            service.connections.note_change()
-
-    def begin(client: socket.socket) -> None:
-        task = loop.create_task(connect(client))
-        beginning.add(task)
-        task.add_done_callback(beginning.discard)
-
-    return begin
+        begin = Handshakes(context, service.connections, make).begin
+        listening += [TlsListener(secure, begin, config.backlog) for secure in sockets.secure_sockets]
+    return listening

@@ -19,8 +19,6 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.limits import counted_together
-from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.store import Everything, Figure, Losses, Unit, kept_time
 from ledger_engine.store.postgres import abilities, migrations, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
@@ -35,7 +33,9 @@ from ledger_engine.store.postgres.errors import (
 from ledger_engine.store.postgres.hosts import Hosts
 from ledger_engine.store.postgres.locks import OF_SERVERS, Locks, new_server
 from ledger_engine.store.postgres.notifications import Follower, Notifier
+from ledger_engine.store.postgres.rate_counts import ANSWER_S as COUNT_ANSWER_S
 from ledger_engine.store.postgres.rate_counts import RateCounts
+from ledger_engine.store.postgres.rate_limits import CountedTogether
 from ledger_engine.store.postgres.readers import Readers
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, Seen, Timeline
@@ -43,7 +43,7 @@ from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, Job, ThreadedDatabase, call_soon
 
 # What counting a request may take of the time in which it is answered, and all else besides the work.
-_COUNTED_S = counted_together.ANSWER_S + 0.5
+_COUNTED_S = COUNT_ANSWER_S + 0.5
 _STATEMENT_S = 8
 _LOCK_S = 6
 _PROBE, _PROBE_ROWS = "probe ", 100  # fill some 400 kB

@@ -11,16 +11,17 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from psycopg.pq.abc import PGresult
 
 from ledger_engine.limits import WallClock
-from ledger_engine.limits.counted_together import ANSWER_S, Asked, Counted
 from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import Statement, rendered
 
+ANSWER_S = 1.0  # after this time a server counts by itself
 CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -65,8 +66,28 @@ _CLEAN = rendered(
 )
 
 
+class CountRequest(NamedTuple):
+    """Requests of one caller to be counted; with 0 requests the counts are only read."""
+
+    who: str
+    requests: int
+    per_minute: int
+    per_second: int
+
+
+class CountResult(NamedTuple):
+    """The number of requests let through, and the count of the minute with them.
+
+    `now` is the database's time in milliseconds, which decides the windows.
+    """
+
+    granted: int
+    in_minute: int
+    now: int
+
+
 class RateCounts:
-    """The `Counter` that is a table, on a connection that `connect` opens with its settings."""
+    """The table of counts, on a connection that `connect` opens with its settings."""
 
     def __init__(
         self, connect: Callable[[float, Sequence[str]], Connection], wall_clock: WallClock | None = None
@@ -79,8 +100,12 @@ class RateCounts:
         self._answered: asyncio.Future[None] | None = None
         self._cleans_at = time.monotonic() + CLEAN_EVERY_S
 
-    async def count(self, asked: Sequence[Asked]) -> list[Counted]:
-        """Count as `Counter.count` says. Raises ConnectionLost and DatabaseFailed."""
+    async def count(self, asked: Sequence[CountRequest]) -> list[CountResult]:
+        """Count requests of different callers, and return a result for each, in the same order.
+
+        A caller gets at most the requests that are left in the minute and in the second; a refused request
+        does not count. Raises ConnectionLost and DatabaseFailed.
+        """
         ordered = sorted(asked)
         try:
             connection = self._connection or await self._open()
@@ -147,12 +172,12 @@ class RateCounts:
 
 
 @lru_cache(maxsize=4096)
-def _dumped(asked: Asked) -> tuple[bytes, ...]:
+def _dumped(asked: CountRequest) -> tuple[bytes, ...]:
     """Return the elements of the statement's arrays for one caller, who comes again and again."""
     return tuple([rendering.element(value) for value in asked])
 
 
-def _counted(result: PGresult, row: int) -> Counted:
+def _counted(result: PGresult, row: int) -> CountResult:
     """Return what came of one caller's requests."""
     granted, in_minute, now = [int(result.get_value(row, column) or b"") for column in (1, 2, 3)]
-    return Counted(granted, in_minute, now)
+    return CountResult(granted, in_minute, now)

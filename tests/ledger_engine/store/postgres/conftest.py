@@ -9,6 +9,7 @@ import pytest
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.store.postgres.database import PostgresDatabase, open_database
+from tests.ledger_engine.limits.counters import Wall
 from tests.postgres_server import emptied_database
 
 Serve = Callable[[Clock], PostgresDatabase]
@@ -45,3 +46,8 @@ def beside(address: str) -> Iterator[psycopg.Connection]:
     with psycopg.connect(address, autocommit=True) as connection:
         yield connection
         connection.execute("DROP TABLE IF EXISTS notes")
+
+
+@pytest.fixture
+def wall() -> Wall:
+    return Wall()

@@ -1,19 +1,19 @@
-"""Rate limits that servers count together. What they count is tested in `test_rate_limits`."""
+"""Rate limits that servers count together. Their windows are tested in `limits/test_rate_limits.py`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import psycopg
 import pytest
 
-from ledger_engine.limits import Verdict, counted_together
-from ledger_engine.limits.counted_together import Asked, Counted, CountedTogether, Counter
-from ledger_engine.limits.redis_counts import RedisCounts
-from ledger_engine.store.postgres import rate_counts
-from tests.ledger_engine.limits.counters import MINUTE, Wall, another_in_postgres, in_redis, redis_address
+from ledger_engine.limits import Verdict
+from ledger_engine.store.postgres import rate_counts, rate_limits
+from ledger_engine.store.postgres.rate_counts import CountRequest, CountResult
+from ledger_engine.store.postgres.rate_limits import CountedTogether
+from tests.ledger_engine.limits.counters import MINUTE, Wall, another_in_postgres
 from tests.ledger_engine.waiting import looked_until, until
 from tests.postgres_server import emptied_database
 
@@ -22,18 +22,18 @@ class Place:
     """A place that grants what is asked up to ten in all, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[list[Asked]] = []
+        self.asked: list[list[CountRequest]] = []
         self.failure: Exception | None = None
         self.hangs = False
 
-    async def count(self, asked: Sequence[Asked]) -> list[Counted]:
+    async def count(self, asked: Sequence[CountRequest]) -> list[CountResult]:
         self.asked.append(list(asked))
         await asyncio.sleep(0)
         if self.hangs:
             await asyncio.Event().wait()
         if self.failure is not None:
             raise self.failure
-        return [Counted(min(each.requests, 10), 10, MINUTE * 1000) for each in asked]
+        return [CountResult(min(each.requests, 10), 10, MINUTE * 1000) for each in asked]
 
     async def close(self) -> None:
         self.asked.clear()
@@ -54,19 +54,10 @@ def database() -> str:
     return emptied_database()
 
 
-def servers_on_postgres(wall: Wall) -> list[Counter]:
+@pytest.fixture
+def servers(wall: Wall) -> list[CountedTogether]:
     address = emptied_database()
-    return [another_in_postgres(address, wall) for _ in range(3)]
-
-
-def servers_on_redis(wall: Wall) -> list[Counter]:
-    return [in_redis(wall), *[RedisCounts(redis_address(), wall) for _ in range(2)]]
-
-
-@pytest.fixture(params=[servers_on_postgres, servers_on_redis])
-def servers(request: pytest.FixtureRequest, wall: Wall) -> list[CountedTogether]:
-    make: Callable[[Wall], list[Counter]] = request.param
-    return [CountedTogether(counter, monotonic=wall) for counter in make(wall)]
+    return [CountedTogether(another_in_postgres(address, wall), monotonic=wall) for _ in range(3)]
 
 
 @pytest.mark.process
@@ -94,7 +85,7 @@ async def test_what_is_asked_at_the_same_time_is_one_question(
 ) -> None:
     asking = [together.count("key_1", 60, 12) for _ in range(12)] + [together.count("key_2", 10, 9)]
     verdicts = await asyncio.gather(*asking, together.peek("key_1", 60))
-    assert place.asked == [[Asked("key_1", 12, 60, 12), Asked("key_2", 1, 10, 9)]]
+    assert place.asked == [[CountRequest("key_1", 12, 60, 12), CountRequest("key_2", 1, 10, 9)]]
     assert [verdict.wait for verdict in verdicts] == [0] * 10 + [1, 1] + [0, 0]
     assert [verdict.remaining for verdict in verdicts] == [*range(59, 49, -1), 0, 0, 0, 50]
 
@@ -130,7 +121,7 @@ async def test_who_only_looks_does_not_change_the_limits_that_are_asked_for(
     together: CountedTogether, place: Place
 ) -> None:
     await asyncio.gather(together.count("key_1", 60, 12), together.peek("key_1", 30))
-    assert place.asked == [[Asked("key_1", 1, 60, 12)]]
+    assert place.asked == [[CountRequest("key_1", 1, 60, 12)]]
 
 
 async def test_a_server_that_cannot_ask_counts_alone_and_asks_again(
@@ -143,7 +134,7 @@ async def test_a_server_that_cannot_ask_counts_alone_and_asks_again(
     assert len(place.asked) == 1, "nobody waits for it again and again"
     assert (await together.peek("key_2", 60)).remaining == 60
     place.failure = None
-    wall.seconds += counted_together.RETRY_S
+    wall.seconds += rate_limits.RETRY_S
     with caplog.at_level(logging.WARNING):
         assert (await together.count("key_1", 20, 20)).remaining == 16, "nobody waits while it tries"
         await until(lambda: len(caplog.records) == 2)
@@ -157,14 +148,14 @@ async def test_a_server_that_cannot_ask_counts_alone_and_asks_again(
 async def test_a_place_that_does_not_answer_keeps_nobody_waiting_and_later_not_even_the_first(
     together: CountedTogether, place: Place, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counted_together, "ANSWER_S", 0.05)
+    monkeypatch.setattr(rate_limits, "ANSWER_S", 0.05)
     place.hangs = True
     asking = asyncio.gather(*[together.count(f"key_{number}", 60, 10) for number in range(1000)])
     assert {verdict.wait for verdict in await asking} == {0}
     assert len(place.asked) == 1
-    monkeypatch.setattr(counted_together, "ANSWER_S", 3600)
+    monkeypatch.setattr(rate_limits, "ANSWER_S", 3600)
     for _ in range(3):  # it is tried once at a time, and does not answer
-        wall.seconds += counted_together.RETRY_S
+        wall.seconds += rate_limits.RETRY_S
         assert (await together.count("key_1", 60, 10)).wait == 0
         await asyncio.sleep(0)
         assert len(place.asked) == 2
@@ -180,13 +171,13 @@ async def test_a_place_that_fails_again_is_asked_again_as_late_as_after_the_firs
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         assert len(place.asked) == tried
-        wall.seconds += counted_together.RETRY_S
+        wall.seconds += rate_limits.RETRY_S
 
 
 async def test_whoever_waits_when_it_is_closed_is_answered_at_once(
     together: CountedTogether, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counted_together, "ANSWER_S", 3600)
+    monkeypatch.setattr(rate_limits, "ANSWER_S", 3600)
     place.hangs = True
     before = asyncio.all_tasks()
     waiting = [asyncio.create_task(together.count("key_1", 60, 10)) for _ in range(3)]
@@ -214,7 +205,7 @@ async def test_a_request_that_was_given_up_keeps_no_other_from_its_verdict(
 async def test_no_more_refusals_are_remembered_than_memory_allows(
     together: CountedTogether, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counted_together, "_REFUSALS_MAX", 2)
+    monkeypatch.setattr(rate_limits, "_REFUSALS_MAX", 2)
     for number in (1, 2, 3):
         await asyncio.gather(*[together.count(f"key_{number}", 10, 20) for _ in range(11)])
     assert len(place.asked) == 3
@@ -231,11 +222,11 @@ async def test_no_more_refusals_are_remembered_than_memory_allows(
 async def test_a_count_that_comes_late_does_not_open_its_window_again(database: str, wall: Wall) -> None:
     """A statement that has waited for another server's has the time at which it began."""
     counter = another_in_postgres(database, wall)
-    asked = Asked("key_1", 1, 2, 2)
+    asked = CountRequest("key_1", 1, 2, 2)
     wall.seconds = MINUTE + 60
     assert [(await counter.count([asked]))[0].granted for _ in range(2)] == [1, 1]
     wall.seconds = MINUTE + 59.9
-    assert (await counter.count([asked]))[0] == Counted(0, 2, (MINUTE + 60) * 1000)
+    assert (await counter.count([asked]))[0] == CountResult(0, 2, (MINUTE + 60) * 1000)
     wall.seconds = MINUTE + 60
     assert (await counter.count([asked]))[0].granted == 0
     await counter.close()
@@ -248,9 +239,9 @@ async def test_who_has_not_come_for_two_minutes_is_forgotten(
     monkeypatch.setattr(rate_counts, "CLEAN_EVERY_S", 0)
     counter = another_in_postgres(database)
     with psycopg.connect(database, autocommit=True) as connection:
-        await counter.count([Asked("key_1", 1, 9, 9), Asked("key_2", 1, 9, 9)])
+        await counter.count([CountRequest("key_1", 1, 9, 9), CountRequest("key_2", 1, 9, 9)])
         connection.execute("UPDATE rate_counts SET moment = moment - 120001 WHERE who = 'key_1'")
-        await counter.count([Asked("key_3", 1, 9, 9)])
+        await counter.count([CountRequest("key_3", 1, 9, 9)])
         found = connection.execute("SELECT who FROM rate_counts ORDER BY who").fetchall()
     assert found == [("key_2",), ("key_3",)]
     await counter.close()
@@ -269,7 +260,7 @@ async def test_a_lost_connection_is_opened_again(database: str, wall: Wall) -> N
 
     async def count() -> Verdict:
         verdict = await server.count("key_1", 60, 60)
-        wall.seconds += counted_together.RETRY_S
+        wall.seconds += rate_limits.RETRY_S
         return verdict
 
     # What this server may have counted alone meanwhile is not among the 60.
@@ -282,5 +273,5 @@ async def test_a_count_waits_for_no_posting(database: str) -> None:
     counter = another_in_postgres(database)
     with psycopg.connect(database) as connection:
         connection.execute("LOCK TABLE transactions, heads, api_keys IN ACCESS EXCLUSIVE MODE")
-        assert (await counter.count([Asked("key_1", 1, 9, 9)]))[0].granted == 1
+        assert (await counter.count([CountRequest("key_1", 1, 9, 9)]))[0].granted == 1
     await counter.close()

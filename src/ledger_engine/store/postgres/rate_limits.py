@@ -1,9 +1,8 @@
-"""Rate limits that several servers count together, in a counter that all of them can ask.
+"""Rate limits that servers on one database count together, in the table of `rate_counts`.
 
-What a server asks at the same time travels together, so that a busy server asks seldom and an idle one does
-not wait. A refusal is remembered until the window ends, so a caller that floods the server is answered
-from memory. When the counter cannot be asked, each server counts by itself, and nobody waits while it tries
-whether it answers again.
+Requests that arrive together are counted by one statement: a busy server sends few statements and an idle
+one does not wait. A refusal is remembered until its window ends, so a flood is answered from memory. When the
+table does not answer, each server counts by itself and tries the table again in the background.
 """
 
 from __future__ import annotations
@@ -11,57 +10,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ledger_engine.core.tasks import cancel
 from ledger_engine.limits import Verdict, Windows, end_of_minute
+from ledger_engine.store.postgres.rate_counts import ANSWER_S, CountRequest, CountResult, RateCounts
 
-ANSWER_S = 1.0  # after this time the server counts by itself …
-RETRY_S = 1.0  # … and tries the counter again after so long
+RETRY_S = 1.0  # a server that counts by itself tries the table again after so long
 CALLERS_AT_ONCE = 256
 _REFUSALS_MAX = 10_000
 
 log = logging.getLogger("ledger_engine.limits")
 
 
-class Asked(NamedTuple):
-    """Requests of one caller to be counted; with none the counts are only looked at."""
-
-    who: str
-    requests: int
-    per_minute: int
-    per_second: int
-
-
-class Counted(NamedTuple):
-    """How many of the requests are let through, and how many were counted in this minute with them.
-
-    `now` is the time in milliseconds on the clock of the counter, which is that of the windows.
-    """
-
-    granted: int
-    in_minute: int
-    now: int
-
-
-class Counter(Protocol):
-    """A counter of the requests of all servers."""
-
-    async def count(self, asked: Sequence[Asked]) -> list[Counted]:
-        """Count requests of different callers; return what came of them, in the same order.
-
-        A caller gets no more than is left in the minute and in the second, and what is not let through does
-        not count. Raises an exception of any kind when it cannot be asked.
-        """
-
-    async def close(self) -> None:
-        """Close the connection."""
-
-
 class _Waiter(NamedTuple):
-    asked: Asked
+    asked: CountRequest
     verdict: asyncio.Future[Verdict]
 
 
@@ -75,9 +40,9 @@ class _Refusal(NamedTuple):
 
 
 class CountedTogether:
-    """Counts the requests of all servers that have the same `Counter`. Use it in one event loop."""
+    """Counts the requests of all servers on one database. Use it in one event loop."""
 
-    def __init__(self, counter: Counter, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, counter: RateCounts, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._counter = counter
         self._monotonic = monotonic
         self._alone = Windows()
@@ -89,11 +54,11 @@ class CountedTogether:
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
         """Count one request of `who`; one refused because of its burst does not count for the minute."""
         refused = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
-        return refused or await self._ask(Asked(who, 1, per_minute, per_second))
+        return refused or await self._ask(CountRequest(who, 1, per_minute, per_second))
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
-        return await self._ask(Asked(who, 0, per_minute, per_minute))
+        return await self._ask(CountRequest(who, 0, per_minute, per_minute))
 
     async def close(self) -> None:
         """Close the connection; who still waits is counted by this server alone."""
@@ -102,7 +67,7 @@ class CountedTogether:
         await self._settle_alone()
         await self._counter.close()
 
-    async def _ask(self, asked: Asked) -> Verdict:
+    async def _ask(self, asked: CountRequest) -> Verdict:
         if self._alone_until is not None:
             if self._monotonic() >= self._alone_until and (self._asking is None or self._asking.done()):
                 self._asking = asyncio.create_task(self._try_again(asked._replace(requests=0)))
@@ -137,7 +102,7 @@ class CountedTogether:
             for waiters, found in zip(callers.values(), counted, strict=True):
                 self._settle(waiters, found, began)
 
-    async def _try_again(self, asked: Asked) -> None:
+    async def _try_again(self, asked: CountRequest) -> None:
         """Ask the counter, for nobody, and count there from now on if it answers."""
         try:
             async with asyncio.timeout(ANSWER_S):
@@ -154,12 +119,12 @@ class CountedTogether:
             if not verdict.done():
                 verdict.set_result(await self._count_alone(asked))
 
-    async def _count_alone(self, asked: Asked) -> Verdict:
+    async def _count_alone(self, asked: CountRequest) -> Verdict:
         if asked.requests:
             return await self._alone.count(asked.who, asked.per_minute, asked.per_second)
         return await self._alone.peek(asked.who, asked.per_minute)
 
-    def _settle(self, waiters: list[_Waiter], counted: Counted, began: float) -> None:
+    def _settle(self, waiters: list[_Waiter], counted: CountResult, began: float) -> None:
         """Give each request of one caller its verdict: the first of them are let through."""
         now = counted.now // 1000
         reset = end_of_minute(now)
@@ -197,7 +162,7 @@ class CountedTogether:
         return Verdict(limits[0], 0, refusal.reset, wait)
 
 
-def _together(waiters: list[_Waiter]) -> Asked:
+def _together(waiters: list[_Waiter]) -> CountRequest:
     """Return the requests of one caller as one."""
     last = waiters[-1].asked
     counting = [waiter.asked for waiter in waiters if waiter.asked.requests] or [last]
