@@ -11,20 +11,17 @@ from ledger_engine.store import schema
 from tests.made_once import put_empty_ledger
 
 LATER = "900_later"
-MADE_SINCE = ("log_cosignatures", "log_commitments", "log_tiles", "logs", "log_keys")  # the baseline
 _TABLE = "CREATE TABLE later (id {} PRIMARY KEY){};\n"
 
 
-def put_ledger_before_baseline(path: Path, last: str = schema.LAST_BEFORE_BASELINE) -> Path:
-    """Write an empty ledger whose record says that this was its last migration before the baseline."""
+def put_ledger_before_baseline(path: Path) -> Path:
+    """Write a ledger whose record names only migrations from before version 1.0."""
     put_empty_ledger(path)
     with closing(sqlite3.connect(path)) as connection, connection:
-        first = [("m001_projects_and_credentials", "2026-01-01"), (last, "2026-02-02")]
         connection.execute("DELETE FROM _sqlite_migrations")
-        for table in MADE_SINCE:
-            connection.execute(f"DROP TABLE {table}")
-        connection.executemany(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('ledger', ?, ?)", first
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+            " VALUES ('ledger', 'm021_all_of_an_account_together', '2026-01-01')"
         )
     return path
 

@@ -512,7 +512,7 @@ async def _refused_while_served(address: str, target: Path) -> None:
 
 
 def test_a_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
-    older = put_ledger_before_baseline(tmp_path / "older.db", "m016_previous_webhook_secrets")
+    older = put_ledger_before_baseline(tmp_path / "older.db")
     newer = put_empty_ledger(tmp_path / "newer.db")
     with closing(sqlite3.connect(newer)) as connection, connection:
         connection.execute("INSERT INTO _sqlite_migrations VALUES (99, 'ledger', '999_later', '')")
@@ -530,6 +530,7 @@ def test_a_database_of_another_version_is_refused(ledger: Path, tmp_path: Path, 
         connection.execute("UPDATE ledger_migrations SET name = 'm018_copies_of_other_servers'")
         with pytest.raises(StorageUnavailable, match=r"written before version 1\.0"):
             moved(address, back)
+        connection.execute("UPDATE ledger_migrations SET name = %s", (schema.BASELINE,))
         connection.execute("INSERT INTO ledger_migrations VALUES ('999_later', '')")
         with pytest.raises(StorageUnavailable, match="newer version"):
             moved(address, back)

@@ -47,29 +47,22 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="FILE",
     help="Save the checkpoint of each log to FILE when no fault was found, for --checkpoint and --since.",
 )
-@click.option("--repair", is_flag=True, help="First remove what is left of lost events, after asking.")
-@click.option("--yes", is_flag=True, help="Repair without asking.")
 @options.ledger()
 def verify(
     ledger: Ledger,
     checkpoints: Sequence[Path],
     since: Sequence[Path],
     save: Path | None,
-    repair: bool,
-    yes: bool,
 ) -> None:
     """Compute everything from the transactions and events again, and compare.
 
     Exits with 1 and names each fault, one a line, if there is one. With --checkpoint also compares with what
-    was kept outside the ledger. With --since what is older is not read again. With --repair the deliveries of
-    events that a failover has lost are removed first; nothing of the books is changed.
+    was kept outside the ledger. With --since what is older is not read again.
     """
     from ledger_engine.verify import audit, kept
 
     if save is not None:
         kept.require_replaceable(save)
-    if repair:
-        _repair(ledger, ask=not yes)
     try:
         outside = [each for file in checkpoints for each in kept.read(file)]
         older = [each for file in since for each in kept.read(file)]
@@ -105,25 +98,6 @@ def _say_correct(report: Report, older: Sequence[Kept]) -> None:
     say(f"The books are correct: {counts(report)}{after}{but}.")
     if checked["copy_of"] is not None:
         say(f"This ledger is {checked['copy_of']}.")
-
-
-def _repair(ledger: Ledger, *, ask: bool) -> None:
-    """Remove what is left of lost events, and say what that is; with `ask` only when somebody agrees."""
-    from ledger_engine.verify import repair
-
-    found = ledger.read(repair.find)
-    if not found.deliveries and not found.endpoints:
-        say("There is nothing to repair.", err=True)
-        return
-    say(
-        f"Deliveries of events that do not exist, to be removed: {found.deliveries:,}. Webhook endpoints"
-        f" to be set to the last event that exists: {found.endpoints:,}.",
-        err=True,
-    )
-    if ask:
-        click.confirm("Repair?", abort=True, err=True)
-    ledger.write(repair.repair)
-    say("Repaired.", err=True)
 
 
 def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept]) -> Report:

@@ -121,39 +121,6 @@ def test_right_books_are_0_and_wrong_ones_1_with_the_first_bad_row(
     assert done.stdout == ""
 
 
-def test_what_a_failover_left_of_lost_events_is_removed_after_asking(
-    command: Command, run_json: RunJson, database: Location
-) -> None:
-    command("seed", "minimal")
-    endpoint = run_json("webhooks", "create", "https://example.com/hook")["id"]
-    lost = "evt_7zzzzzzzzzzzzzzzzzzzzzzzzz"
-    execute(
-        database,
-        "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, created)"
-        f" SELECT 'dlv_1', project, livemode, id, '{lost}', 'succeeded', 1, 0, 1 FROM webhook_endpoints",
-    )
-    execute(
-        database,
-        "INSERT INTO delivery_attempts (delivery, number, attempted_at, latency_ms, request_headers)"
-        " VALUES ('dlv_1', 1, 1, 1, '{}')",
-    )
-    execute(database, f"UPDATE webhook_endpoints SET cursor = '{lost}'")
-    assert f"delivery dlv_1 belongs to {lost}, which does not exist." in command("verify", status=1).stderr
-    asked = command("verify", "--repair", status=1, stdin="n\n")
-    assert asked.stderr.startswith(
-        "Deliveries of events that do not exist, to be removed: 1. Webhook endpoints to be set to the last"
-        " event that exists: 1.\nRepair? [y/N]: "
-    )
-    assert "does not exist" in command("verify", status=1).stderr
-    done = command("verify", "--repair", "--yes")
-    assert done.stdout.startswith("The books are correct: ")
-    assert execute(database, "SELECT count(*) FROM delivery_attempts") == [(0,)]
-    newest = "SELECT max(e.id) FROM events AS e JOIN books AS b ON b.book = e.book WHERE b.livemode = 0"
-    cursors = f"SELECT id FROM webhook_endpoints WHERE cursor = ({newest})"
-    assert execute(database, cursors) == [(endpoint,)]
-    assert only_line(command("verify", "--repair", "--yes").stderr) == "There is nothing to repair."
-
-
 def test_mistakes_are_reported_to_programs_too(command: Command, database: Location) -> None:
     command("seed", "minimal")
     execute(database, "UPDATE accounts SET balance = balance + 1 WHERE name = 'Bank'")

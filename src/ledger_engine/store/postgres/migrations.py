@@ -50,8 +50,7 @@ _CAN_COMPARE = rendered(
     " AND current_setting('transaction_read_only') = 'off'"
     " AND has_database_privilege(current_database(), 'TEMP') AS int) AS can"
 )
-# The functions name a schema only if it is not searched, so those of temporary tables say the same. A ledger
-# from before the baseline has constraints that `_RENAMES` has not renamed yet.
+# The functions name a schema only if it is not searched, so those of temporary tables say the same.
 _OBJECTS = rendered("""
 SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
     format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
@@ -66,7 +65,7 @@ SELECT 'index', CAST(relname AS text),
 FROM pg_class AS c JOIN pg_index ON indexrelid = c.oid WHERE relnamespace = current_schema()::regnamespace
     AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = c.oid AND contype IN ('p', 'u', 'x'))
 UNION ALL
-SELECT 'constraint', regexp_replace(conname, '^new_', ''),
+SELECT 'constraint', CAST(conname AS text),
     conrelid::regclass || ' ' || pg_get_constraintdef(oid, true)
 FROM pg_constraint
 WHERE connamespace = current_schema()::regnamespace AND contype IN ('c', 'f', 'p', 'u', 'x')
@@ -78,16 +77,6 @@ SELECT 'trigger', CAST(tgname AS text), pg_get_triggerdef(t.oid, true)
 FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = tgrelid
 WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
 """)
-_TAKE_AS_BASELINE = rendered(
-    f"INSERT INTO ledger_migrations (name, applied_at) SELECT '{schema.BASELINE}', applied_at"
-    f" FROM ledger_migrations WHERE name = '{schema.LAST_BEFORE_BASELINE}' ON CONFLICT DO NOTHING"
-)
-# These tables were made anew under another name, which their constraints have kept.
-_RENAMES = rendered(
-    "SELECT format('ALTER TABLE %s RENAME CONSTRAINT %I TO %I', conrelid::regclass, conname,"
-    " substr(conname, 5)) AS statement FROM pg_constraint WHERE conname LIKE 'new!_%' ESCAPE '!' AND conrelid"
-    " IN ('transactions'::regclass, 'events'::regclass, 'invoices'::regclass, 'deliveries'::regclass)"
-)
 _APPLIED = rendered("INSERT INTO ledger_migrations (name, applied_at) VALUES (:name, :at)")
 _STEPS_DONE = rendered("SELECT number FROM ledger_migration_steps WHERE name = :name")
 _STEP = rendered("INSERT INTO ledger_migration_steps (name, number) VALUES (:name, :number)")
@@ -125,7 +114,7 @@ def _apply_together(connection: Connection, now: int, can: Abilities) -> None:
     try:
         connection.send(_as_can_be(_RECORD, can))
         connection.settle()
-        for name in _lacking(connection):
+        for name in _state(connection)[1]:
             for statement in schema.statements("postgres", name):
                 connection.send(_as_can_be(statement, can))
             connection.send(_APPLIED, {"name": name, "at": iso(now)})
@@ -146,7 +135,7 @@ def _apply_one_by_one(locking: Connection, working: Connection, now: int, can: A
     locking.send(rendered("BEGIN"))
     locking.rows(_LOCKED, {})
     went_on = False
-    for name in _lacking(working):
+    for name in _state(working)[1]:
         given: Parameters = {"name": name}
         done = {row["number"] for row in working.rows(_STEPS_DONE, given)}
         for number, statement in enumerate(schema.statements("postgres", name)):
@@ -172,18 +161,6 @@ def _apply_one_by_one(locking: Connection, working: Connection, now: int, can: A
         working.send(_FORGET_STEPS, given)
         working.send(rendered("COMMIT"))
         working.settle()
-
-
-def _lacking(connection: Connection) -> list[str]:
-    """Return the migrations to apply, once a ledger from before the baseline is taken as that."""
-    applied, pending = _state(connection)
-    if applied and schema.BASELINE not in applied:
-        for row in connection.rows(_RENAMES, {}):
-            connection.send(Statement(row["statement"].encode(), (), False, False))
-            connection.settle()
-        connection.send(_TAKE_AS_BASELINE)
-        connection.settle()
-    return pending
 
 
 def _run(connection: Connection, statement: Statement, *, again: bool) -> None:

@@ -16,14 +16,9 @@ from ledger_engine.core.errors import StorageUnavailable
 Engine = Literal["sqlite", "postgres"]
 FOLDER = Path(__file__).parent
 BASELINE = "001_baseline"
-# The last of the migrations before the baseline, none of which was released: it leads to the same tables.
-LAST_BEFORE_BASELINE = "m021_all_of_an_account_together"
-_BEFORE_BASELINE = "m0"  # their names begin so
+_BEFORE_BASELINE = "m0"  # the names of the migrations before version 1.0 begin so
 NOT_UP_TO_DATE = "the database is not up to date; run `ledger-engine serve` on it once"
-TOO_OLD = (
-    "it was written before version 1.0; check out commit d1d6d1b of this project and run"
-    " `ledger-engine projects list` on it once, which brings it up to date"
-)
+TOO_OLD = "it was written before version 1.0, and this version does not open such ledgers"
 _NAMED_MAX = 3  # tables, or faults, in a message
 _MADE = re.compile(r"CREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|VIEW|TRIGGER) (\w+)")
 _RENAMED = re.compile(r"ALTER (?:TABLE|INDEX) (\w+) RENAME TO (\w+)")
@@ -56,15 +51,15 @@ def pending(engine: Engine, applied: Collection[str] | None, tables: Collection[
     if applied is None:
         require_no_others(tables)
         applied = ()
-    found = {name for name in applied if not name.startswith(_BEFORE_BASELINE)}
-    if LAST_BEFORE_BASELINE in applied:
-        found.add(BASELINE)
-    known = names(engine)
-    if unknown := sorted(found.difference(known)):
-        raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
-    if applied and BASELINE not in found:
+    if any(name.startswith(_BEFORE_BASELINE) for name in applied) and BASELINE not in applied:
         raise StorageUnavailable(TOO_OLD)
-    return [name for name in known if name not in found]
+    known = names(engine)
+    unknown = [
+        name for name in sorted(applied) if name not in known and not name.startswith(_BEFORE_BASELINE)
+    ]
+    if unknown:
+        raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
+    return [name for name in known if name not in applied]
 
 
 def require_no_others(tables: Collection[str]) -> None:

@@ -17,12 +17,6 @@ _RECORDED = f"SELECT name FROM {RECORD} WHERE migration_set = '{_SET}'"
 _TABLES = (
     "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 )
-_TAKE_AS_BASELINE = (
-    f"INSERT INTO {RECORD} (migration_set, name, applied_at)"
-    f" SELECT migration_set, '{schema.BASELINE}', applied_at FROM {RECORD}"
-    f" WHERE migration_set = '{_SET}' AND name = '{schema.LAST_BEFORE_BASELINE}'"
-)
-
 _OBJECTS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 # ALTER TABLE leaves other spaces and quotes than the baseline has; they mean nothing.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
@@ -38,8 +32,6 @@ def apply(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         applied, pending = _state(connection)
-        if applied and schema.BASELINE not in applied:
-            connection.execute(_TAKE_AS_BASELINE)
         if applied and pending:
             names = ", ".join(pending)
             log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)

@@ -26,7 +26,7 @@ from tests import auditing
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.postgres_server import bare_database
-from tests.versions import MADE_SINCE, put_later_schema
+from tests.versions import put_later_schema
 
 pytestmark = pytest.mark.process
 ALL = Abilities(True, True, True, True, True, True, True)
@@ -157,30 +157,6 @@ async def test_the_tables_of_another_program_are_left_alone(bare: str, plain: bo
     with pytest.raises(StorageUnavailable, match=r"tables of another program \(api_keys\)"):
         make_tables(bare, can)
     assert described(bare)[0] == [("api_keys", "note", 1, None, "YES", "text", "NO")]
-
-
-@pytest.mark.parametrize("plain", [False, True])
-async def test_a_ledger_at_the_last_step_before_the_baseline_is_taken_as_that(bare: str, plain: bool) -> None:
-    """Four of its tables had been made anew, so that their constraints had other names."""
-    can = asked(bare, plain=plain)
-    make_tables(bare, can)
-    whole = described(bare)
-    with psycopg.connect(bare) as beside:
-        for table, constraint in (("events", "events_pkey"), ("transactions", "transactions_book_fkey")):
-            beside.execute(f"ALTER TABLE {table} RENAME CONSTRAINT {constraint} TO new_{constraint}".encode())
-        for table in MADE_SINCE:
-            beside.execute(f"DROP TABLE {table}".encode())
-        beside.execute("DELETE FROM ledger_migrations WHERE name <> %s", (schema.BASELINE,))
-        beside.execute("UPDATE ledger_migrations SET name = %s", (schema.LAST_BEFORE_BASELINE,))
-    assert described(bare) != whole
-    for _ in range(2):
-        make_tables(bare, can)
-        assert described(bare) == whole
-    with psycopg.connect(bare) as beside:
-        beside.execute("DELETE FROM ledger_migrations WHERE name <> %s", (schema.LAST_BEFORE_BASELINE,))
-        beside.execute("UPDATE ledger_migrations SET name = 'm020_sessions_of_servers'")
-    with pytest.raises(StorageUnavailable, match="check out commit d1d6d1b of this project and run"):
-        make_tables(bare, can)
 
 
 @pytest.mark.parametrize("plain", [False, True])
