@@ -79,7 +79,7 @@ release: dev
 
 # What speaks of files is left out. TESTS_POSTGRES=… takes another PostgreSQL (CONTRIBUTING.md).
 on_postgres := tests/contract $(addprefix tests/ledger_engine/, \
-	access cli store/postgres store/test_pages.py events http ledger tools/pull tools/seed test_model.py \
+	access cli store/postgres store/test_pages.py events http ledger tools/seed test_model.py \
 	test_server.py upkeep verify)
 
 test-postgres: dev

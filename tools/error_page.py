@@ -38,7 +38,6 @@ UNKNOWN = "…"
 
 # What each code means, and what to do about it.
 MEANINGS: dict[str, str] = {
-    "read_only": "The project is a copy of another server's, which `ledger-engine pull` keeps up to date.",
     "missing_field": "A required field or parameter is absent. Send what `param` names.",
     "unknown_field": "The operation has no such field or parameter. Check the spelling: nothing is ignored.",
     "invalid_value": "A value breaks a rule. The message says which rule, `param` names the field.",

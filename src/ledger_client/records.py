@@ -221,12 +221,9 @@ class Caller(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class Health(Record):
-    """`copy_of` is the server that this one has a read-only copy of."""
-
     ok: bool
     version: str
     notice: str | None
-    copy_of: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

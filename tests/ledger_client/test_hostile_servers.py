@@ -21,8 +21,6 @@ from ledger_engine.testing import server as testing
 from ledger_engine.testing.server import LedgerServer
 from ledger_engine.tools.conform import examination
 from ledger_engine.tools.conform.examiner import Unreachable
-from ledger_engine.tools.pull import pull, remote
-from ledger_engine.tools.pull.remote import PullFailed, Remote
 from ledger_engine.tools.seed.acts import Past
 from ledger_engine.tools.seed.traffic import Traffic
 from ledger_tui.client import oauth, transport
@@ -46,12 +44,6 @@ Use = Callable[[str, float], Awaitable[None]]
 
 async def no_wait(_seconds: float) -> None:
     await asyncio.sleep(0)
-
-
-async def pulls(url: str, _seconds: float) -> None:
-    with contextlib.suppress(PullFailed):
-        async with Remote(url, KEY) as source:
-            await pull.identify(source, KEY)
 
 
 async def conforms(url: str, seconds: float) -> None:
@@ -165,7 +157,7 @@ def _calls(url: str) -> None:
                 use()
 
 
-CLIENTS: list[Use] = [pulls, conforms, listens, asks, shows, sends, connects, calls]
+CLIENTS: list[Use] = [conforms, listens, asks, shows, sends, connects, calls]
 
 
 @pytest.fixture(autouse=True)
@@ -177,7 +169,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits of what is read, so that reaching them is cheap."""
-    monkeypatch.setattr(remote, "ANSWER_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr(transport, "ANSWER_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr(testing, "LIST_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr(event_stream, "EVENT_BYTES_MAX", BYTES_MAX)
@@ -235,7 +226,7 @@ async def test_an_answer_that_does_not_end_is_waited_for_within_a_time(
     behaviour: str, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, name in (
-        *((remote, "ANSWER_SECONDS_MAX"), (transport, "ANSWER_SECONDS_MAX")),
+        (transport, "ANSWER_SECONDS_MAX"),
         *((listening, "SILENCE_TIMEOUT_S"), (testing, "_TIMEOUT_S"), (asking, "ANSWER_SECONDS_MAX")),
         (client, "SECONDS_MAX"),
     ):

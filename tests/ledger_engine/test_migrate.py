@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -68,9 +67,6 @@ INSERT INTO deliveries VALUES ('del_1', :project, 0, 'whe_2', :event, 'pending',
 INSERT INTO delivery_attempts VALUES ('del_1', 1, 4, 12, 500, NULL, '{}', '{}', :text);
 INSERT INTO idempotency_keys VALUES (:project, 0, 'k', 'app_1', 1, -9223372036854775808, 'app_ 1 2');
 INSERT INTO seeds VALUES (:project, 'roastery', 'f', 1, 's', 2, 3);
-INSERT INTO pulls VALUES (1, 'prj_x', NULL);
-INSERT INTO pull_lists VALUES (1, 'accounts', 'u', 'c', 1);
-INSERT INTO pulled VALUES (1, 'accounts', 'acc_1', :text);
 INSERT INTO log_cosignatures SELECT book, 'w1', size, checkpoint, 'line' FROM logs
 """
 
@@ -111,11 +107,11 @@ def complete(file: Path) -> None:
             connection.execute(statement, {**first, "text": TEXTS[3]})
         for number, text in enumerate(TEXTS):
             connection.execute(
-                "INSERT INTO accounts (id, project, livemode, name, currency, metadata, created)"
-                " VALUES (?, ?, 0, ?, 'EUR', ?, 1)",
-                (f"acc_z{number}", first["project"], text, json.dumps({"text": text})),
+                "INSERT INTO requests SELECT project, livemode, ?, method, path, query, status, duration_us,"
+                " credential_id, credential, address, error_code, idempotency_key, ?, response_body, created"
+                " FROM requests WHERE id = 'req_1'",
+                (f"req_z{number}", text),
             )
-        connection.execute("UPDATE counters SET stored_objects = stored_objects + ?", (len(TEXTS),))
 
 
 @pytest.fixture(scope="module")

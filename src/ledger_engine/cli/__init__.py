@@ -172,10 +172,6 @@ _COMMANDS = {
     ),
     "projects": ("access:projects", "Create, list, change, archive and restore projects."),
     "proof": ("log:proof", "Print the proof that the event or the transaction ID is in its log."),
-    "pull": (
-        "data:pull",
-        "Copy what the server at URL shows into a database of its own, or bring what is new.",
-    ),
     "recover": ("data:recover", "Write what the log of a lost database contains to DEST."),
     "restore": ("data:restore", "Replace the database with the backup SRC."),
     "seed": ("data:seed", "Load the data set FILE."),

@@ -152,7 +152,7 @@ def create_key(ledger: Ledger, role: str, scopes: tuple[str, ...], name: str | N
         tenant = ledger.new_tenant(unit)
         return api_keys.create(unit, tenant, new, value), tenant.project
 
-    _print_key(ledger, value, *ledger.write(make, make=True, in_copy=True))
+    _print_key(ledger, value, *ledger.write(make, make=True))
 
 
 @keys.command("list")
@@ -188,7 +188,7 @@ def revoke_key(ledger: Ledger, id: str) -> None:
     def end(unit: Unit) -> ApiKey:
         return api_keys.revoke(unit, api_keys.tenant_of(unit, id), id)
 
-    key = ledger.write(end, in_copy=True)
+    key = ledger.write(end)
     ledger.print_one(shown(key), f"{key.id} is revoked.")
 
 
@@ -199,7 +199,7 @@ def roll_key(ledger: Ledger, id: str) -> None:
     """Revoke the key ID and create one with the same rights, whose value is printed only this once."""
     tenant = ledger.read(partial(api_keys.tenant_of, id=id))
     value = api_keys.new_value(tenant.livemode)
-    key = ledger.write(partial(api_keys.roll, tenant=tenant, id=id, value=value), in_copy=True)
+    key = ledger.write(partial(api_keys.roll, tenant=tenant, id=id, value=value))
     _print_key(ledger, value, key, tenant.project)
 
 

@@ -23,7 +23,7 @@ from ledger_engine.core.logs import printable, printable_json
 from ledger_engine.core.records import Record, as_json
 from ledger_engine.core.settings import Location, make_folder
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import T, Unit, Work, books
+from ledger_engine.store import T, Unit, Work
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.log import require_complete, require_file_of_log
 
@@ -31,16 +31,11 @@ _PROGRESS_S = 0.1  # seconds between two updates of a progress bar
 R = TypeVar("R", bound=Record)
 
 
-async def using(database: Location, use: Callable[[Engine], Awaitable[T]], *, in_copy: bool = False) -> T:
-    """Open the database for the duration of `use`, creating it if it is missing.
-
-    Raises PermissionDenied for a copy of another server, unless `in_copy`.
-    """
+async def using(database: Location, use: Callable[[Engine], Awaitable[T]]) -> T:
+    """Open the database for the duration of `use`, creating it if it is missing."""
     make_folder(database)
     engine = open_engine(database)
     try:
-        if not in_copy:
-            await engine.read(books.require_own)
         return await use(engine)
     finally:
         await engine.close()
@@ -109,16 +104,13 @@ class Ledger:
     def read(self, work: Work[T]) -> T:
         """Run a work that only reads, on a database that must exist."""
         require(self.database)
-        return asyncio.run(using(self.database, lambda engine: engine.read(work), in_copy=True))
+        return asyncio.run(using(self.database, lambda engine: engine.read(work)))
 
-    def write(self, work: Work[T], *, make: bool = False, in_copy: bool = False) -> T:
-        """Run a work as one transaction; with `make` the database is created if it is missing.
-
-        Raises PermissionDenied for a copy of another server, unless `in_copy`.
-        """
+    def write(self, work: Work[T], *, make: bool = False) -> T:
+        """Run a work as one transaction; with `make` the database is created if it is missing."""
         if not make:
             require(self.database)
-        return asyncio.run(using(self.database, lambda engine: engine.write(work), in_copy=in_copy))
+        return asyncio.run(using(self.database, lambda engine: engine.write(work)))
 
     def use(self, use: Callable[[Engine], Awaitable[T]]) -> T:
         """Run what `use` does with the engine of a database that must exist."""

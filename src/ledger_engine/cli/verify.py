@@ -96,8 +96,6 @@ def _say_correct(report: Report, older: Sequence[Kept]) -> None:
     unchecked = checked.get("indexes_unchecked")
     but = "" if unchecked is None else f". The indexes were not checked: {unchecked}"
     say(f"The books are correct: {counts(report)}{after}{but}.")
-    if checked["copy_of"] is not None:
-        say(f"This ledger is {checked['copy_of']}.")
 
 
 def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept]) -> Report:

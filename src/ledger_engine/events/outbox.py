@@ -273,18 +273,15 @@ class _LastChange:
     __slots__ = ("id",)
 
     def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
-        rows = cache.execute(_NEWEST_OF_OWN, tenant.bind())
-        self.id: str | None = (rows[0]["id"] or BEFORE_ALL) if rows else None
+        rows = cache.execute(_NEWEST, tenant.bind())
+        self.id: str = rows[0]["id"] if rows else BEFORE_ALL
 
     def write(self) -> None:
         """Do nothing: it is only read."""
 
 
-def last_change(unit: Unit, tenant: Tenant) -> str | None:
-    """Return the id of the newest event, or one before all without any.
-
-    None in a copy of another server, where the objects come in other commits than their events.
-    """
+def last_change(unit: Unit, tenant: Tenant) -> str:
+    """Return the id of the newest event, or an id before all events if there is none."""
     return unit.cached(_LastChange, tenant).id
 
 
@@ -394,7 +391,6 @@ def _read(row: Row) -> Event:
 
 STORED = ("book", "id", "type", "object", "body", "request", "created")
 _NEWEST = f"SELECT id FROM events WHERE {OF_BOOK} ORDER BY id DESC LIMIT 1"
-_NEWEST_OF_OWN = f"SELECT ({_NEWEST}) AS id WHERE NOT EXISTS (SELECT 1 FROM books WHERE copy_of > '')"
 BEFORE_ALL = first_at("evt", 0)
 _COLUMNS = f"{COLUMNS}, e.request, :livemode AS livemode"
 _WITH_POSTINGS = f"events AS e {JOIN}"

@@ -95,7 +95,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
     ),
     403: (
         "permission_error",
-        ("missing_scope", "missing_role", "missing_live_key", "quota_exceeded", "read_only"),
+        ("missing_scope", "missing_role", "missing_live_key", "quota_exceeded"),
     ),
     404: ("not_found", ("not_found",)),
     405: ("invalid_request", ("method_not_allowed",)),

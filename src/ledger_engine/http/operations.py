@@ -246,10 +246,9 @@ class Operation:
                 condition = call.headers.get(b"if-none-match")
                 target = raw_path + b"?" + query_string
                 tag = await call.etags.of(tenant, target, exact=condition is not None)
-                if tag is not None:
-                    headers.append((b"etag", tag))
-                    if condition is not None and matches(tag, condition):
-                        return 304, headers[1:], b""
+                headers.append((b"etag", tag))
+                if condition is not None and matches(tag, condition):
+                    return 304, headers[1:], b""
             answer = await self.handler(call, **arguments)
         except (InvalidRequest, NotFound, PermissionDenied):
             await _refuse_second_use(call)
@@ -377,10 +376,10 @@ class Etags:
         self._known: dict[BookKey, str] = {}
         self._salt = crc32(f"{__version__} {generation}".encode())
 
-    async def of(self, tenant: Tenant, target: bytes, *, exact: bool) -> bytes | None:
-        """Return the tag of the answer to `target`; None in a copy of another server.
+    async def of(self, tenant: Tenant, target: bytes, *, exact: bool) -> bytes:
+        """Return the tag of the answer to `target`.
 
-        Only one that is `exact` may be compared with that of a request.
+        Only an `exact` tag may be compared with the tag of a request.
         """
         work = partial(outbox.last_change, tenant=tenant)
         read = self._engine.read_at_once(work)
@@ -388,12 +387,11 @@ class Etags:
         if read is None and (exact or newest is None):
             newest = await self._engine.read(work)
             # A book can be emptied (test helpers), and then the tag of its first objects would be true again.
-            if newest is not None and newest != outbox.BEFORE_ALL:
+            if newest != outbox.BEFORE_ALL:
                 if len(self._known) >= _BOOKS_MAX:
                     self._known.clear()
                 self._known[tenant.book] = newest
-        if newest is None:
-            return None
+        assert newest is not None
         return b'"%b-%08x"' % (newest[4:].encode(), crc32(target, self._salt))
 
 

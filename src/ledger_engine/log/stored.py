@@ -26,10 +26,8 @@ _BOOKS = (
     "SELECT b.book, b.project, b.livemode, l.size, l.last, l.checkpoint FROM books AS b"
     " LEFT JOIN logs AS l ON l.book = b.book"
 )
-# A copy of another server has its log there.
 _BEHIND = (
-    f"{_BOOKS} WHERE b.copy_of IS NULL AND NOT EXISTS (SELECT 1 FROM books WHERE copy_of > '')"
-    " AND EXISTS (SELECT 1 FROM events AS e WHERE e.book = b.book AND e.id > coalesce(l.last, ''))"
+    f"{_BOOKS} WHERE EXISTS (SELECT 1 FROM events AS e WHERE e.book = b.book AND e.id > coalesce(l.last, ''))"
     " ORDER BY b.book"
 )
 

@@ -22,7 +22,7 @@ from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.log.notes import WITNESS, BadNote, VerifierKey
 from ledger_engine.log.publishing import Outside, WitnessAddress
 from ledger_engine.server.listening import in_url
-from ledger_engine.store import Unit, books
+from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.log import require_complete
 from ledger_engine.upkeep.background import Background
@@ -143,14 +143,11 @@ DASHBOARD = api_keys.NewApiKey("dashboard", "owner", session=True)
 
 
 def tenant_of_dashboard(unit: Unit) -> Tenant:
-    """Return the first project's test mode, or in a copy of another server the one mode that it has.
-
-    Raises Conflict when there is no project.
-    """
-    copied, project = books.source(unit), projects.first(unit)
+    """Return the test mode of the first project. Raises Conflict when there is no project."""
+    project = projects.first(unit)
     if project is None:
         raise Conflict("not_recoverable", "There is no project; `ledger-engine projects create` creates one.")
-    return Tenant(project.id, copied is not None and copied.livemode)
+    return Tenant(project.id, livemode=False)
 
 
 @contextlib.asynccontextmanager
@@ -162,16 +159,13 @@ async def credential(
     The key is the ledger's first one, or an embedded dashboard's, a session of the server with this id. The
     key of the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
     """
-    # A copy of another server has one mode only.
-    copied = await engine.read(books.source)
-    livemode = copied is not None and copied.livemode
-    value = api_keys.new_value(livemode)
+    value = api_keys.new_value(livemode=False)
     try:
         shown = await engine.write(partial(_make_key, value=value, settings=settings, server=server))
     except Conflict as error:
         raise BadSettings(f"--api-key cannot be used: {error.message}") from error
     is_missing = not shown and not await engine.read(api_keys.has_any)
-    yield value if shown else None, mode_name(livemode) if is_missing else None
+    yield value if shown else None, mode_name(livemode=False) if is_missing else None
 
 
 @contextlib.asynccontextmanager
@@ -302,7 +296,6 @@ def _make_key(unit: Unit, value: str, settings: ServeSettings, server: str | Non
             raise Conflict("not_recoverable", f"The project {project.id} is archived.")
         api_keys.ensure(unit, tenant, settings.api_key)
         wanted = False
-    tenant.livemode = value.startswith("sk_live_")
     if settings.embedded:
         api_keys.create(unit, tenant, replace(DASHBOARD, server=server), value)
     elif wanted:

@@ -18,7 +18,7 @@ from ledger_engine.log import stored
 from ledger_engine.log.entries import Book
 from ledger_engine.log.stored import Log
 from ledger_engine.log.tree import Edge
-from ledger_engine.store import T, books
+from ledger_engine.store import T
 from ledger_engine.store.snapshot import AuditUnit, AuditWork
 from ledger_engine.verify import checks, sealed, state
 from ledger_engine.verify.book import BookPass, Start, books_of, start_after
@@ -93,7 +93,7 @@ def verify_all(start: Starter, kept: Checkpoints = (), since: Checkpoints = ()) 
         for fault in found.all():
             faults.add(fault.kind, fault.object, fault.message)
         checked.update(counts)
-    return Report(dict(checked) | start(_named).result(), faults.all())
+    return Report(dict(checked), faults.all())
 
 
 def _of_storage(unit: AuditUnit) -> tuple[Faults, dict[str, int]]:
@@ -119,11 +119,11 @@ def _pass_all(
     """Look at the transactions and events of each book, and compare what follows from them."""
     faults, counts = Faults(), Counter[str]()
     transactions: dict[int, int] = {}
-    found: dict[Book, bool] = {}
-    with_care(unit, faults, lambda: found.update(books_of(unit)))
-    for book, whole in found.items():
+    books: list[Book] = []
+    with_care(unit, faults, lambda: books.extend(books_of(unit)))
+    for book in books:
 
-        def look(book: Book = book, whole: bool = whole) -> None:
+        def look(book: Book = book) -> None:
             start, edge, log = Start(), Edge(), sealed.log_of(unit, book)
             point = _newest(since.get(book, ()))
             if point and (last := stored.event_at(unit, log, point.checkpoint.size)):
@@ -131,7 +131,7 @@ def _pass_all(
                 edge = stored.edge(unit, Log(book, point.checkpoint.size, last, None))
             outside = (*kept.get(book, ()), *since.get(book, ()))
             entries = Entries(unit, log, edge, outside, faults)
-            done = BookPass(unit, book, start, entries, whole, faults)
+            done = BookPass(unit, book, start, entries, faults)
             try:
                 done.run()
             finally:
@@ -188,17 +188,6 @@ def _projects(unit: AuditUnit) -> int:
 def count_transactions(unit: AuditUnit) -> int:
     """Return how many transactions there are."""
     return int(unit.execute("SELECT count(*) AS rows FROM transactions")[0]["rows"])
-
-
-def _named(unit: AuditUnit) -> dict[str, str | None]:
-    """Return what the ledger is a copy of, None for one of its own."""
-    try:
-        copied = books.source(unit)
-    except Exception as error:  # of any kind, as above
-        if not unit.is_damage(error):
-            raise
-        copied = None
-    return {"copy_of": None if copied is None else copied.description()}
 
 
 def unreadable(reason: str) -> Report:

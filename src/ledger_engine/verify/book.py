@@ -8,7 +8,7 @@ the accounts that were met last, the transfers of which one side was met, and th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -90,7 +90,6 @@ class BookPass:
     book: Book
     start: Start
     entries: Entries
-    whole: bool  # whether all events are there
     faults: Faults
     transactions: int = 0
     events: int = 0
@@ -147,24 +146,23 @@ class BookPass:
                 break
             self._unpair(posting)
         found = self.unit.first(_ONE, {"book": self.book.number, "id": object})
-        if found is not None and self.whole and self._unpaired.pop(object, id) is not None:
+        if found is not None and self._unpaired.pop(object, id) is not None:
             self.faults.add("event", id, f"event {id} is a second one of {object}.")
         return found
 
     def _unpair(self, posting: Row) -> None:
         """Note that a transaction was not followed by its event: a version before 1.0 had other orders."""
-        if self.whole:
-            self._unpaired[posting[0]] = None
-            if len(self._unpaired) > UNPAIRED_MAX:
-                self._no_event(next(iter(self._unpaired)))
-                del self._unpaired[next(iter(self._unpaired))]
+        self._unpaired[posting[0]] = None
+        if len(self._unpaired) > UNPAIRED_MAX:
+            self._no_event(next(iter(self._unpaired)))
+            del self._unpaired[next(iter(self._unpaired))]
 
     def _no_event(self, id: str) -> None:
         self.faults.add("transaction", id, f"transaction {id} has no event.")
 
     def _look_at_body(self, event: Row, posting: Row | None) -> None:
         id, kind, object, body, created = event
-        if kind == outbox.POSTING and posting is None and self.whole:
+        if kind == outbox.POSTING and posting is None:
             self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
         try:
             message: dict[str, Any] = json.loads(body)
@@ -172,7 +170,7 @@ class BookPass:
         except (ValueError, KeyError, TypeError, RecursionError):
             self.faults.add("event", id, f"event {id} has text in body that is not the JSON of an event.")
             return
-        if self.whole and said != (id, kind, iso(created), object):
+        if said != (id, kind, iso(created), object):
             self.faults.add(
                 "event", id, f"event {id} has another id, type, time or object in its body than beside it."
             )
@@ -265,14 +263,7 @@ def start_after(unit: Unit, book: int, event: str) -> Start:
     return Start(event, "" if row is None else row["object"])
 
 
-def books_of(unit: Unit) -> Mapping[Book, bool]:
-    """Return the books, and of each whether it has all events: what `pull` has copied came without them."""
-    rows = unit.execute(
-        "SELECT b.book, b.project, b.livemode, b.copy_of, p.book AS pulled FROM books AS b"
-        " LEFT JOIN pulls AS p ON p.book = b.book ORDER BY b.book"
-    )
-    return {
-        Book(row["book"], row["project"], bool(row["livemode"])): row["copy_of"] is None
-        and row["pulled"] is None
-        for row in rows
-    }
+def books_of(unit: Unit) -> list[Book]:
+    """Return all books."""
+    rows = unit.execute("SELECT book, project, livemode FROM books ORDER BY book")
+    return [Book(row["book"], row["project"], bool(row["livemode"])) for row in rows]

@@ -141,7 +141,7 @@ WHERE o.project <> u.project OR o.livemode <> u.livemode""",
         "event",
         "event {id} is about {object}, which does not exist.",
         """
-SELECT e.id, e.object FROM events AS e JOIN books AS b ON b.book = e.book AND b.copy_of IS NULL
+SELECT e.id, e.object FROM events AS e JOIN books AS b ON b.book = e.book
 WHERE e.body IS NOT NULL AND NOT CASE substr(e.object, 1, 4)
     WHEN 'acc_' THEN EXISTS (SELECT 1 FROM accounts AS x WHERE x.id = e.object
         AND x.project = b.project AND x.livemode = b.livemode)

@@ -61,9 +61,9 @@ def look_at(unit: AuditUnit, kind: Kind, counts: Counter[str], faults: Faults) -
     after = ""
     counts[kind.table] += 0
     while rows := unit.execute(
-        f"SELECT x.*, b.book, coalesce(b.copy_of, CAST(p.book AS TEXT)) AS copied FROM {kind.table} AS x"
+        f"SELECT x.*, b.book FROM {kind.table} AS x"
         " LEFT JOIN books AS b ON b.project = x.project AND b.livemode = x.livemode"
-        " LEFT JOIN pulls AS p ON p.book = b.book WHERE x.id > :after ORDER BY x.id LIMIT :rows",
+        " WHERE x.id > :after ORDER BY x.id LIMIT :rows",
         {"after": after, "rows": _ROWS_AT_ONCE},
     ):
         events = _events(unit, kind, rows[0]["id"], rows[-1]["id"])
@@ -103,8 +103,6 @@ def _fault(kind: Kind, row: Row, events: list[Row]) -> str | None:
         if said != due:
             what = f"its {kind.summed[1]} add up to {'no whole number' if due is None else due}"
             return f"has the {kind.summed[0]} {said}; {what}"
-    if row["copied"] is not None:
-        return None
     words = "".join(f"{event['type'].partition('.')[2]}," for event in events)
     if not kind.events.fullmatch(words):
         return f"has events that cannot follow each other: {words.strip(',').replace(',', ', ') or 'none'}"

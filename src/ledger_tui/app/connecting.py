@@ -94,7 +94,7 @@ class Connecting:
         """Read what the first screen needs, then look for what the user wants to be notified of."""
         await self._learn_names()
         await self._learn_scopes()
-        await self._learn_source()
+        await self._show_notice()
         if self._notify.on:
             from ledger_tui.app.notifying import Notifier
 
@@ -121,11 +121,10 @@ class Connecting:
             whoami = await self._api.read("/v1/whoami", part="whoami")
             self._session.saw_scopes(whoami.record.get("scopes"))
 
-    async def _learn_source(self) -> None:
-        """Read whether the ledger is a copy of another server, and say what waits for a person there."""
+    async def _show_notice(self) -> None:
+        """Show the notice of the server's health."""
         with suppress(LedgerError):
             health = (await self._api.read("/api/health")).record
-            self._session.saw_health(health.get("copy_of"))
             if isinstance(notice := health.get("notice"), str):
                 self._app.notify(literal(notice), severity="warning", markup=False)
 

@@ -70,7 +70,6 @@ class Session:
         self.moment_ms: int | None = (
             None  # the moment that is shown, at the end of this millisecond; None for now
         )
-        self.copy_of = ""  # the server that this ledger is a read-only copy of
         self._key_mode = Mode.UNKNOWN
         self._seen_mode = Mode.UNKNOWN
         self.on_change: Callable[[], None] = lambda: None
@@ -89,7 +88,6 @@ class Session:
         """Start with a server and a credential, of which only the key's prefix is known."""
         self.url = url
         self.known_ledger = self._foreign = False
-        self.copy_of = ""
         self.credential_changed()
         if credential and credential.startswith(_LIVE_PREFIX):
             self._key_mode = Mode.LIVE
@@ -130,12 +128,6 @@ class Session:
             self._lacks_scope = mark_missing
             self.on_change()
 
-    def saw_health(self, copy_of: object) -> None:
-        """Note the server that the ledger is a copy of; None for a ledger of its own."""
-        if isinstance(copy_of, str) and copy_of != self.copy_of:
-            self.copy_of = copy_of
-            self.on_change()
-
     @property
     def forbids_changes(self) -> str:
         """Return why nothing can be changed from here; "" if it can."""
@@ -143,8 +135,6 @@ class Session:
             return "this is the past, where nothing is written; esc is now"
         if self.read_only:
             return "read-only: this dashboard changes nothing"
-        if self.copy_of:
-            return f"read-only: this is a copy of {self.copy_of}"
         return f"read-only: this credential lacks {_WRITES}" if self._lacks_scope else ""
 
     # ------------------------------------------------------------------ connection

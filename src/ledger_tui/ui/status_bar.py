@@ -47,9 +47,6 @@ class StatusBar(Widget):
             only = Content.assemble(
                 only, (" nothing is written" if width >= 100 else " read-only", "bold $warning")
             )
-        if session.copy_of:
-            source = Content(literal(session.copy_of.partition("://")[2])).truncate(width // 3, ellipsis=True)
-            only = Content.assemble(only, " copy of ", source)
         host = Content.styled(literal(session.url.removeprefix("http://")), "$muted")
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)

@@ -23,7 +23,7 @@ from tests.postgres_server import bare_database
 
 ID = "apps_1"
 # Without a database, or with one that is opened after a server was asked.
-LEFT_OUT = {("completion",), ("conform",), ("pull",), ("check-proof",), ("witness",)}
+LEFT_OUT = {("completion",), ("conform",), ("check-proof",), ("witness",)}
 # These have no use for a database without a log, or without a server.
 OF_A_SERVER = {("listen",), ("tail",), ("api",), ("post",), ("trigger",)}
 IN_OTHER_WORDS = {

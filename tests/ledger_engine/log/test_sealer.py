@@ -329,16 +329,6 @@ async def test_before_the_first_start_there_is_no_key(engine: Engine) -> None:
     assert refused.value.code == "not_sealed_yet"
 
 
-async def test_where_a_book_is_a_copy_of_another_server_nothing_is_sealed(
-    engine: Engine, account: str, tenant: Tenant, sealing: Sealer, read: Run
-) -> None:
-    book = (await read(stored.of_tenant)).book.number
-    copied = "UPDATE books SET copy_of = 'https://ledger.example' WHERE book <> :book"
-    await engine.write(lambda unit: unit.execute(copied, {"book": book}))
-    await sealing.seal()
-    assert await engine.read(stored.every) == []
-
-
 async def test_the_key_that_was_made_is_the_one_that_signs(engine: Engine) -> None:
     def add(name: str) -> partial[LogKey]:
         return partial(keys.add, name=name, private=notes.new_private(), seal=Seal(None))

@@ -63,17 +63,6 @@ async def test_a_key_or_a_command_that_changes_something_says_why_it_does_not(
         await driver.press(*keys, sees="read-only: this dashboard changes nothing")
 
 
-async def test_a_copy_says_of_what_on_the_top_line_and_offers_no_change(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
-    server.add_account("Till")
-    server.health["copy_of"] = "https://ledger.example"
-    async with dashboards.open() as driver:
-        await driver.sees("read-only copy of ledger.example", "Till")
-        await driver.press("n", sees="read-only: this is a copy of https://ledger.example")
-        assert driver.app.screen is driver.app.dashboard
-
-
 async def test_a_key_without_the_scope_says_so(driver: Driver) -> None:
     body = {"name": "reader", "role": "member", "scopes": ["read:projects"]}
     made = await driver.app.api.write("POST", "/v1/api_keys", body, "k")

@@ -16,7 +16,6 @@ from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import orders, past, users
 from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.users import User
-from ledger_engine.store import books
 from ledger_engine.store.pages import Page
 
 # Health (docs/interface.md#directory)
@@ -32,14 +31,12 @@ class Health:
     """The health of the server.
 
     `ok` is false when the storage is lost; `version` is that of the directory's interface, not of this
-    server; `notice` says what a person has to decide or to know, null when there is nothing; `copy_of` is the
-    address of the server that this ledger is a read-only copy of, null for a ledger of its own.
+    server; `notice` is what a person has to decide or to know, null when there is nothing.
     """
 
     ok: bool
     version: str
     notice: str | None
-    copy_of: str | None
 
 
 @dataclass(slots=True)
@@ -55,11 +52,9 @@ async def get_health(call: Call) -> Health | Rendered:
     losses = call.engine.losses
     try:
         await call.engine.check()
-        copied = await call.engine.read_short(books.source)
     except StorageUnavailable as error:
-        return _unavailable(call, Health(False, VERSION, losses.refused or call.engine.notice, None), error)
-    notice = call.engine.notice or losses.accepted
-    return Health(True, VERSION, notice, None if copied is None else copied.url)
+        return _unavailable(call, Health(False, VERSION, losses.refused or call.engine.notice), error)
+    return Health(True, VERSION, call.engine.notice or losses.accepted)
 
 
 @health_routes.add("GET", "/health/ready", public=True)

@@ -32,7 +32,7 @@ from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.settings import Location
-from ledger_engine.store import Unit, Value, books
+from ledger_engine.store import Unit, Value
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.files import work_folder
 from ledger_engine.store.rows import insert
@@ -157,7 +157,6 @@ def look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -
     """
     project = find_project(unit)
     tenant = loading.tenant_of(project)
-    books.require_own(unit)
     row = unit.first(
         "SELECT * FROM seeds WHERE project = :project AND name = :name",
         {"project": project.id, "name": data_set.name},

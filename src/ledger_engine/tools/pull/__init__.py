@@ -1,1 +1,0 @@
-"""Copies of what another server shows, over HTTP alone (`ledger-engine pull`, docs/pull.md)."""
