@@ -15,18 +15,27 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.store import OF_NO_PROJECT, OWN, BookKey, book_of
 from ledger_engine.store.committer import GroupCommitter, WorkFailed
 from ledger_engine.store.group_cache import prefetch
+from ledger_engine.store.postgres.confirmations import Confirmations
 from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseFailed, public_error
+from ledger_engine.store.postgres.errors import (
+    CANCELLED_BY_SOMEBODY,
+    OLDER,
+    ConnectionLost,
+    DatabaseFailed,
+    public_error,
+)
 from ledger_engine.store.postgres.locks import LEDGER, Locks, lock_of
 from ledger_engine.store.postgres.notifications import Notifier
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.postgres.seen import Seen
+from ledger_engine.store.postgres.seen import Commits, Seen
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import Job
 
 TRIES = 8  # of a group whose transaction another one keeps from being committed, or whose connection is lost
 MET_S = 1.0  # for so long after another server had locked a book of a group half of the books are left to it
 _WAIT_S = 0.005  # up to this before the second try, and up to twice as long before each further one
+# Until other servers are in doubt, as they look twice a second, nobody is told of a commit without a standby.
+TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
@@ -70,6 +79,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         connect: Callable[[], Connection],
         numeric: Numeric,
         seen: Seen,
+        confirmations: Confirmations,
     ) -> None:
         super().__init__(clock, ids)
         self.locks = locks
@@ -78,6 +88,9 @@ class Committer(GroupCommitter[PostgresUnit]):
         self._connect = connect
         self._numeric = numeric
         self._seen = seen
+        self._confirmations = confirmations
+        self._reached: object = None  # the time that others have reached under the locks of the transaction …
+        self._confirmed: object = None  # … and that of the last one that was confirmed
         self._connection: Connection | None = None
         self._locked = frozenset[int]()  # the locks of books of the transaction under way …
         self._running: Works = {}  # … and its works
@@ -183,11 +196,12 @@ class Committer(GroupCommitter[PostgresUnit]):
     def _lock_of(self, book: BookKey | None) -> int:
         if book is None:
             return LEDGER
-        return self.locks.server if book == OWN else lock_of(book)
+        return self.locks.own if book == OWN else lock_of(book)
 
     def _usable_connection(self) -> Connection:
         if self._connection is None or not self._connection.usable:
             self._connection = self._connect()
+            self.locks.server = self._seen.server
         return self._connection
 
     def _unit_of(self, connection: Connection, locks: frozenset[int], reached: int | None) -> PostgresUnit:
@@ -198,22 +212,25 @@ class Committer(GroupCommitter[PostgresUnit]):
         of our own last commit.
         """
         self._locked = locks
+        self._reached = (locks, reached) if reached is not None else None
         if reached is not None:
             self._clock.advance_past(reached)
         if not locks:
             self.forget()
         return self._unit_for(
-            (locks - {self.locks.server}, reached),
+            (locks - {self.locks.own}, reached),
             lambda: PostgresUnit(connection, self._clock, self._ids, self._numeric, reached or 0),
         )
 
     def _run_in_transaction(self, group: list[Job], *, savepoints: bool) -> set[str]:
         unit, self._begun = self._begun or self._begin_again(), None
-        connection = self._usable_connection()
+        connection = self._connection
+        if connection is None or not connection.usable:
+            raise ConnectionLost("another database is used now", OLDER)
         if len(group) > 1:
             prefetch(unit, group, (ConnectionLost, DatabaseFailed))
         topics, wrote = self._run_works(unit, group, savepoints=savepoints)
-        if wrote:
+        if wrote or self._rests_on_unconfirmed():
             self._finish(connection, unit, group, topics)
         else:
             self.forget()  # only our own commit shows in the time of the next one of others
@@ -222,38 +239,56 @@ class Committer(GroupCommitter[PostgresUnit]):
             connection.settle()
         return topics
 
+    def _rests_on_unconfirmed(self) -> bool:
+        """Return whether the answers of works that changed nothing may rest on a commit that no standby has.
+
+        Then there is a commit all the same, which shows that the standby has what was committed before. Of
+        other servers nothing is known here, unless they have committed nothing since the last commit.
+        """
+        return self._confirmations.in_doubt or self._reached not in (None, self._confirmed)
+
     def _finish(self, connection: Connection, unit: PostgresUnit, group: list[Job], topics: set[str]) -> None:
-        """Commit, tell other servers, and release the locks."""
+        """Commit, tell other servers, and release the locks; nobody waits for the last two."""
         began = time.perf_counter()
         unit.flush()
         moment = max(self._clock.now(), self._ids.mark()[0])
         self.locks.note(connection, self._locked, moment, announced=bool(topics))
         try:
             # Waited for, so that until here it is known that nothing is committed.
-            connection.settle()
+            noted = connection.settle()
         except DatabaseFailed as error:
             self._require_sound(error)
             raise WorkFailed(error) from error
+        doubts = self._confirmations.doubts
         try:
             connection.send(_COMMIT)
-            connection.sync()
-            self._notifier.notify(connection, topics)
-            self.locks.release(connection)
             connection.settle()
+            if connection.abandoned:
+                # The others were told meanwhile of a database that is newer: this one may have been a primary
+                # from before a failover.
+                raise ConnectionLost("another database is used now", OLDER)
         except ConnectionLost as error:
             self.close()
+            self._confirmations.doubt()
+            if error.state in CANCELLED_BY_SOMEBODY:
+                time.sleep(TOLD_S)
             raise OutcomeUnknown(str(error)) from error
-        except DatabaseFailed as error:
-            if not error.syncs:
-                raise  # it was rolled back by COMMIT
-            self.close()  # it was committed; the locks end with the connection
-        if connection.abandoned:
-            # The others were told meanwhile of a database that is newer: this one may have been a primary
-            # from before a failover.
-            raise OutcomeUnknown("another database is used now") from ConnectionLost("it was left", OLDER)
+        self._confirmations.settle(doubts)
+        self._confirmed = self._reached
+        server, number = self.locks.server, 0
         if topics:
+            assert noted is not None, "the last statement returns rows"
+            number = self.locks.number_of(noted)
+            self._confirmations.confirm(server, number)
             done = [book_of(job.work) for job in group if job.error is None]
-            self._seen.committed(moment, Counter([book for book in done if book is not None]))
+            works = Counter([book for book in done if book is not None])
+            self._seen.committed(server, Commits(number, moment), works)
+        try:
+            self.locks.release(connection)
+            self._notifier.notify(connection, server, number, topics)
+            connection.end(forgiving=True)
+        except ConnectionLost:  # its locks end with it, and others see the commit without being told
+            self.close()
         self._committed(group, began)
 
     def _roll_back(self) -> None:

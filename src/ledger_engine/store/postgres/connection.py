@@ -87,6 +87,7 @@ class Connection:
         self._names = 0
         # For each statement sent: how it was being prepared, if it was; False for a synchronisation.
         self._sent: list[_Prepared | bool] = []
+        self._forgiven = 0  # of the statements sent, the first ones whose errors do not matter
         self._broken = False
         self._warning = ""  # that came with the statement whose result is awaited
         self._pg = connected(host, min(connect_s, answer_s))
@@ -183,9 +184,14 @@ class Connection:
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
-    def end(self) -> None:
-        """Have the server run what was sent, without waiting; the results come with the next `settle`."""
+    def end(self, *, forgiving: bool = False) -> None:
+        """Have the server run what was sent, without waiting; the results come with the next `settle`.
+
+        With `forgiving` that raises no error of these statements.
+        """
         self.sync()
+        if forgiving:
+            self._forgiven = len(self._sent)
         try:
             self._pg.flush()
         except Error as error:
@@ -261,7 +267,8 @@ class Connection:
         last: PGresult | None = None
         failed: DatabaseFailed | None = None
         syncs = 0
-        for prepared in sent:
+        forgiven, self._forgiven = self._forgiven, 0
+        for number, prepared in enumerate(sent):
             if prepared is False:
                 self._take_sync()
                 syncs += 1
@@ -273,7 +280,7 @@ class Connection:
                     self._require_confirmed(result)
                 if status in _GOOD:
                     last = result
-                elif status != pq.ExecStatus.PIPELINE_ABORTED and failed is None:
+                elif status != pq.ExecStatus.PIPELINE_ABORTED and failed is None and number >= forgiven:
                     failed = failure(result)
                     failed.syncs = syncs
                 if isinstance(prepared, _Prepared) and status != pq.ExecStatus.COMMAND_OK:

@@ -19,11 +19,13 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.store import Everything, Figure, Losses, Unit, kept_time
+from ledger_engine.store import OWN, BookWork, Everything, Figure, Losses, T, Unit, Work, kept_time
 from ledger_engine.store.postgres import abilities, migrations, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
+from ledger_engine.store.postgres.confirmations import Confirmations
 from ledger_engine.store.postgres.connection import ENDLESS, UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import (
+    UNCONFIRMED_REASON,
     ConnectionLost,
     DatabaseFailed,
     is_of_others,
@@ -31,7 +33,7 @@ from ledger_engine.store.postgres.errors import (
     unavailable,
 )
 from ledger_engine.store.postgres.hosts import Hosts
-from ledger_engine.store.postgres.locks import OF_SERVERS, Locks, new_server
+from ledger_engine.store.postgres.locks import OF_SERVERS, Locks
 from ledger_engine.store.postgres.notifications import Follower, Notifier
 from ledger_engine.store.postgres.rate_counts import ANSWER_S as COUNT_ANSWER_S
 from ledger_engine.store.postgres.rate_counts import RateCounts
@@ -40,7 +42,7 @@ from ledger_engine.store.postgres.readers import Readers
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, Seen, Timeline
 from ledger_engine.store.postgres.unit import Numeric
-from ledger_engine.store.threaded import CLOSE_S, Job, ThreadedDatabase, call_soon
+from ledger_engine.store.threaded import CLOSE_S, SILENT, Job, ThreadedDatabase, call_soon
 
 # What counting a request may take of the time in which it is answered, and all else besides the work.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
@@ -75,9 +77,9 @@ class PostgresDatabase(ThreadedDatabase):
         self._answer_s -= _COUNTED_S
         self._numeric: Numeric = {}
         self.ids = IdSource()
-        server = new_server()
-        self._seen = Seen(server, accepts_loss=accept_loss)
+        self._seen = Seen(accepts_loss=accept_loss)
         self._seen.moved = self._abandon_others
+        self._confirmations = Confirmations()
         if state is not None:
             self._seen.remember(state / _STATE)
         self._hosts = Hosts(url)
@@ -92,20 +94,25 @@ class PostgresDatabase(ThreadedDatabase):
             if serving:
                 self._require_newest(connection)
             self._follow_clocks(connection)
-        notifier = Notifier(server, can.notifications)
+        notifier = Notifier(can.notifications)
         # A table that is read as a whole counts as read in all its rows, of all books.
         settings = ("SET enable_seqscan TO off",) if can.rows_apart else ()
         self._committer = Committer(
             clock,
             self.ids,
-            Locks(server, can.advisory_locks, can.rows_apart),
+            Locks(self._seen.server, can.advisory_locks, can.rows_apart),
             notifier,
             partial(self._connect, settings, writes=True),
             self._numeric,
             self._seen,
+            self._confirmations,
         )
         self._readers = Readers(self._connect, clock, self.ids, self._numeric)
-        self._follower = Follower(notifier, self._connect, self._announce, self._seen) if serving else None
+        self._follower: Follower | None = None
+        if serving:
+            self._follower = Follower(
+                notifier, self._connect, self._announce, self._seen, self._confirmations
+            )
         self.rate_limits = CountedTogether(RateCounts(self._hosts.open))
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -122,6 +129,35 @@ class PostgresDatabase(ThreadedDatabase):
     def counts(self) -> Counts:
         """How many groups were written, and how many were tried again."""
         return self._committer.counts
+
+    async def read(self, work: Work[T]) -> T:
+        began = asyncio.get_running_loop().time()
+        try:
+            answer = await super().read(work)
+        except StorageUnavailable:
+            raise
+        except Exception:  # that something is not there may rest on a commit too
+            await self._require_confirmed(began)
+            raise
+        await self._require_confirmed(began)
+        return answer
+
+    async def _require_confirmed(self, began: float) -> None:
+        """Wait until a standby has all that can be seen. Raises StorageUnavailable.
+
+        `began` is when the event loop began with the work whose answer rests on that.
+        """
+        if not self._confirmations.in_doubt:
+            return
+        try:
+            async with asyncio.timeout_at(began + self._answer_s):
+                if self._confirmations.unconfirmed(await super().read(_announced)):
+                    await super().write(_CONFIRM)
+        except TimeoutError:
+            raise StorageUnavailable(UNCONFIRMED_REASON) from None
+        except StorageUnavailable as error:  # nothing that the caller wants is unknown
+            reason = UNCONFIRMED_REASON if error.reason == SILENT else error.reason
+            raise StorageUnavailable(reason) from error
 
     async def figures(self) -> list[Figure]:
         """Return what was lost, tried again and waited for, and what the database tells of itself."""
@@ -145,7 +181,7 @@ class PostgresDatabase(ThreadedDatabase):
             ),
         ]
         try:
-            return known + await self.read(_measured)
+            return known + await super().read(_measured)
         except (StorageUnavailable, DatabaseFailed):  # lost, or it has no such functions
             return known
 
@@ -162,7 +198,11 @@ class PostgresDatabase(ThreadedDatabase):
 
     def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> Connection:
         """Open a connection for works; that of a server never is to an older database."""
-        return self._open(further, partial(self._require_newest, writes=writes) if self._limited else None)
+        if not self._limited:
+            return self._open(further)
+        opened = self._open(further, partial(self._require_newest, writes=writes))
+        self._confirmations.doubt()  # the last connection may have ended because the database was restarted
+        return opened
 
     def _open(
         self, further: Sequence[str] = (), require: Callable[[Connection], None] | None = None
@@ -214,7 +254,7 @@ class PostgresDatabase(ThreadedDatabase):
 
     async def _waits_for_others(self) -> bool:
         process = self._committer.process
-        return process is not None and await self.read(partial(_waits_for_lock, process=process))
+        return process is not None and await super().read(partial(_waits_for_lock, process=process))
 
     # The writer's thread
 
@@ -266,6 +306,19 @@ def open_database(
         )
     except (ConnectionLost, DatabaseFailed) as error:
         raise unavailable(error) from error
+
+
+def _announced(unit: Unit) -> dict[int, int]:
+    """Return how many commits of each server announced something, this one too."""
+    rows = unit.execute(f"SELECT server, announced FROM heads WHERE {OF_SERVERS}")
+    return {row["server"]: row["announced"] for row in rows}
+
+
+def _write_nothing(unit: Unit) -> None:
+    unit.execute("UPDATE kept_time SET put_off = put_off WHERE false")
+
+
+_CONFIRM = BookWork(_write_nothing, OWN)  # that it was committed shows that a standby has all before it
 
 
 def _probe(unit: Unit) -> None:

@@ -18,6 +18,8 @@ _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
 _READ_ONLY = "25006"  # it is a standby now: another one is to be found at the same address
 _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
 UNCONFIRMED = "01"  # a warning, with which a commit may be lost by a failover
+CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")  # with these the wait of a commit for the standby has ended
+UNCONFIRMED_REASON = "no standby has confirmed the change"
 OLDER = "older"  # our own: it lacks what was acknowledged (`seen`)
 # What clients are told, by the beginning of the code; the first that fits counts.
 _REASONS = (
@@ -29,7 +31,7 @@ _REASONS = (
     (_TOO_MANY, "it has too many connections"),
     (("57P05", "25P03", "25P04"), "it closed a connection that was idle for too long"),
     ("57P", "it is being started or stopped"),
-    (UNCONFIRMED, "no standby has confirmed the change"),
+    (UNCONFIRMED, UNCONFIRMED_REASON),
     (OLDER, "it lacks changes that were acknowledged"),
     ("08", "it cannot be reached"),
     ((_NOT_LET_IN, "3D"), "it refused the login"),

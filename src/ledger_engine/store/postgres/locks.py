@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
+
+from psycopg.pq.abc import PGresult
 
 from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
@@ -69,8 +71,8 @@ _STORE = Statement(
     b"INSERT INTO heads (lock, moment, announced, server)"
     b" SELECT lock, $1, $2, $3 FROM unnest($4) AS lock"
     b" ON CONFLICT (lock) DO UPDATE SET moment = excluded.moment, server = excluded.server,"
-    b" announced = heads.announced + excluded.announced",
-    (), False, False,
+    b" announced = heads.announced + excluded.announced RETURNING lock, announced",
+    (), False, True,
 )  # fmt: skip
 
 
@@ -89,12 +91,17 @@ def lock_of(book: tuple[str, bool]) -> int:
 class Locks:
     """How this server locks: by advisory locks, or by rows where the database has none.
 
-    With `rows_apart` transactions under the locks of books are serializable too.
+    With `rows_apart` transactions under the locks of books are serializable too. `own` is the lock of the
+    changes that no other server makes. It stays when the server takes a new number.
     """
 
     server: int
     advisory: bool
     rows_apart: bool = False
+    own: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.own = self.server
 
     def begin(
         self,
@@ -161,12 +168,20 @@ class Locks:
 
         With `announced` the commit counts as one that announces something.
         """
-        rows = rendering.array(sorted({*(locks or [LEDGER]), self.server}))
+        rows = rendering.array(sorted({*(locks or [LEDGER])} - {self.own} | {self.server}))
         connection.put_dumped(
             _STORE,
             [b"%d" % moment, b"%d" % announced, b"%d" % self.server, rows],
             (rendering.INT8, rendering.INT8, rendering.INT8, rendering.INT8_ARRAY),
         )
+
+    def number_of(self, noted: PGresult) -> int:
+        """Return how many commits of this server announce something, by the result of `note`."""
+        own = b"%d" % self.server
+        (number,) = [
+            noted.get_value(row, 1) for row in range(noted.ntuples) if noted.get_value(row, 0) == own
+        ]
+        return int(number or b"")
 
     def release(self, connection: Connection) -> None:
         """Give the locks back, with what is sent next."""

@@ -11,10 +11,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ledger_engine.store import Everything
+from ledger_engine.store.postgres.confirmations import Confirmations
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.locks import OF_SERVERS
@@ -24,9 +25,16 @@ from ledger_engine.store.postgres.seen import Commits, Seen
 CHANNEL = "ledger_commits"
 POLL_S = 0.5  # how often the heads are read beside notifications …
 POLL_ALONE_S = 0.1  # … and where there are none
+_AGAIN_S = 0.1  # after so long a commit that is to be seen should have been notified
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
 _ANNOUNCED = rendered(f"SELECT server, announced, moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
+# Commits that wait for the standby longer than any does that is well. When the wait is cancelled, everybody
+# sees the commit at once, so servers are in doubt before that.
+_WAITING = rendered(
+    "SELECT count(*) AS commits FROM pg_stat_get_activity(NULL)"
+    " WHERE wait_event = 'SyncRep' AND clock_timestamp() - query_start > interval '0.3 seconds'"
+)
 
 log = logging.getLogger("ledger_engine.store.postgres.notifications")
 
@@ -37,22 +45,27 @@ Announce = Callable[[frozenset[str]], None]
 class Notifier:
     """Tells other servers of commits, where the database can."""
 
-    server: int
     can_notify: bool
 
-    def notify(self, connection: Connection, topics: set[str]) -> None:
-        """Send the topics of a commit, after it."""
+    def notify(self, connection: Connection, server: int, number: int, topics: set[str]) -> None:
+        """Send the topics of a commit that the standby has: the server's one with this number."""
         if topics and self.can_notify:
-            connection.send(_NOTIFY, {"payload": f"{self.server} {' '.join(sorted(topics))}"})
+            connection.send(_NOTIFY, {"payload": f"{server} {number} {' '.join(sorted(topics))}"})
 
 
 class Follower:
     """A thread that calls `announce` with the topics of other servers' commits."""
 
     def __init__(
-        self, notifier: Notifier, connect: Callable[[], Connection], announce: Announce, seen: Seen
+        self,
+        notifier: Notifier,
+        connect: Callable[[], Connection],
+        announce: Announce,
+        seen: Seen,
+        confirmations: Confirmations,
     ) -> None:
         self._notifier = notifier
+        self._confirmations = confirmations
         self._connect = connect
         self._announce = announce
         self._seen = seen
@@ -99,15 +112,14 @@ class Follower:
         """Follow the commits of other servers until asked to stop. Raises what the connection raises."""
         poll_s = POLL_S if self._notifier.can_notify else POLL_ALONE_S
         known = self._announced(connection)
+        self._confirmations.doubt(known)  # nobody knows which of these commits the standby has
+        late: dict[int, int] = {}
         due = time.monotonic() + poll_s
         while not self._stopping.is_set():
             topics: set[str] = set()
             left = max(0.0, due - time.monotonic())
             for payload in connection.wait_for_notifications(left, self._waker):
-                server, _, named = payload.partition(" ")
-                if server != str(self._notifier.server):
-                    topics.update(named.split())
-                    known += 1
+                topics.update(self._note(payload, known))
             if topics:
                 self._announce(frozenset(topics))
             if time.monotonic() >= due:
@@ -115,11 +127,37 @@ class Follower:
                 if newest != known:
                     self._announce(Everything())
                 known = newest
-                due = time.monotonic() + poll_s
+                was_late, late = late, self._confirmations.unconfirmed(newest)
+                if self._notifier.can_notify:
+                    self._doubt(
+                        connection, {server: was_late[server] for server in late if server in was_late}
+                    )
+                due = time.monotonic() + (_AGAIN_S if late and not was_late else poll_s)
 
-    def _announced(self, connection: Connection) -> int:
+    def _note(self, payload: str, known: dict[int, int]) -> list[str]:
+        """Note a commit of another server, and return its topics."""
+        server, number, *topics = payload.split(" ")
+        if int(server) == self._seen.server:
+            return []
+        if not number.isdigit():  # by a server of an earlier version, which also notifies of unconfirmed ones
+            return [number, *topics]
+        known[int(server)] = known.get(int(server), 0) + 1  # another one may have been lost
+        self._confirmations.confirm(int(server), int(number))
+        return topics
+
+    def _doubt(self, connection: Connection, late: Mapping[int, int]) -> None:
+        """Be in doubt because of commits without a notification, and of those that wait for long."""
+        late = self._confirmations.unconfirmed(late)
+        if late and not self._confirmations.are_doubted(late):
+            self._confirmations.doubt(late)
+        (waiting,) = connection.rows(_WAITING, {})
+        if waiting["commits"] and not self._confirmations.in_doubt:
+            self._confirmations.doubt()
+
+    def _announced(self, connection: Connection) -> dict[int, int]:
+        """Return how many commits of each other server announced something."""
         if not connection.usable:
             raise ConnectionLost("another timeline is used")
-        rows = connection.rows(_ANNOUNCED, {"server": self._notifier.server})
+        rows = connection.rows(_ANNOUNCED, {"server": self._seen.server})
         self._seen.others({row["server"]: Commits(row["announced"], row["moment"]) for row in rows})
-        return sum([row["announced"] for row in rows])
+        return {row["server"]: row["announced"] for row in rows}

@@ -23,6 +23,7 @@ from ledger_engine.store.files import write_private
 from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost
+from ledger_engine.store.postgres.locks import new_server
 from ledger_engine.store.postgres.rendering import Statement, rendered
 
 FORGOTTEN_AFTER = 30 * DAY  # the row of a server that has not written for so long may be gone
@@ -85,38 +86,40 @@ class Seen:
     from now on.
     """
 
-    def __init__(self, server: int, *, accepts_loss: bool = False) -> None:
+    def __init__(self, *, accepts_loss: bool = False) -> None:
         self.losses = Losses()
         self.has_timelines = False
         self.moved: Callable[[Timeline], None] = lambda _timeline: None
-        self._server = server
+        self.server = new_server()
         self._accepts_loss = accepts_loss
         self._timeline: Timeline | None = None
-        self._commits: dict[int, Commits] = {server: Commits(0, 0)}
+        self._commits: dict[int, Commits] = {self.server: _NONE}
         self._own: deque[_Own] = deque(maxlen=_OWN_MAX)
         self._file: Path | None = None
         self._kept: dict[int, Commits] = {}
         self._lock = threading.Lock()
 
-    def committed(self, moment: int, works: Counter[BookKey]) -> None:
-        """Note a commit of this server that announced something, as it is acknowledged."""
+    def committed(self, server: int, commits: Commits, works: Counter[BookKey]) -> None:
+        """Note a commit of this server that announced something, before it is acknowledged.
+
+        `server` is the number that the server had, and `commits` counts this commit too.
+        """
         with self._lock:
-            number = self._commits[self._server].announced + 1
-            self._commits[self._server] = Commits(number, moment)
-            self._own.append(_Own(number, moment, works))
+            self._commits[server] = commits
+            self._own.append(_Own(commits.announced, commits.moment, works))
 
     def others(self, found: Mapping[int, Commits]) -> None:
         """Note the commits of other servers, and keep what is known in the file."""
         with self._lock:
             merged = dict(self._commits)
             for server, commits in found.items():
-                if server != self._server:
+                if server != self.server:
                     merged[server] = max(commits, merged.get(server, _NONE))
             newest = max([each.moment for each in merged.values()])
             self._commits = {
                 server: commits
                 for server, commits in merged.items()
-                if server == self._server or commits.moment > newest - DAY
+                if server == self.server or commits.moment > newest - DAY
             }
             self._keep()
 
@@ -149,9 +152,9 @@ class Seen:
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database has all that was acknowledged, and is used again")
-            own = found.get(self._server, _NONE)
-            if writes and own.announced > self._commits[self._server].announced:
-                self._commits[self._server] = own  # a commit with an unknown outcome was made
+            own = found.get(self.server, _NONE)
+            if writes and own.announced > self._commits[self.server].announced:
+                self._commits[self.server] = own  # a commit with an unknown outcome was made
             if timeline != self._timeline:
                 self._timeline = timeline
                 self.moved(timeline)
@@ -193,11 +196,11 @@ class Seen:
 
     def _lose(self, missing: Mapping[int, int], found: Mapping[int, Commits]) -> None:
         """Refuse a database that lacks so many commits of servers, or accept that. Call it with the lock."""
-        there = found.get(self._server, _NONE).announced
+        there = found.get(self.server, _NONE).announced
         lost = [each for each in self._own if each.number > there]
         books = sum([each.works for each in lost], Counter[BookKey]())
-        own = books.total() or missing.get(self._server, 0)
-        of_others = sum(missing.values()) - missing.get(self._server, 0)
+        own = books.total() or missing.get(self.server, 0)
+        of_others = sum(missing.values()) - missing.get(self.server, 0)
         said = []
         if own:
             since = f" since {iso(lost[0].moment)}" if lost else ""

@@ -80,7 +80,8 @@ def take_locks_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def removed(servers: list[PostgresDatabase], works: list[Removal]) -> list[int]:
     """Run a work at each server at the same time, and return how many marks each one found at last."""
-    await asyncio.gather(*(each.write(_nothing) for each in servers))
+    for each in servers:  # so that both are connected, and have no doubts left to settle
+        await each.write(_nothing)
     return list(await asyncio.gather(*(each.write(work) for each, work in zip(servers, works, strict=True))))
 
 

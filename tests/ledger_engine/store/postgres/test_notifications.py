@@ -208,9 +208,11 @@ async def test_a_lost_notification_is_noticed_beside_one_that_came(
     await until_heard(listening, one, tenant)
     notify = Notifier.notify
 
-    def lose_credentials(notifier: Notifier, connection: Connection, topics: set[str]) -> None:
+    def lose_credentials(
+        notifier: Notifier, connection: Connection, server: int, number: int, topics: set[str]
+    ) -> None:
         if api_keys.TOPIC not in topics:
-            notify(notifier, connection, topics)
+            notify(notifier, connection, server, number, topics)
 
     monkeypatch.setattr(Notifier, "notify", lose_credentials)
     authenticator = Authenticator(listening)

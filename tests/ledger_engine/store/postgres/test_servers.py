@@ -317,20 +317,21 @@ async def test_a_connection_lost_while_the_commit_was_sent_leaves_the_outcome_un
     await database.write(InBook(None))
     database.listen(lambda topics: heard.append("anything" in topics))
     committing = False
-    send, sync = Connection.send, Connection.sync
+    send, settle = Connection.send, Connection.settle
 
     def note_commit(self: Connection, statement: Statement, parameters: Any = None) -> None:
         nonlocal committing
         committing = statement.text == b"COMMIT"
         send(self, statement, parameters)
 
-    def lose_after_commit(self: Connection) -> None:
-        sync(self)
+    def lose_after_commit(self: Connection) -> object:
+        result = settle(self)
         if committing:
             raise ConnectionLost("it was reset")
+        return result
 
     monkeypatch.setattr(Connection, "send", note_commit)
-    monkeypatch.setattr(Connection, "sync", lose_after_commit)
+    monkeypatch.setattr(Connection, "settle", lose_after_commit)
     with pytest.raises(StorageUnavailable, match="is not known"):
         await database.write(InBook(None))
     monkeypatch.undo()

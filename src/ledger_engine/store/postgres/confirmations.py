@@ -1,0 +1,73 @@
+"""Commits that everybody can see although the standby may lack them.
+
+Where commits wait for a standby, nobody sees a commit until the standby has it. But PostgreSQL ends the wait
+when somebody cancels it, when the connection ends and when it restarts. Then everybody sees the commit, and a
+failover still loses it. An answer that rests on such a commit would acknowledge it.
+
+So a server counts which commits the standby has: its own when COMMIT has returned without a warning, and
+those of other servers when it is notified of them, because a notification is sent only after that. A server
+is in doubt after a commit with an unknown outcome, on a new connection, when it sees others' commits without
+a notification, and while any commit waits for long. While it is in doubt, it looks at the counts after each
+read. If they are too high, the read waits for a commit. The standby has everything that was visible when a
+commit began, once it has that commit. So any commit of the server ends the doubts from before it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+_NO_COUNTS: Mapping[int, int] = {}
+
+
+class Confirmations:
+    """The commits that the standby has, by server, and whether there are doubts; any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._confirmed: dict[int, int] = {}
+        self._doubted: dict[int, int] = {}  # commits that are confirmed once the doubts are settled
+        self._settled = 0
+        self.doubts = 0  # so far
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the database may show commits that the standby lacks."""
+        return self.doubts != self._settled
+
+    def doubt(self, counts: Mapping[int, int] = _NO_COUNTS) -> None:
+        """Be in doubt about what can be seen, such as this many commits of these servers."""
+        with self._lock:
+            _raise_to(self._doubted, counts)
+            self.doubts += 1
+
+    def settle(self, doubts: int) -> None:
+        """End the first `doubts` doubts: a commit that began after them was confirmed."""
+        with self._lock:
+            self._settled = max(self._settled, doubts)
+            if doubts == self.doubts:
+                _raise_to(self._confirmed, self._doubted)
+                self._doubted.clear()
+
+    def confirm(self, server: int, number: int) -> None:
+        """Note that the standby has this many commits of a server."""
+        with self._lock:
+            _raise_to(self._confirmed, {server: number})
+
+    def unconfirmed(self, counts: Mapping[int, int]) -> dict[int, int]:
+        """Return those of the counts that are higher than the confirmed ones."""
+        with self._lock:
+            confirmed = self._confirmed
+            return {server: count for server, count in counts.items() if count > confirmed.get(server, 0)}
+
+    def are_doubted(self, counts: Mapping[int, int]) -> bool:
+        """Return whether a doubt that is not settled covers these counts."""
+        with self._lock:
+            doubted = self._doubted
+            return self.in_doubt and all(doubted.get(server, 0) >= count for server, count in counts.items())
+
+
+def _raise_to(counts: dict[int, int], others: Mapping[int, int]) -> None:
+    for server, count in others.items():
+        if count > counts.get(server, 0):
+            counts[server] = count
