@@ -79,6 +79,7 @@ class PostgresDatabase(ThreadedDatabase):
         self.ids = IdSource()
         self._seen = Seen(accepts_loss=accept_loss)
         self._seen.moved = self._abandon_others
+        self._seen.accepted = self._abandon_all_but
         self._confirmations = Confirmations()
         if state is not None:
             self._seen.remember(state / _STATE)
@@ -195,6 +196,7 @@ class PostgresDatabase(ThreadedDatabase):
         await super().close()
         if self._follower is not None:
             await asyncio.to_thread(self._follower.stop, CLOSE_S)
+        self._seen.keep()
 
     def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> Connection:
         """Open a connection for works; that of a server never is to an older database."""
@@ -225,6 +227,10 @@ class PostgresDatabase(ThreadedDatabase):
     def _abandon_others(self, timeline: Timeline) -> None:
         """Have readers and writer on one timeline."""
         self._hosts.abandon(lambda each: each.timeline not in (None, timeline))
+
+    def _abandon_all_but(self, connection: Connection) -> None:
+        """Have nobody write under the number that the server had."""
+        self._hosts.abandon(lambda each: each is not connection)
 
     def _follow_clocks(self, connection: Connection) -> None:
         """Go on after everything that was written: what has expired must not be valid again."""

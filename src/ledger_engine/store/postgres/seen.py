@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ledger_engine.core.clock import DAY, iso
-from ledger_engine.store import BookKey, Losses
+from ledger_engine.store import OF_NO_PROJECT, BookKey, Losses
 from ledger_engine.store.files import write_private
 from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
@@ -41,6 +42,9 @@ _ADVICE = (
     "Bring the right database back; or, to go on without what is missing, start the servers with"
     " --accept-loss."
 )
+
+# How the file begins: with what is written for each commit, in place. Spaces fill what a number leaves.
+_OWN_COMMITS = '{"acknowledged": [%20d, %20d]'
 
 _NO_BOOKS: Counter[BookKey] = Counter()
 
@@ -83,20 +87,23 @@ class Seen:
     """What one server has seen; any thread may use it.
 
     `has_timelines` is set once that is known. `moved` is called when another cluster or timeline is used
-    from now on.
+    from now on. `accepted` is called with the connection on which a loss was accepted. From then on `server`
+    is another number: under the old one the commits to come would be taken for those that were lost.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
         self.losses = Losses()
         self.has_timelines = False
         self.moved: Callable[[Timeline], None] = lambda _timeline: None
+        self.accepted: Callable[[Connection], None] = lambda _connection: None
         self.server = new_server()
         self._accepts_loss = accepts_loss
         self._timeline: Timeline | None = None
         self._commits: dict[int, Commits] = {self.server: _NONE}
         self._own: deque[_Own] = deque(maxlen=_OWN_MAX)
         self._file: Path | None = None
-        self._kept: dict[int, Commits] = {}
+        self._written: int | None = None  # the descriptor of the file
+        self._kept: object = None
         self._lock = threading.Lock()
 
     def committed(self, server: int, commits: Commits, works: Counter[BookKey]) -> None:
@@ -106,7 +113,11 @@ class Seen:
         """
         with self._lock:
             self._commits[server] = commits
+            if server != self.server:
+                return
             self._own.append(_Own(commits.announced, commits.moment, works))
+            if self._written is not None:
+                self._write_own(self._written, commits)
 
     def others(self, found: Mapping[int, Commits]) -> None:
         """Note the commits of other servers, and keep what is known in the file."""
@@ -149,6 +160,7 @@ class Seen:
                     missing[server] = expected - there
             if missing:
                 self._lose(missing, found)
+                self.accepted(connection)
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database has all that was acknowledged, and is used again")
@@ -166,6 +178,8 @@ class Seen:
             kept = json.loads(file.read_text(encoding="utf-8"))
             commits = {int(server): Commits(*each) for server, each in kept["commits"].items()}
             timeline = Timeline(*kept["place"])
+            if "acknowledged" in kept:  # files of earlier versions lack it
+                commits[kept["server"]] = max(commits[kept["server"]], Commits(*kept["acknowledged"]))
         except FileNotFoundError:
             return
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -175,16 +189,37 @@ class Seen:
         if not self._accepts_loss:
             self._timeline = timeline
 
+    def keep(self) -> None:
+        """Write the file once more, when the server has stopped."""
+        with self._lock:
+            self._keep()
+            if self._written is not None:
+                os.close(self._written)
+                self._written = None
+
     def _keep(self) -> None:
-        if self._file is None or self._timeline is None or self._kept == self._commits:
+        known = (self.server, self._timeline, self._commits)
+        if self._file is None or self._timeline is None or self._kept == known:
             return
-        kept = {"place": self._timeline, "commits": self._commits}
+        own = _OWN_COMMITS % self._commits[self.server]
+        rest = {"server": self.server, "place": self._timeline, "commits": self._commits}
         try:
-            write_private(self._file, json.dumps(kept))
+            write_private(self._file, f"{own}, {json.dumps(rest)[1:]}")
+            if self._written is not None:
+                os.close(self._written)
+            self._written = os.open(self._file, os.O_WRONLY)
         except OSError as error:
             log.warning("what was seen of the database cannot be kept for the next start: %s", error)
-            self._file = None
-        self._kept = dict(self._commits)
+            self._file = self._written = None
+        self._kept = (self.server, self._timeline, dict(self._commits))
+
+    def _write_own(self, file: int, commits: Commits) -> None:
+        """Overwrite this server's own commits in the file, which takes a few microseconds."""
+        try:
+            os.pwrite(file, (_OWN_COMMITS % commits).encode(), 0)
+        except OSError as error:
+            log.warning("what was seen of the database cannot be kept for the next start: %s", error)
+            self._file = self._written = None
 
     def _require_timeline(self, timeline: Timeline) -> None:
         known = self._timeline
@@ -204,10 +239,12 @@ class Seen:
         said = []
         if own:
             since = f" since {iso(lost[0].moment)}" if lost else ""
-            said.append(f"{own} changes that this server has acknowledged{since}")
+            said.append(f"{_changes(own)} that this server has acknowledged{since}")
         if of_others:
             newest = max([self._commits[server].moment for server in missing])
-            said.append(f"{of_others} of other servers, the last from {iso(newest)}")
+            said.append(
+                f"{_changes(of_others)} that other servers have acknowledged, the last one at {iso(newest)}"
+            )
         lacks = f"lacks {' and '.join(said)}."
         if not self._accepts_loss:
             self._refuse(f"The database that can be reached {lacks}", books)
@@ -218,6 +255,8 @@ class Seen:
         self._own.clear()
         for server in missing:
             self._commits[server] = found.get(server, _NONE)
+        self.server = new_server()
+        self._commits[self.server] = _NONE
 
     def _refuse(self, sentence: str, books: Counter[BookKey] = _NO_BOOKS) -> None:
         refusal = f"{sentence} It is not used. {_ADVICE}"
@@ -227,11 +266,19 @@ class Seen:
         raise ConnectionLost(sentence.rstrip("."), OLDER)
 
 
+def _changes(count: int) -> str:
+    return "1 change" if count == 1 else f"{count} changes"
+
+
 def _by_book(works: Counter[BookKey]) -> str:
-    """Return how many there are of which book, for the log alone: health tells everybody."""
-    named = [
-        f"{count} of {project} {'live' if is_live else 'test'}"
-        for (project, is_live), count in works.most_common(_BOOKS_NAMED_MAX)
-    ]
-    more = f" and {len(works) - len(named)} more books" if len(works) > len(named) else ""
-    return f" They are {', '.join(named)}{more}." if named else ""
+    """Return in which books they are, for the log alone, because everybody may read the health check."""
+    named = [f"{count} in {_name(book)}" for book, count in works.most_common(_BOOKS_NAMED_MAX)]
+    more = f", and more in {len(works) - len(named)} other books" if len(works) > len(named) else ""
+    return f" By book: {', '.join(named)}{more}." if named else ""
+
+
+def _name(book: BookKey) -> str:
+    if book in OF_NO_PROJECT:
+        return "the records of the servers"
+    project, is_live = book
+    return f"the {'live' if is_live else 'test'} mode of {project}"

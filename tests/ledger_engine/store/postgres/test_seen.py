@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import BookKey, Unit
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.postgres import notifications, seen
 from ledger_engine.store.postgres.seen import Seen
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
@@ -100,7 +102,7 @@ async def test_with_accept_loss_a_server_goes_on_and_says_what_is_lost(
     assert engine.losses.accepted.startswith(
         "As --accept-loss allows, a database is used that lacks 2 changes that this server has acknowledged"
     )
-    assert caplog.messages[-1].endswith(" They are 2 of prj_1 test.")
+    assert caplog.messages[-1].endswith(" By book: 2 in the test mode of prj_1.")
 
 
 async def test_a_commit_is_counted_once_while_other_connections_are_opened(
@@ -145,15 +147,79 @@ async def test_what_others_have_committed_is_missed_too_also_after_a_restart(
             await engine.check()
         return engine.losses.refused
 
-    assert "lacks 1 of other servers, the last from 2" in str(await looked_until(refused, bool))
+    lacks = "lacks 1 change that other servers have acknowledged, the last one at 2"
+    assert lacks in str(await looked_until(refused, bool))
     for each in (engine, other):
         await each.close()
     with pytest.raises(StorageUnavailable) as at_start:
         start(state=tmp_path)
     assert at_start.value.message == LACKS
-    assert "lacks 1 of other servers" in str(at_start.value)
+    assert lacks in str(at_start.value)
     await start(state=tmp_path, accept_loss=True).close()
     await start(state=tmp_path).check()
+
+
+async def test_a_server_that_accepted_a_loss_does_not_hide_it_from_the_others(
+    start: Start, beside: psycopg.Connection
+) -> None:
+    engine, accepting = start(), start(accept_loss=True)
+    for _ in range(3):
+        await accepting.write(Change())
+    await until(lambda: has_seen(engine, 3))
+    go_back(beside, 2)
+    for _ in range(3):  # as many as were lost, and one more
+        await accepting.write(Change())
+    assert accepting.losses.changes == 2
+
+    async def refused() -> str | None:
+        with contextlib.suppress(StorageUnavailable):
+            await engine.check()
+        return engine.losses.refused
+
+    assert "lacks 2 changes that other servers" in str(await looked_until(refused, bool))
+    beside.execute(_END)
+    for _ in range(3):
+        with pytest.raises(StorageUnavailable, match="lacks changes"):
+            await engine.check()
+    await accepting.write(Change())
+    assert accepting.losses.changes == 2
+
+
+def has_seen(engine: Engine, commits: int) -> bool:
+    database: Any = engine._database
+    return any(each.announced == commits for each in dict(database._seen._commits).values())
+
+
+async def test_a_server_that_is_stopped_knows_at_its_next_start_all_that_it_has_acknowledged(
+    start: Start, beside: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "POLL_S", 100_000)
+    engine = start(state=tmp_path)
+    for _ in range(3):
+        await engine.write(Change())
+    await engine.close()
+    go_back(beside, 3)
+    with pytest.raises(StorageUnavailable, match="lacks 3 changes that other servers have acknowledged"):
+        start(state=tmp_path)
+
+
+async def test_a_server_that_is_killed_has_each_change_in_its_folder_before_the_answer(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = start(state=tmp_path)
+    file = tmp_path / "postgresql.json"
+    await until(file.exists)
+    for number in range(1, 4):
+        await engine.write(Change())
+        kept = json.loads(file.read_text())
+        assert (kept["acknowledged"][0], len(kept["commits"])) == (number, 1)
+
+
+def test_a_loss_is_told_in_plain_sentences() -> None:
+    works = Counter({("prj_1", False): 2, ("prj_2", True): 1, ("", False): 1})
+    assert seen._by_book(works) == (
+        " By book: 2 in the test mode of prj_1, 1 in the live mode of prj_2, 1 in the records of the servers."
+    )
 
 
 async def test_the_order_of_timelines_is_that_of_the_servers_own_cluster(
