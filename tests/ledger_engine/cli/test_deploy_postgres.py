@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
@@ -27,9 +25,11 @@ from ledger_engine.migrate import Progress, move
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.postgres import abilities
 from tests.commands import answer_of_command
+from tests.ledger_engine.cli.test_listening import free_port
 from tests.ledger_engine.waiting import wait_until
 from tests.postgres_cluster import programs
 from tests.postgres_server import emptied_database
+from tests.proxies import PROXIES, proxied
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 PASSWORD = "it's a 'password'"
@@ -102,13 +102,6 @@ def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-PROXIES = {
-    "nginx": ("nginx-postgres.conf", ["nginx", "-e", "stderr", "-p", "{folder}", "-c", "{file}"]),
-    "haproxy": ("haproxy-postgres.cfg", ["haproxy", "-db", "-f", "{file}"]),
-    "caddy": ("Caddyfile-postgres", ["caddy", "run", "--adapter", "caddyfile", "--config", "{file}"]),
-}
-
-
 class Upstream(BaseHTTPRequestHandler):
     """A server that answers with its port."""
 
@@ -129,33 +122,18 @@ class Upstream(BaseHTTPRequestHandler):
 def test_a_proxy_sends_each_credential_to_one_server_and_to_the_other_when_that_ends(
     name: str, tmp_path: Path
 ) -> None:
-    file, words = PROXIES[name]
-    if shutil.which(words[0]) is None:
-        pytest.skip(f"{name} is not installed")
     upstreams = [ThreadingHTTPServer(("127.0.0.1", 0), Upstream) for _ in range(2)]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    text = (DEPLOY / file).read_text(encoding="utf-8")
-    text = re.sub(r"(listen |bind |^):?8700", rf"\g<1>127.0.0.1:{port}", text, flags=re.MULTILINE)
-    if name == "caddy":
-        text = "{\n\tadmin off\n}\n" + text.replace(f"127.0.0.1:{port} {{", f"http://127.0.0.1:{port} {{")
-    for number, each in enumerate(upstreams, 1):
-        text = text.replace(f"server-{number}:8700", f"127.0.0.1:{each.server_port}")
-    if name == "nginx":
-        text = (
-            f"pid {tmp_path}/pid; daemon off; master_process off; events {{}} http {{ access_log off;"
-            f" client_body_temp_path {tmp_path}/body; proxy_temp_path {tmp_path}/proxy;\n{text}\n}}"
-        )
-    (tmp_path / "configuration").write_text(text, encoding="utf-8")
-    filled = [word.format(folder=tmp_path, file=tmp_path / "configuration") for word in words]
+    port = free_port()
     threads = [Thread(target=each.serve_forever) for each in upstreams]
     for thread in threads:
         thread.start()
-    environment = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
-    proxy = subprocess.Popen(filled, stderr=subprocess.DEVNULL, env=environment)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+        ports = [each.server_port for each in upstreams]
+        url = f"http://127.0.0.1:{port}"
+        with (
+            proxied(name, port, ports, tmp_path),
+            httpx.Client(base_url=url, trust_env=False, timeout=60) as client,
+        ):
 
             def answering(key: int) -> str | None:
                 headers = {"Authorization": f"Bearer sk_test_{key}"}
@@ -174,8 +152,6 @@ def test_a_proxy_sends_each_credential_to_one_server_and_to_the_other_when_that_
             left = str(upstreams[0].server_port)
             wait_until(lambda: {answering(key) for key in range(32)} == {left})
     finally:
-        proxy.terminate()
-        proxy.wait(60)
         for each in upstreams:
             each.shutdown()
             each.server_close()
