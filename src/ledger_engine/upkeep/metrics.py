@@ -13,7 +13,9 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from time import monotonic
 from typing import Any, TypeVar
 from wsgiref.simple_server import WSGIServer
 
@@ -106,7 +108,7 @@ def _refuse(start: Start, status: str, sentence: str) -> Iterable[bytes]:
     return [body]
 
 
-ASKED_S = 5.0  # how long a scrape waits for the ledger
+ASKED_S = 3.0  # how long a scrape waits for the ledger; Prometheus gives up after 10 seconds
 OTHER = "other"  # for what clients choose freely, so that they cannot make series without end
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -186,10 +188,13 @@ class _OfLedger(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the values; those of webhooks are missing while the storage is lost."""
-        for figure in self._asked(self._engine.figures()) or ():
+        until = monotonic() + ASKED_S
+        figures = self._ask(self._engine.figures())
+        measured = self._ask(self._engine.read(deliveries.measure))
+        for figure in _answer(figures, until) or ():
             kind = CounterMetricFamily if figure.counted else GaugeMetricFamily
             yield kind(figure.name, figure.help, value=float(figure.value))
-        found = self._asked(self._engine.read(deliveries.measure))
+        found = _answer(measured, until)
         yield _gauge("ledger_storage_up", "1 while the ledger can be read.", found is not None)
         if found is not None:
             late_ms = 0 if found.oldest is None else max(0, self._engine.clock.now() - found.oldest)
@@ -201,11 +206,23 @@ class _OfLedger(Collector):
             )
             yield _gauge("ledger_webhook_backlog_age_seconds", "Age of the oldest of both.", late_ms / 1000)
 
-    def _asked(self, asked: Coroutine[Any, Any, T]) -> T | None:
+    def _ask(self, question: Coroutine[Any, Any, T]) -> Future[T] | None:
         try:
-            return asyncio.run_coroutine_threadsafe(asked, self._loop).result(ASKED_S)
-        except (LedgerError, TimeoutError, RuntimeError):  # lost, silent, or the loop is closed
+            return asyncio.run_coroutine_threadsafe(question, self._loop)
+        except RuntimeError:  # the loop is closed
+            question.close()
             return None
+
+
+def _answer(future: Future[T] | None, until: float) -> T | None:
+    """Return the answer that came by this moment of `monotonic`, or None."""
+    if future is None:
+        return None
+    try:
+        return future.result(max(0, until - monotonic()))
+    except (LedgerError, TimeoutError, CancelledError):  # lost, silent, or the server ends
+        future.cancel()
+        return None
 
 
 class _OfBackups(Collector):

@@ -23,10 +23,13 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import accounts
-from ledger_engine.store import BookWork, kept_time
+from ledger_engine.store import BookWork, Unit, kept_time
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.postgres import database
 from ledger_engine.store.postgres.database import PostgresDatabase
 from ledger_engine.store.postgres.locks import lock_of
+from ledger_engine.store.postgres.readers import READERS
+from ledger_engine.upkeep import metrics as metrics_module
 from ledger_engine.upkeep.metrics import Metrics
 from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
 from tests.ledger_engine.conftest import MakeKey
@@ -35,6 +38,10 @@ from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import until
 from tests.postgres_server import emptied_database
 
+_WAITING = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 TILL = {"name": "Till", "currency": "EUR"}
 
 
@@ -153,6 +160,28 @@ async def test_sizes_and_the_process_are_told(metrics: Metrics, engine: Engine, 
     assert found["ledger_wal_bytes"] == log.stat().st_size > 0
     assert found["ledger_storage_up"] == 1
     assert found["process_resident_memory_bytes"] > 0
+
+
+def wait_for_lock(unit: Unit) -> None:
+    unit.execute("SELECT pg_advisory_xact_lock(1)")
+
+
+@pytest.mark.process
+async def test_a_database_that_hangs_is_told_and_the_rest_too(
+    address: str, on_postgres: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_module, "ASKED_S", 1.0)
+    monkeypatch.setattr(database, "_MEASURED_S", 0.1)
+    metrics = Metrics(on_postgres)
+    with psycopg.connect(address, autocommit=True) as beside:
+        beside.execute("SELECT pg_advisory_lock(1)")
+        hanging = [asyncio.create_task(on_postgres.read(wait_for_lock)) for _ in range(READERS)]
+        await until(lambda: beside.execute(_WAITING).fetchone() == (READERS,))
+        values = await scrape(metrics)
+        beside.execute("SELECT pg_advisory_unlock(1)")
+        await asyncio.gather(*hanging)
+    assert (values["ledger_storage_up"], values["ledger_storage_older"]) == (0, 0)
+    assert (await scrape(metrics))["ledger_storage_up"] == 1
 
 
 async def test_a_storage_that_is_lost_is_told_and_the_rest_too(metrics: Metrics, engine: Engine) -> None:

@@ -69,6 +69,7 @@ def ask(connection: Connection, *, plain: bool = False) -> Abilities:
     is_cockroach, is_yugabyte = _COCKROACH in version, _YUGABYTE in version
     if not is_cockroach:
         require_version(connection.server_version, version)
+    require_encoding(connection.encoding)
     collations = not plain and not is_cockroach
     if not collations:
         _require_order_by_bytes(connection)
@@ -95,6 +96,15 @@ def require_version(number: int, said: str = "") -> None:
             )
     elif number < OLDEST:
         raise StorageUnavailable(f"it is PostgreSQL {number // 10_000}, and the ledger needs 16 or newer")
+
+
+def require_encoding(encoding: str) -> None:
+    """Raise StorageUnavailable for a database that cannot store every text."""
+    if encoding != "UTF8":
+        raise StorageUnavailable(
+            f"its encoding is {encoding}, and the ledger needs UTF8; create the database again with"
+            " TEMPLATE template0 ENCODING 'UTF8'"
+        )
 
 
 def _require_order_by_bytes(connection: Connection) -> None:

@@ -208,6 +208,11 @@ class Connection:
         return self._pg.server_version
 
     @property
+    def encoding(self) -> str:
+        """The encoding of the database, such as UTF8."""
+        return (self._pg.parameter_status(b"server_encoding") or b"").decode()
+
+    @property
     def descriptor(self) -> int:
         """The descriptor of the socket, which has input when the server has answered."""
         return self._pg.socket

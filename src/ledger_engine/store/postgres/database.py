@@ -46,6 +46,7 @@ from ledger_engine.store.threaded import CLOSE_S, SILENT, Job, ThreadedDatabase,
 
 # What counting a request may take of the time in which it is answered, and all else besides the work.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
+_MEASURED_S = 2  # less than a scrape waits, so that it gets what is known without the database
 _STATEMENT_S = 8
 _LOCK_S = 6
 _PROBE, _PROBE_ROWS = "probe ", 100  # fill some 400 kB
@@ -182,8 +183,9 @@ class PostgresDatabase(ThreadedDatabase):
             ),
         ]
         try:
-            return known + await super().read(_measured)
-        except (StorageUnavailable, DatabaseFailed):  # lost, or it has no such functions
+            async with asyncio.timeout(_MEASURED_S):
+                return known + await super().read(_measured)
+        except (StorageUnavailable, DatabaseFailed, TimeoutError):  # lost, silent, or without such functions
             return known
 
     def observe_commits(self, observer: CommitObserver) -> None:
@@ -209,7 +211,7 @@ class PostgresDatabase(ThreadedDatabase):
     def _open(
         self, further: Sequence[str] = (), require: Callable[[Connection], None] | None = None
     ) -> Connection:
-        settings = ["SET client_encoding TO 'UTF8'", *further]
+        settings = [*further]
         if self._limited:
             settings += [
                 f"SET statement_timeout TO {_STATEMENT_S * 1000}",

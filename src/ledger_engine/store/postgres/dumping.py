@@ -120,6 +120,7 @@ def _without_password(url: str) -> tuple[str, dict[str, str]]:
     """
     parts = conninfo_to_dict(url)
     password = parts.pop("password", None)
+    parts["client_encoding"] = "UTF8"
     return make_conninfo("", **parts), without_settings() | (
         {"PGPASSWORD": str(password)} if password else {}
     )

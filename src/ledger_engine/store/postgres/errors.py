@@ -14,6 +14,8 @@ _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
 # Classes of errors that say that the storage cannot be used, and not that a statement is wrong: connections,
 # resources (a full disk, too many connections), an operator's intervention, the system's and internal errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
+_NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema
+_UNAVAILABLE = (*_OF_STORAGE, *_NOT_SEEN)
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
 _READ_ONLY = "25006"  # it is a standby now: another one is to be found at the same address
 _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
@@ -36,8 +38,10 @@ _REASONS = (
     ("08", "it cannot be reached"),
     ((_NOT_LET_IN, "3D"), "it refused the login"),
     ("42501", "the role lacks a permission"),
+    (_NOT_SEEN, "its tables are missing, or the role may not see them"),
 )
 _FAILED = "it has failed"
+_BY_SOMEBODY = "user request"  # in the message of a cancelled statement, which may also have been too slow
 # What libpq says when it cannot connect, as it gives no code: the first that is found counts.
 _REFUSALS = (
     (re.compile("session is read-only|server is in hot standby mode"), _READ_ONLY),
@@ -112,7 +116,7 @@ def public_error(error: BaseException) -> BaseException:
     """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
     if isinstance(error, ConnectionLost):
         return unavailable(error)
-    if isinstance(error, DatabaseFailed) and (error.passing or error.state.startswith(_OF_STORAGE)):
+    if isinstance(error, DatabaseFailed) and (error.passing or error.state.startswith(_UNAVAILABLE)):
         return unavailable(error)
     if isinstance(error, MemoryError):
         return StorageUnavailable(NO_MEMORY)
@@ -139,5 +143,7 @@ def reason_of(error: BaseException) -> str:
 def _reason(error: BaseException) -> str:
     if not isinstance(error, (ConnectionLost, DatabaseFailed)):
         return _FAILED
+    if error.state == _CANCELED and _BY_SOMEBODY in str(error):
+        return "somebody has cancelled the statement"
     unnamed = "it cannot be reached" if isinstance(error, ConnectionLost) else _FAILED
     return next((reason for state, reason in _REASONS if error.state.startswith(state)), unnamed)

@@ -146,6 +146,7 @@ def _one_host_each(url: str, name: str) -> list[str]:
         raise ConnectionLost(_UNREADABLE) from None
     settings = {key: value for key, value in _DEFAULTS.items() if key not in given}
     settings["application_name"] = name
+    settings["client_encoding"] = "UTF8"  # whatever the address, the environment or the role say
     lists = {key: str(given[key]).split(",") for key in ("host", "hostaddr", "port") if given.get(key)}
     return [
         make_conninfo(url, **settings, **{key: of[number if len(of) > 1 else 0] for key, of in lists.items()})

@@ -35,6 +35,7 @@ def open_snapshot(
                 stack.enter_context(closing(connect(url, math.inf, UNLIMITED))) for _ in range(readers)
             ]
             abilities.require_sessions(connections[0], partial(connect, url, math.inf))
+            abilities.require_encoding(connections[0].encoding)
             if not migrations.is_up_to_date(connections[0], unfinished=unfinished):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)
             unlike = migrations.unlike_made(connections[0])

@@ -270,11 +270,16 @@ def _errors(url: str) -> Iterator[None]:
 @contextmanager
 def _connected(url: str) -> Iterator[psycopg.Connection]:
     with psycopg.connect(
-        url, autocommit=True, connect_timeout=CONNECT_S, application_name="ledger-engine migrate"
+        url,
+        autocommit=True,
+        connect_timeout=CONNECT_S,
+        application_name="ledger-engine migrate",
+        client_encoding="UTF8",
     ) as connection:
-        for setting in ("SET client_encoding TO 'UTF8'", *UNLIMITED):
+        for setting in UNLIMITED:
             connection.execute(setting.encode())
         abilities.require_version(connection.info.server_version)
+        abilities.require_encoding(connection.info.parameter_status("server_encoding") or "")
         yield connection
 
 

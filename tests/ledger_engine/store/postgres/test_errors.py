@@ -25,6 +25,9 @@ WRONG_STATEMENT = DatabaseFailed("42601", "syntax error")
         (DISK_FULL, "its disk is full"),
         (CONFLICT, "other servers kept changing the same rows"),
         (DatabaseFailed("XX000", "cache lookup failed"), "it has failed"),
+        (DatabaseFailed("42P01", 'relation "heads" does not exist'), "the role may not see them"),
+        (DatabaseFailed("57014", "canceling statement due to user request"), "somebody has cancelled"),
+        (DatabaseFailed("57014", "canceling statement due to statement timeout"), "it does not answer"),
     ],
 )
 def test_a_failure_of_the_storage_is_told_in_our_words(error: Exception, reason: str) -> None:

@@ -8,12 +8,14 @@ import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from ledger_engine.access import projects
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
 from ledger_engine.store import Unit, kept_time, schema
@@ -195,3 +197,54 @@ def test_a_copy_is_filled_without_the_time_limits_of_the_role() -> None:
     slow = Table("pg_sleep(0.1)", (), frozenset(), ())
     with open_target(limited, None) as target:
         assert target.count(slow) == 1
+
+
+@pytest.mark.process
+def test_a_database_that_cannot_store_every_text_is_refused() -> None:
+    with psycopg.connect(emptied_database(), autocommit=True) as administrator:
+        name = f"latin1_{os.getpid()}"
+        administrator.execute(
+            f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'".encode()
+        )
+        try:
+            address = make_conninfo(administrator.info.dsn, dbname=name)
+            url = f"postgresql://postgres@/{name}?host={conninfo_to_dict(address)['host']}"
+            for opened in (
+                lambda: open_engine(url),
+                lambda: open_snapshot(url, 1).__enter__(),
+                lambda: open_target(url, None).__enter__(),
+            ):
+                with pytest.raises(StorageUnavailable, match="encoding is LATIN1, and the ledger needs UTF8"):
+                    opened()
+        finally:
+            administrator.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.mark.process
+async def test_texts_are_the_same_whatever_encoding_the_address_asks_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    address = f"{emptied_database()}&client_encoding=LATIN1"
+    name = "Rösterei 日本"
+    engine = open_engine(address)
+    await engine.write(partial(projects.create, new=projects.NewProject(name)))
+    await engine.close()
+    with open_snapshot(address, 1) as snapshot:
+        (row,) = snapshot.start(lambda unit: unit.execute("SELECT name FROM projects")).result()
+        assert row["name"] == name
+
+
+@pytest.mark.process
+async def test_tables_that_cannot_be_seen_are_a_storage_that_is_not_available(
+    beside: psycopg.Connection, address: str
+) -> None:
+    engine = open_engine(address, serving=True)
+    try:
+        beside.execute("ALTER SCHEMA public RENAME TO hidden")
+        for answered in (engine.read(kept_time.reach), engine.write(kept_time.reach)):
+            with pytest.raises(StorageUnavailable, match="tables are missing, or the role may not see"):
+                await answered
+    finally:
+        beside.execute("ALTER SCHEMA hidden RENAME TO public")
+        await engine.close()

@@ -186,7 +186,7 @@ async def test_a_failed_work_spoils_no_other_of_its_group(serve: Serve, notes: p
         raise NotFound("account", "acc_1")
 
     def misspell(unit: Unit) -> None:
-        unit.execute("INSERT INTO noets (id) VALUES ('spoiled')")
+        unit.execute("INSERT INTO notes (di) VALUES ('spoiled')")
 
     def refuse(unit: Unit) -> None:
         unit.execute("SELECT 1 AS one")
