@@ -29,6 +29,7 @@ PACKAGES = ("core", "access", "store", "events", "ledger", "log", "sandbox", "ht
 _BY_CLASS = {
     "ExpiredCredential": "expired_credential",
     "BodyTimeout": "invalid_value",
+    "PreconditionFailed": "precondition_failed",
     # Of the connection (`http/wire/`), as `from_wire` translates them.
     "BadRequest": "invalid_value",
     "TargetTooLong": "uri_too_long",
@@ -73,6 +74,9 @@ MEANINGS: dict[str, str] = {
     "email_taken": "An active user of this project and mode has the address already.",
     "not_recoverable": "It cannot be undone, or not any more, or has been undone already.",
     "not_sealed_yet": "What was just made is in the log within a second. Ask again then.",
+    "precondition_failed": "The object is not in the state that `If-Match` names: somebody has changed it"
+    " since. Nothing was done. Get the object, look at what is different, and [send the change with the new"
+    " `ETag`](conventions.md#conditional-changes).",
     "payload_too_large": "A JSON body may have 1 MB. Send fewer objects at a time.",
     "uri_too_long": "A URL may have 8 KB.",
     "headers_too_large": "All headers together may have 16 KB. Cookies of other programs count too.",
@@ -102,6 +106,7 @@ Reference: every error that the server answers with, as a list to search. The ru
 | status | send the same request again? |
 | --- | --- |
 | 400, 404, 405, 409, 413, 414, 431 | no: it will be refused again |
+| 412 | after getting the object again, with its new `ETag` |
 | 401 | after getting another token, or with another key |
 | 403 | after the credential or the plan was changed |
 | 408 | yes |

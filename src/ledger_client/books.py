@@ -91,9 +91,9 @@ class Transactions(Objects[L]):
         return Call(many(Transaction), "POST", path_to(self.path, "batch"), body, key=key)
 
     @Operation
-    def reverse(self, id: str, *, key: str | None = None) -> Call[Transaction]:
+    def reverse(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Transaction]:
         """Post the opposite of a transaction, once."""
-        return self._act(Transaction, id, "reverse", key)
+        return self._act(Transaction, id, "reverse", key, if_match)
 
     @Operation
     def get(self, id: str) -> Call[Transaction]:
@@ -173,11 +173,13 @@ class Invoices(Objects[L]):
         due_date: str | None = UNSET,
         description: str | None = UNSET,
         metadata: Metadata | None = UNSET,
+        if_match: str | None = None,
     ) -> Call[Invoice]:
         """Change fields of a draft; None clears one."""
         return self._change(
             Invoice,
             id,
+            if_match,
             account=account,
             customer=customer,
             amount=amount,
@@ -188,19 +190,19 @@ class Invoices(Objects[L]):
         )
 
     @Operation
-    def finalize(self, id: str, *, key: str | None = None) -> Call[Invoice]:
+    def finalize(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Invoice]:
         """Open a draft, which gets its number."""
-        return self._act(Invoice, id, "finalize", key)
+        return self._act(Invoice, id, "finalize", key, if_match)
 
     @Operation
-    def pay(self, id: str, *, key: str | None = None) -> Call[Invoice]:
+    def pay(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Invoice]:
         """Pay an open invoice, which credits its account."""
-        return self._act(Invoice, id, "pay", key)
+        return self._act(Invoice, id, "pay", key, if_match)
 
     @Operation
-    def void(self, id: str) -> Call[Invoice]:
+    def void(self, id: str, *, if_match: str | None = None) -> Call[Invoice]:
         """Void an open invoice."""
-        return self._delete(Invoice, id)
+        return self._delete(Invoice, id, if_match)
 
     @Operation
     def get(self, id: str, *, at: datetime | None = None) -> Call[Invoice]:
@@ -226,14 +228,14 @@ class Users(Objects[L]):
         return self._create(User, key, name=name, email=email, role=role)
 
     @Operation
-    def deactivate(self, id: str) -> Call[User]:
+    def deactivate(self, id: str, *, if_match: str | None = None) -> Call[User]:
         """Deactivate a user; doing it again changes nothing."""
-        return self._delete(User, id)
+        return self._delete(User, id, if_match)
 
     @Operation
-    def restore(self, id: str, *, key: str | None = None) -> Call[User]:
+    def restore(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[User]:
         """Restore a user within 30 days."""
-        return self._act(User, id, "restore", key)
+        return self._act(User, id, "restore", key, if_match)
 
     @Operation
     def get(self, id: str, *, at: datetime | None = None) -> Call[User]:
@@ -264,14 +266,14 @@ class Orders(Objects[L]):
         return self._create(Order, key, user_id=user_id, items=[*items])
 
     @Operation
-    def pay(self, id: str, *, key: str | None = None) -> Call[Order]:
+    def pay(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Order]:
         """Mark an open order as paid."""
-        return self._act(Order, id, "pay", key)
+        return self._act(Order, id, "pay", key, if_match)
 
     @Operation
-    def ship(self, id: str, *, key: str | None = None) -> Call[Order]:
+    def ship(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Order]:
         """Mark a paid order as shipped."""
-        return self._act(Order, id, "ship", key)
+        return self._act(Order, id, "ship", key, if_match)
 
     @Operation
     def get(self, id: str, *, at: datetime | None = None) -> Call[Order]:

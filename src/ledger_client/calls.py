@@ -67,7 +67,8 @@ class Call(Generic[T]):
     """One request, which may take several attempts, and what makes a result of the answer.
 
     With an idempotency key repeating a POST has one effect. What has no key and is no GET or PATCH is
-    repeated only when it was refused for its rate.
+    repeated only when it was refused for its rate. So is a PATCH with `if_match`, which would find the change
+    that its own first attempt has made.
     """
 
     result_of: Callable[[Answer], T]
@@ -77,6 +78,7 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    if_match: str | None = None
     is_anonymous: bool = False  # sent without the credential and without a key, as it asks for tokens
     is_form: bool = False  # the body is a form, as OAuth has it, and not JSON
     attempts: int = 0
@@ -85,6 +87,8 @@ class Call(Generic[T]):
     def __post_init__(self) -> None:
         self.headers = {name.lower(): value for name, value in self.headers.items()}
         self._use(self.key or self.headers.get("idempotency-key"))
+        if self.if_match is not None:
+            self.headers = {**self.headers, "if-match": self.if_match}
         self.query = {name: _text(value) for name, value in self.query.items() if value is not None}
         if isinstance(self.body, Mapping):
             self.body = {name: value for name, value in self.body.items() if value is not UNSET}
@@ -105,7 +109,8 @@ class Call(Generic[T]):
         is_lost = isinstance(error, NotConnected) and not isinstance(error, Unreadable)
         has_failed = isinstance(error, ApiError) and error.status != 501
         self.is_unanswered |= is_lost or has_failed
-        may_repeat = self.key is not None or self.method in ("GET", "PATCH")
+        is_plain_patch = self.method == "PATCH" and "if-match" not in self.headers
+        may_repeat = self.key is not None or self.method == "GET" or is_plain_patch
         is_refused = isinstance(error, RateLimited) and error.retry_after <= WAIT_MAX_S
         if self.attempts >= attempts or not (is_refused or (may_repeat and (is_lost or has_failed))):
             return None
@@ -163,10 +168,10 @@ def page_of(shown: Any, paging: str, cursor: str | None = None, size: int = 100)
     return Page(rows, after, summary=summary if isinstance(summary, dict) else None)
 
 
-def record(kind: type[R], shown: Any) -> R:
+def record(kind: type[R], shown: Any, etag: str | None = None) -> R:
     """Return the record of an object. Raises Unreadable where the server answers something else."""
     try:
-        return read(kind, shown)
+        return read(kind, shown, etag)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise Unreadable(f"The answer is no {kind.__name__}: {str(error)[:200]}") from None
 
@@ -183,7 +188,7 @@ def text_of(answer: Answer) -> str:
 
 def one(kind: type[R]) -> Callable[[Answer], R]:
     """Return what makes a record of an answer."""
-    return lambda answer: record(kind, answer.json)
+    return lambda answer: record(kind, answer.json, answer.headers.get("ETag"))
 
 
 def many(kind: type[R]) -> Callable[[Answer], list[R]]:

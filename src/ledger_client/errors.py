@@ -9,7 +9,8 @@ LedgerError
 ├── PermissionDenied       403
 ├── NotFound               404
 ├── Conflict               409
-│   └── AlreadyDone        the idempotency key was used before: `original` is what it made
+│   ├── AlreadyDone        the idempotency key was used before: `original` is what it made
+│   └── PreconditionFailed 412: the object has changed since it had the `if_match`
 ├── RateLimited            429: `retry_after` seconds
 └── ApiError               5xx
 """
@@ -103,6 +104,10 @@ class AlreadyDone(Conflict):
         return self.originals[0] if self.originals else None
 
 
+class PreconditionFailed(Conflict):
+    """The object has changed since it had the ETag in `if_match`; nothing was done."""
+
+
 class RateLimited(LedgerError):
     """Too many requests; `retry_after` is in how many seconds to send the next one, at least 1."""
 
@@ -127,6 +132,7 @@ _BY_STATUS = {
     403: "permission_error",
     404: "not_found",
     409: "conflict",
+    412: "conflict",
     429: "rate_limited",
 }
 
@@ -140,7 +146,9 @@ def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
         shown, code = code, code.get("code") or code.get("type")
     message = _text(shown.get("message")) or _text(shown.get("error_description"))
     kind = TYPES[type]
-    if kind is Conflict and code in ("duplicate_idempotency_key", None):
+    if status == 412:
+        kind = PreconditionFailed
+    elif kind is Conflict and code in ("duplicate_idempotency_key", None):
         kind = AlreadyDone
     error = kind(
         message or f"The server answered {status}.",

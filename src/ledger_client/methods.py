@@ -97,14 +97,14 @@ class Objects(Resource[L]):
     def _create(self, kind: type[R], key: str | None, **body: Any) -> Call[R]:
         return Call(one(kind), "POST", self.path, body_of(**body), key=key)
 
-    def _change(self, kind: type[R], id: str, **body: Any) -> Call[R]:
-        return Call(one(kind), "PATCH", path_to(self.path, id), body)
+    def _change(self, kind: type[R], id: str, if_match: str | None, **body: Any) -> Call[R]:
+        return Call(one(kind), "PATCH", path_to(self.path, id), body, if_match=if_match)
 
-    def _delete(self, kind: type[R], id: str) -> Call[R]:
-        return Call(one(kind), "DELETE", path_to(self.path, id))
+    def _delete(self, kind: type[R], id: str, if_match: str | None) -> Call[R]:
+        return Call(one(kind), "DELETE", path_to(self.path, id), if_match=if_match)
 
-    def _act(self, kind: type[R], id: str, action: str, key: str | None) -> Call[R]:
-        return Call(one(kind), "POST", path_to(self.path, id, action), key=key)
+    def _act(self, kind: type[R], id: str, action: str, key: str | None, if_match: str | None) -> Call[R]:
+        return Call(one(kind), "POST", path_to(self.path, id, action), key=key, if_match=if_match)
 
     async def _pages(
         self, kind: type[R], *parts: str, paging: str = "cursor", **query: Any

@@ -18,10 +18,12 @@ _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 class Record:
     """Amounts are integers in the smallest unit of the currency, times are aware datetimes.
 
-    A field that a server does not send is None.
+    A field that a server does not send is None. `etag` names this state of an object that came in an answer
+    of its own; `if_match=` takes it.
     """
 
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    etag: str | None = field(default=None, repr=False, compare=False)
 
 
 R = TypeVar("R", bound=Record)
@@ -265,12 +267,12 @@ class Change(Record):
     postings: int | None
 
 
-def read(kind: type[R], shown: Mapping[str, Any]) -> R:
+def read(kind: type[R], shown: Mapping[str, Any], etag: str | None = None) -> R:
     """Return the record of an object in an answer. Raises ValueError for one that is not as it should be."""
     fields = _fields(kind)
     values = {name: convert(shown.get(name)) for name, convert in fields.items()}
     more = {name: value for name, value in shown.items() if name not in fields and name != "object"}
-    return kind(**values, more=more)
+    return kind(**values, more=more, etag=etag)
 
 
 def token_pair(shown: Any) -> TokenPair:
@@ -288,7 +290,7 @@ def _fields(kind: type[Record]) -> dict[str, Callable[[Any], Any]]:
     """Return the names of the fields, and what makes the value of each from that of the JSON."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
-        names = [each.name for each in dataclasses.fields(kind) if each.name != "more"]
+        names = [each.name for each in dataclasses.fields(kind) if each.name not in ("more", "etag")]
         _FIELDS[kind] = {name: _converter(hints[name]) for name in names}
     return _FIELDS[kind]
 

@@ -43,10 +43,12 @@ class Events(Objects[L]):
         return Call(many(Delivery), "GET", path_to(self.path, id, "deliveries"))
 
     @Operation
-    def resend(self, id: str, *, endpoint: str | None = None, key: str | None = None) -> Call[list[Delivery]]:
+    def resend(
+        self, id: str, *, endpoint: str | None = None, key: str | None = None, if_match: str | None = None
+    ) -> Call[list[Delivery]]:
         """Send an event again, to every endpoint that takes it or to one."""
-        query = {"endpoint": endpoint}
-        return Call(many(Delivery), "POST", path_to(self.path, id, "resend"), query=query, key=key)
+        path, query = path_to(self.path, id, "resend"), {"endpoint": endpoint}
+        return Call(many(Delivery), "POST", path, query=query, key=key, if_match=if_match)
 
     @Iteration
     def list(
@@ -92,29 +94,37 @@ class WebhookEndpoints(Objects[L]):
         return self._create(WebhookEndpoint, key, url=url, events=events)
 
     @Operation
-    def delete(self, id: str) -> Call[WebhookEndpoint]:
+    def delete(self, id: str, *, if_match: str | None = None) -> Call[WebhookEndpoint]:
         """Delete an endpoint."""
-        return self._delete(WebhookEndpoint, id)
+        return self._delete(WebhookEndpoint, id, if_match)
 
     @Operation
-    def restore(self, id: str, *, key: str | None = None) -> Call[WebhookEndpoint]:
+    def restore(
+        self, id: str, *, key: str | None = None, if_match: str | None = None
+    ) -> Call[WebhookEndpoint]:
         """Restore an endpoint within 30 days, with a new secret."""
-        return self._act(WebhookEndpoint, id, "restore", key)
+        return self._act(WebhookEndpoint, id, "restore", key, if_match)
 
     @Operation
-    def roll_secret(self, id: str, *, key: str | None = None) -> Call[WebhookEndpoint]:
+    def roll_secret(
+        self, id: str, *, key: str | None = None, if_match: str | None = None
+    ) -> Call[WebhookEndpoint]:
         """Give the endpoint a new secret."""
-        return self._act(WebhookEndpoint, id, "roll_secret", key)
+        return self._act(WebhookEndpoint, id, "roll_secret", key, if_match)
 
     @Operation
-    def disable(self, id: str, *, key: str | None = None) -> Call[WebhookEndpoint]:
+    def disable(
+        self, id: str, *, key: str | None = None, if_match: str | None = None
+    ) -> Call[WebhookEndpoint]:
         """Send nothing to the endpoint until it is enabled."""
-        return self._act(WebhookEndpoint, id, "disable", key)
+        return self._act(WebhookEndpoint, id, "disable", key, if_match)
 
     @Operation
-    def enable(self, id: str, *, key: str | None = None) -> Call[WebhookEndpoint]:
+    def enable(
+        self, id: str, *, key: str | None = None, if_match: str | None = None
+    ) -> Call[WebhookEndpoint]:
         """Send to a disabled endpoint again."""
-        return self._act(WebhookEndpoint, id, "enable", key)
+        return self._act(WebhookEndpoint, id, "enable", key, if_match)
 
     @Operation
     def get(self, id: str) -> Call[WebhookEndpoint]:
@@ -150,14 +160,19 @@ class ApiKeys(Objects[L]):
         return self._create(ApiKey, key, name=name, role=role, scopes=scopes)
 
     @Operation
-    def revoke(self, id: str) -> Call[ApiKey]:
+    def revoke(self, id: str, *, if_match: str | None = None) -> Call[ApiKey]:
         """Revoke a key, for ever."""
-        return self._delete(ApiKey, id)
+        return self._delete(ApiKey, id, if_match)
 
     @Operation
-    def roll(self, id: str, *, key: str | None = None) -> Call[ApiKey]:
+    def roll(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[ApiKey]:
         """Replace a key by a new one with the same rights."""
-        return self._act(ApiKey, id, "roll", key)
+        return self._act(ApiKey, id, "roll", key, if_match)
+
+    @Operation
+    def get(self, id: str) -> Call[ApiKey]:
+        """Return a key, without its value."""
+        return self._get(ApiKey, id)
 
     @Iteration
     def list(self) -> AsyncGenerator[Sequence[ApiKey], None]:
@@ -178,14 +193,16 @@ class Projects(Objects[L]):
         return self._create(Project, key, name=name, plan=plan, overdraft=overdraft)
 
     @Operation
-    def change(self, id: str, *, name: str = UNSET, overdraft: str = UNSET) -> Call[Project]:
+    def change(
+        self, id: str, *, name: str = UNSET, overdraft: str = UNSET, if_match: str | None = None
+    ) -> Call[Project]:
         """Change fields of a project."""
-        return self._change(Project, id, name=name, overdraft=overdraft)
+        return self._change(Project, id, if_match, name=name, overdraft=overdraft)
 
     @Operation
-    def archive(self, id: str) -> Call[Project]:
+    def archive(self, id: str, *, if_match: str | None = None) -> Call[Project]:
         """Archive a project, whose keys are then refused."""
-        return self._delete(Project, id)
+        return self._delete(Project, id, if_match)
 
     @Operation
     def get(self, id: str) -> Call[Project]:
@@ -203,9 +220,9 @@ class Projects(Objects[L]):
         return Call(one(Billing), "GET", "/v1/billing")
 
     @Operation
-    def change_plan(self, plan: str) -> Call[Billing]:
+    def change_plan(self, plan: str, *, if_match: str | None = None) -> Call[Billing]:
         """Change the plan of the caller's project."""
-        return Call(one(Billing), "PATCH", "/v1/billing", {"plan": plan})
+        return Call(one(Billing), "PATCH", "/v1/billing", {"plan": plan}, if_match=if_match)
 
 
 class Requests(Objects[L]):

@@ -263,6 +263,7 @@ def test_the_success_of_every_operation_is_as_documented(
     made = do("POST", "/v1/api_keys", {"scopes": ["read:users"]})["id"]
     rolled = do("POST", f"/v1/api_keys/{made}/roll")["id"]
     do("GET", "/v1/api_keys")
+    do("GET", f"/v1/api_keys/{rolled}")
     do("DELETE", f"/v1/api_keys/{rolled}")
     child = do("POST", "/v1/projects", EXAMPLES["bodies"]["CreateProject"])["id"]
     do("GET", "/v1/projects")

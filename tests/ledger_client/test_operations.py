@@ -122,13 +122,15 @@ INNER = {("WholeStatement", "lines"): records.StatementLine, ("Delivery", "attem
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_record_has_the_fields_of_the_document(name: str) -> None:
-    assert {each.name for each in fields(KINDS[name])} - {"more"} == field_names(SCHEMAS[name]) - {"object"}
+    assert {each.name for each in fields(KINDS[name])} - {"more", "etag"} == field_names(SCHEMAS[name]) - {
+        "object"
+    }
 
 
 @pytest.mark.parametrize(("name", "field"), INNER)
 def test_what_is_in_a_record_has_the_fields_of_the_document(name: str, field: str) -> None:
     described = SCHEMAS[name]["properties"][field]["items"]
-    assert {each.name for each in fields(INNER[name, field])} - {"more"} == field_names(described)
+    assert {each.name for each in fields(INNER[name, field])} - {"more", "etag"} == field_names(described)
 
 
 def test_each_type_of_error_has_its_class() -> None:

@@ -40,6 +40,7 @@ threaded.ANSWER_S = 120
 ON_BOTH = {
     Path(__file__).parent / each
     for each in (
+        "http/test_conditions.py",
         "store/test_pages.py",
         "ledger/test_accounts.py",
         "ledger/test_batches.py",

@@ -355,6 +355,7 @@ EXERCISES: dict[str, Callable[[World], Awaitable[Any]]] = {
     "POST /api/orders/<id>/ship": partial(order, email="pay"),
     "POST /v1/auth/token": issue_token,
     "POST /v1/api_keys": api_key,
+    "GET /v1/api_keys/<id>": lambda world: _on_new(world, "GET", "/v1/api_keys/{}", api_key),
     "DELETE /v1/api_keys/<id>": lambda world: _on_new(world, "DELETE", "/v1/api_keys/{}", api_key),
     "POST /v1/api_keys/<id>/roll": lambda world: _on_new(world, "POST", "/v1/api_keys/{}/roll", api_key),
     "POST /v1/projects": project,

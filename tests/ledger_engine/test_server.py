@@ -247,12 +247,10 @@ def test_an_unchanged_answer_is_never_one_from_before_a_change_that_another_serv
             writes, reads = clients[number % 4], clients[(number * 3 + 1) % 4]
             posting = {"account": account, "amount": 1, "type": "credit"}
             assert writes.post("/v1/transactions", json=posting).status_code == 201
-            answer = reads.get(f"/v1/accounts/{account}", headers={"If-None-Match": tag})
-            assert (answer.status_code, answer.json()["balance"]) == (200, number)
+            answer = reads.get("/v1/accounts", headers={"If-None-Match": tag})
+            assert (answer.status_code, answer.json()["data"][0]["balance"]) == (200, number)
             tag = answer.headers["ETag"]
-            unchanged = clients[number // 4 % 4].get(
-                f"/v1/accounts/{account}", headers={"If-None-Match": tag}
-            )
+            unchanged = clients[number // 4 % 4].get("/v1/accounts", headers={"If-None-Match": tag})
             assert (unchanged.status_code, unchanged.content) == (304, b"")
 
 

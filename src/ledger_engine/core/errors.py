@@ -8,6 +8,7 @@ LedgerError
 ├── PermissionDenied       403  a valid credential without the right to do this
 ├── NotFound               404  no such object for this project and mode
 ├── Conflict               409  the object's state, or a used idempotency key, forbids it
+│   └── PreconditionFailed 412  … the object is not in the state that the request names
 └── StorageUnavailable     503  the database cannot be read or written now
 
 The `code`s are those of docs/decisions.md#error-codes, OAuth's those of RFC 6749, 4.1.2.1 and 5.2. Only
@@ -67,6 +68,13 @@ class NotFound(LedgerError):
 
 class Conflict(LedgerError):
     type = "conflict"
+
+
+class PreconditionFailed(Conflict):
+    """The object is not in the state that `If-Match` names (docs/decisions.md#conditional-changes)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("precondition_failed", message, "If-Match")
 
 
 class DuplicateIdempotencyKey(Conflict):

@@ -16,6 +16,7 @@ from ledger_engine.core.errors import (
     NotFound,
     OAuthRefusal,
     PermissionDenied,
+    PreconditionFailed,
     StorageUnavailable,
 )
 from ledger_engine.core.records import dumps
@@ -65,6 +66,7 @@ _STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
     (AuthenticationError, 401),
     (PermissionDenied, 403),
     (NotFound, 404),
+    (PreconditionFailed, 412),
     (Conflict, 409),
     (StorageUnavailable, 503),
     (LedgerError, 500),
@@ -114,6 +116,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
             "not_sealed_yet",
         ),
     ),
+    412: ("conflict", ("precondition_failed",)),
     413: ("invalid_request", ("payload_too_large",)),
     414: ("invalid_request", ("uri_too_long",)),
     431: ("invalid_request", ("headers_too_large",)),

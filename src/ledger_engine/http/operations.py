@@ -22,18 +22,30 @@ from typing import (
     get_origin,
     get_type_hints,
 )
-from zlib import crc32
 
 from quart import Request, Response, request
 
-from ledger_engine import __version__
 from ledger_engine.access import idempotency
 from ledger_engine.access.credentials import Credential
-from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, PermissionDenied
+from ledger_engine.core.errors import (
+    InvalidRequest,
+    LedgerError,
+    NotFound,
+    PermissionDenied,
+    PreconditionFailed,
+)
 from ledger_engine.core.records import Shown, as_text, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events import outbox
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
+from ledger_engine.http.conditions import (
+    IF_MATCH,
+    Condition,
+    Etags,
+    matches,
+    parse_tags,
+    require_match,
+    tag_of,
+)
 from ledger_engine.http.errors import JSON, Rendered, render
 from ledger_engine.store import BookKey, LongWork, T, Unit, keeps_to_book
 from ledger_engine.store.engine import Engine
@@ -50,7 +62,7 @@ class Call:
     `caller` is the credential, or the error that refuses it; a public operation uses neither. `unread` reads
     the body, None once `body` holds it; `receive_body` calls it. `route` is the path that the
     operation declares, once the dispatcher has found it. `error_code` is the code of the error that the
-    request has ended with.
+    request has ended with. `condition` must hold in the work that writes.
     """
 
     engine: Engine
@@ -65,6 +77,7 @@ class Call:
     idempotency_key: str | None = None
     route: str = ""
     error_code: str | None = None
+    condition: Condition | None = None
 
     def authenticate(self) -> Tenant:
         """Return the caller's tenant. Raises AuthenticationError without a good credential."""
@@ -115,8 +128,11 @@ class Call:
     async def write(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a work that writes, for the caller's tenant. Returns once it is durable."""
-        return await self.engine.write(_TenantWork(work, self._known_tenant(), args, kwargs))
+        """Run a work that writes, for the caller's tenant. Returns once it is durable.
+
+        Raises PreconditionFailed, and changes nothing, when the request has a condition that does not hold.
+        """
+        return await self.engine.write(_TenantWork(work, self._known_tenant(), args, kwargs, self.condition))
 
     async def write_long(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
@@ -137,6 +153,7 @@ class _TenantWork(Generic[T]):
     tenant: Tenant
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    condition: Condition | None = None
 
     @property
     def called(self) -> tuple[Callable[..., T], Tenant, tuple[Any, ...]]:
@@ -154,7 +171,11 @@ class _TenantWork(Generic[T]):
         return self.tenant.project
 
     def __call__(self, unit: Unit) -> T:
-        return self.work(unit, self.tenant, *self.args, **self.kwargs)
+        if self.condition is None:
+            return self.work(unit, self.tenant, *self.args, **self.kwargs)
+        change = partial(self.work, unit, self.tenant, *self.args, **self.kwargs)
+        answer: T = self.condition.run(unit, self.tenant, change)
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +204,8 @@ class Operation:
     list envelope, and `also_as` are further media types besides JSON. One `of_log` reads what may not be
     sealed yet. `in_contract` marks what docs/interface.md has. An answer that is `secret` must not be cached
     (RFC 6749, 5.1). One that is `tagged` depends on nothing but the book, and not on the time: it has an
-    ETag.
+    ETag. So does an answer with one object, unless it was just created. An operation `changes` the object
+    that this work returns, by the variables of the path, as its GET shows it: `If-Match` is compared with it.
     """
 
     method: str
@@ -205,6 +227,13 @@ class Operation:
     in_contract: bool = False
     secret: bool = False
     tagged: bool = False
+    changes: Callable[..., Shown] | None = None
+
+    @cached_property
+    def shows_one(self) -> bool:
+        """Whether the answer is one object with an ETag of its own; one with a secret is shown only once."""
+        is_object = hasattr(self.answer, "OBJECT") and not self.paged and not self.tagged
+        return is_object and not self.secret and (self.method == "GET" or self.changes is not None)
 
     @cached_property
     def _no_query(self) -> Query:
@@ -215,7 +244,7 @@ class Operation:
         self, call: Call, variables: dict[str, str], raw_path: bytes, query_string: bytes
     ) -> Rendered | Streamed:
         """Check the request against what is declared, and answer it. Raises LedgerError."""
-        arguments: dict[str, Any] = variables
+        arguments: dict[str, Any] = {**variables}
         headers = [JSON, *_UNSTORED] if self.secret else [JSON]
         if not self.public:
             tenant = call.authenticate()
@@ -249,13 +278,28 @@ class Operation:
                 headers.append((b"etag", tag))
                 if condition is not None and matches(tag, condition):
                     return 304, headers[1:], b""
+            if self.changes is not None and (value := call.headers.get(b"if-match")) is not None:
+                call.condition = Condition(self.changes, variables, parse_tags(value, IF_MATCH))
             answer = await self.handler(call, **arguments)
-        except (InvalidRequest, NotFound, PermissionDenied):
+        except (InvalidRequest, NotFound, PermissionDenied, PreconditionFailed):
             await _refuse_second_use(call)
             raise
         if isinstance(answer, (Streamed, tuple)):
             return answer
-        return self.status, headers, written(answer).encode()
+        body = written(answer).encode()
+        return self._with_tag(call, headers, body) if self.shows_one else (self.status, headers, body)
+
+    def _with_tag(self, call: Call, headers: list[tuple[bytes, bytes]], body: bytes) -> Rendered:
+        """Return the answer with one object, after the conditions of a GET. Raises PreconditionFailed."""
+        tag = tag_of(body)
+        headers.append((b"etag", tag))
+        if self.method == "GET":
+            if (value := call.headers.get(b"if-match")) is not None:
+                require_match(tag, parse_tags(value, IF_MATCH))
+            condition = call.headers.get(b"if-none-match")
+            if condition is not None and matches(tag, condition):
+                return 304, headers[1:], b""
+        return self.status, headers, body
 
 
 @dataclass(eq=False)
@@ -352,49 +396,3 @@ def _written_list(items: list[Any]) -> str:
     if not items or not isinstance(items[0], str):
         items = [dumps(item) if isinstance(item, dict) else as_text(item) for item in items]
     return f"[{','.join(items)}]"
-
-
-# Conditional reads: the tags of answers that depend on a book alone (docs/conventions.md#conditional-reads)
-
-
-_BOOKS_MAX = 10_000  # that are remembered
-
-
-class Etags:
-    """The tags of one engine's answers. Those of another `generation` never match.
-
-    A tag names the book's newest event, as every change of an account, a transaction, an invoice or an order
-    has one, and the URL.
-
-    A tag is read before the answer, so the answer is as new as its tag or newer. Where a read takes a round
-    trip, an answer to a request without a condition has the tag that was read last, and so perhaps an older
-    one: then the next condition fails once more than it must.
-    """
-
-    def __init__(self, engine: Engine, generation: str = "") -> None:
-        self._engine = engine
-        self._known: dict[BookKey, str] = {}
-        self._salt = crc32(f"{__version__} {generation}".encode())
-
-    async def of(self, tenant: Tenant, target: bytes, *, exact: bool) -> bytes:
-        """Return the tag of the answer to `target`.
-
-        Only an `exact` tag may be compared with the tag of a request.
-        """
-        work = partial(outbox.last_change, tenant=tenant)
-        read = self._engine.read_at_once(work)
-        newest = self._known.get(tenant.book) if read is None else read[0]
-        if read is None and (exact or newest is None):
-            newest = await self._engine.read(work)
-            # A book can be emptied (test helpers), and then the tag of its first objects would be true again.
-            if newest != outbox.BEFORE_ALL:
-                if len(self._known) >= _BOOKS_MAX:
-                    self._known.clear()
-                self._known[tenant.book] = newest
-        assert newest is not None
-        return b'"%b-%08x"' % (newest[4:].encode(), crc32(target, self._salt))
-
-
-def matches(tag: bytes, condition: bytes) -> bool:
-    """Return whether `If-None-Match` names the tag, also as a weak one, as proxies that compress make it."""
-    return any(part.strip().removeprefix(b"W/") == tag for part in condition.split(b","))

@@ -21,6 +21,7 @@ from ledger_engine.core.logs import FIELDS
 from ledger_engine.core.masking import masked
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.events.request_log import Note, RequestRecorder
+from ledger_engine.http.conditions import LISTS, Etags
 from ledger_engine.http.errors import InternalError, RateLimited, from_wire
 from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.http.gate.cors import Cors
@@ -30,7 +31,7 @@ from ledger_engine.http.gate.request_body import (
     begin_body,
     check_length,
 )
-from ledger_engine.http.operations import CALL, Call, Etags
+from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Extension, Receive, Send, extension_of
 from ledger_engine.limits import Full, RateLimits, Verdict
 from ledger_engine.store.engine import Engine
@@ -251,6 +252,9 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
             if names.count(name) > 1:
                 header = name.decode().title()
                 raise InvalidRequest("header_conflict", f"{header} is given more than once.", header)
+        for name in LISTS:
+            if name in headers:
+                headers[name] = b", ".join([value for line, value in lines if line == name])
     check_length(headers)
 
 

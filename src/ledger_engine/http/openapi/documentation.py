@@ -100,8 +100,10 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
     ]
     if operation.query is not None:
         parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}")
-    if operation.tagged:
+    if _is_conditional(operation):
         parameters.append({"$ref": "#/components/parameters/IfNoneMatch"})
+    if operation.changes is not None:
+        parameters.append({"$ref": "#/components/parameters/IfMatch"})
     if operation.method == "POST" and not operation.public:
         parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
     described: dict[str, Any] = {
@@ -129,6 +131,11 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
     if not operation.in_contract:
         described["x-beyond-contract"] = True
     return described
+
+
+def _is_conditional(operation: Operation) -> bool:
+    """Return whether the operation is a GET whose answer is not sent again while it is unchanged."""
+    return operation.tagged or (operation.method == "GET" and operation.shows_one)
 
 
 def _description(operation: Operation) -> str:
@@ -161,10 +168,11 @@ def _responses(operation: Operation, records: Records) -> dict[str, Any]:
         for status in _OF_OPERATIONS
         if not (status == 409 and operation.method == "GET" and not operation.of_log)
         if not (status in (401, 403) and operation.public and operation.body is None)
+        if not (status == 412 and operation.changes is None)
     }
     return {
         str(operation.status): _success(operation, records),
-        **({"304": unchanged} if operation.tagged else {}),
+        **({"304": unchanged} if _is_conditional(operation) else {}),
         **errors,
         "429": _RATE_LIMITED,
     }
@@ -181,9 +189,10 @@ def _success(operation: Operation, records: Records) -> dict[str, Any]:
         content |= json_content(one, example)
     for media_type in operation.also_as:
         content[media_type] = with_example({"type": "string"}, EXAMPLES["texts"].get(operation.name))
+    has_tag = operation.tagged or operation.shows_one
     return {
         "description": "Created." if operation.status == 201 else "Done.",
-        "headers": _headers([*_EVERYWHERE, "ETag"] if operation.tagged else _EVERYWHERE),
+        "headers": _headers([*_EVERYWHERE, "ETag"] if has_tag else _EVERYWHERE),
         "content": content,
     }
 
@@ -299,7 +308,7 @@ def _webhook(kind: str, records: Records) -> dict[str, Any]:
         "parameters": [
             {"$ref": f"#/components/parameters/{header}"}
             for header in TEXTS["parameters"]
-            if header not in ("IdempotencyKey", "IfNoneMatch")
+            if header not in ("IdempotencyKey", "IfMatch", "IfNoneMatch")
         ],
         "requestBody": {
             "required": True,

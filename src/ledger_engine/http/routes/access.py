@@ -19,10 +19,11 @@ from ledger_engine.access.oauth.server import AUTHORIZATION_CODE
 from ledger_engine.access.projects import Billing, NewChild, Project
 from ledger_engine.core.errors import InvalidRequest, LedgerError
 from ledger_engine.core.records import Moment
-from ledger_engine.core.tenant import mode_name
+from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.http.bodies import Body, FormOrJson
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
+from ledger_engine.store import Unit
 from ledger_engine.store.pages import Page
 
 # Tokens (docs/interface.md#token-endpoint)
@@ -261,13 +262,27 @@ async def create_api_key(call: Call, body: CreateApiKey) -> ApiKeyWithValue:
     return with_value(await call.write(api_keys.create, new, value, call.idempotency_key), value)
 
 
-@api_key_routes.add("DELETE", "/api_keys/<id>", role="admin")
+@api_key_routes.add("GET", "/api_keys/<id>", role="admin")
+async def get_api_key(call: Call, id: str) -> ApiKey:
+    """Get one API key, without its value."""
+    return await call.read_short(api_keys.get, id)
+
+
+@api_key_routes.add("DELETE", "/api_keys/<id>", role="admin", changes=api_keys.get)
 async def revoke_api_key(call: Call, id: str) -> ApiKey:
     """Revoke an API key; it and its tokens are refused at once."""
     return await call.write(api_keys.revoke, id)
 
 
-@api_key_routes.add("POST", "/api_keys/<id>/roll", role="admin", lasting=True, secret=True, status=201)
+@api_key_routes.add(
+    "POST",
+    "/api_keys/<id>/roll",
+    role="admin",
+    lasting=True,
+    secret=True,
+    status=201,
+    changes=api_keys.get,
+)
 async def roll_api_key(call: Call, id: str) -> ApiKeyWithValue:
     """Revoke an API key and create one of the same name and rights; its value is shown this once."""
     value = api_keys.new_value(call.authenticate().livemode)
@@ -317,6 +332,10 @@ def _seen(call: Call, project: Project) -> SeenProject:
     return SeenProject(**asdict(project), livemode=call.authenticate().livemode)
 
 
+def _visible(unit: Unit, tenant: Tenant, id: str) -> SeenProject:
+    return SeenProject(**asdict(projects.visible(unit, tenant, id)), livemode=tenant.livemode)
+
+
 @project_routes.add("GET", "/projects")
 async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     """List the credential's own project and its children, newest first."""
@@ -339,17 +358,17 @@ async def create_project(call: Call, body: CreateProject) -> ProjectWithKey:
 @project_routes.add("GET", "/projects/<id>")
 async def get_project(call: Call, id: str) -> SeenProject:
     """Get one project."""
-    return _seen(call, await call.read(projects.visible, id))
+    return await call.read(_visible, id)
 
 
-@project_routes.add("PATCH", "/projects/<id>", role="admin")
+@project_routes.add("PATCH", "/projects/<id>", role="admin", changes=_visible)
 async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
     """Change the fields that are sent."""
     changes = projects.Changes(**body.model_dump(exclude_unset=True))
     return _seen(call, await call.write(projects.change, id, changes))
 
 
-@project_routes.add("DELETE", "/projects/<id>", role="admin")
+@project_routes.add("DELETE", "/projects/<id>", role="admin", changes=_visible)
 async def archive_project(call: Call, id: str) -> SeenProject:
     """Archive a project; its data is kept, and its credentials stop working."""
     return _seen(call, await call.write(projects.archive, id))
@@ -372,9 +391,9 @@ async def get_billing(call: Call) -> Billing:
     return await call.read(projects.billing)
 
 
-@billing_routes.add("PATCH", "/billing", needs="admin:billing", role="owner")
+@billing_routes.add("PATCH", "/billing", needs="admin:billing", role="owner", changes=projects.billing)
 async def change_billing(call: Call, body: ChangeBilling) -> Billing:
     """Move the project to another plan, at once."""
     if "plan" not in body.model_fields_set:
-        return await call.read(projects.billing)
+        return await call.write(projects.billing)
     return await call.write(projects.change_plan, body.plan)

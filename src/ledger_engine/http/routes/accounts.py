@@ -48,7 +48,7 @@ async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
     return await call.write(accounts.create, new, call.idempotency_key)
 
 
-@routes.add("GET", "/accounts/<id>", in_contract=True, tagged=True)
+@routes.add("GET", "/accounts/<id>", in_contract=True)
 async def get_account(call: Call, id: str, query: LookingBack) -> accounts.Account:
     """Get one account."""
     return await query.one(call, accounts.get, past.account, id)

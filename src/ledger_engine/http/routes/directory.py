@@ -129,13 +129,13 @@ async def get_user(call: Call, id: str, query: LookingBack) -> User | dict[str, 
     return await query.one(call, users.get, past.user, id)
 
 
-@user_routes.add("DELETE", "/users/<id>", role="admin", in_contract=True)
+@user_routes.add("DELETE", "/users/<id>", role="admin", in_contract=True, changes=users.get)
 async def deactivate_user(call: Call, id: str) -> User:
     """Deactivate a user."""
     return await call.write(users.deactivate, id)
 
 
-@user_routes.add("POST", "/users/<id>/restore", role="admin")
+@user_routes.add("POST", "/users/<id>/restore", role="admin", changes=users.get)
 async def restore_user(call: Call, id: str) -> User:
     """Restore a user within 30 days of the deactivation."""
     return await call.write(users.restore, id, call.idempotency_key)
@@ -174,19 +174,19 @@ async def place_order(call: Call, body: PlaceOrder) -> Order:
     return await call.write(orders.create, orders.NewOrder(body.user_id, body.items), call.idempotency_key)
 
 
-@order_routes.add("GET", "/orders/<id>", tagged=True)
+@order_routes.add("GET", "/orders/<id>")
 async def get_order(call: Call, id: str, query: LookingBack) -> Order | dict[str, Any]:
     """Get one order."""
     return await query.one(call, orders.get, past.order, id)
 
 
-@order_routes.add("POST", "/orders/<id>/pay")
+@order_routes.add("POST", "/orders/<id>/pay", changes=orders.get)
 async def pay_order(call: Call, id: str) -> Order:
     """Mark an open order as paid."""
     return await call.write(orders.pay, id, call.idempotency_key)
 
 
-@order_routes.add("POST", "/orders/<id>/ship")
+@order_routes.add("POST", "/orders/<id>/ship", changes=orders.get)
 async def ship_order(call: Call, id: str) -> Order:
     """Mark a paid order as shipped."""
     return await call.write(orders.ship, id, call.idempotency_key)

@@ -62,22 +62,27 @@ async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     return await call.read_short(endpoints.get, id)
 
 
-@endpoint_routes.add("DELETE", "/webhook_endpoints/<id>")
+@endpoint_routes.add("DELETE", "/webhook_endpoints/<id>", changes=endpoints.get)
 async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Delete a webhook endpoint; its open deliveries are not sent any more."""
     return await call.write(endpoints.delete, id)
 
 
-@endpoint_routes.add("POST", "/webhook_endpoints/<id>/restore", lasting=True, secret=True)
+@endpoint_routes.add(
+    "POST", "/webhook_endpoints/<id>/restore", lasting=True, secret=True, changes=endpoints.get
+)
 async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
     secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
-    await endpoints.end_deliveries(call.engine, call.authenticate(), id)
+    if call.condition is None:  # which never holds for an endpoint that is deleted
+        await endpoints.end_deliveries(call.engine, call.authenticate(), id)
     return await call.write(endpoints.restore, id, secret, sealed, call.idempotency_key)
 
 
-@endpoint_routes.add("POST", "/webhook_endpoints/<id>/roll_secret", lasting=True, secret=True)
+@endpoint_routes.add(
+    "POST", "/webhook_endpoints/<id>/roll_secret", lasting=True, secret=True, changes=endpoints.get
+)
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     """Replace the signing secret at once; the new one is shown this once."""
     secret = endpoints.new_secret()
@@ -85,13 +90,13 @@ async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     return await call.write(endpoints.roll_secret, id, secret, sealed, call.idempotency_key)
 
 
-@endpoint_routes.add("POST", "/webhook_endpoints/<id>/disable")
+@endpoint_routes.add("POST", "/webhook_endpoints/<id>/disable", changes=endpoints.get)
 async def disable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send nothing to a webhook endpoint until it is enabled again."""
     return await call.write(endpoints.disable, id, call.idempotency_key)
 
 
-@endpoint_routes.add("POST", "/webhook_endpoints/<id>/enable")
+@endpoint_routes.add("POST", "/webhook_endpoints/<id>/enable", changes=endpoints.get)
 async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send to a webhook endpoint again, from where it stopped."""
     return await call.write(endpoints.enable, id, call.idempotency_key)
@@ -192,7 +197,7 @@ async def list_event_deliveries(call: Call, id: str) -> list[Delivery]:
     return await call.read(deliveries.of_event, id)
 
 
-@event_routes.add("POST", "/events/<id>/resend", answer=Resent)
+@event_routes.add("POST", "/events/<id>/resend", answer=Resent, changes=outbox.get)
 async def resend_event(call: Call, id: str, query: OneEndpoint) -> list[Delivery]:
     """Send an event again, now: to one endpoint, or to every enabled one that wants its type."""
     return await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)

@@ -68,32 +68,32 @@ async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
     return await call.write(invoices.create, invoices.NewInvoice(**given), call.idempotency_key)
 
 
-@routes.add("GET", "/invoices/<id>", in_contract=True, tagged=True)
+@routes.add("GET", "/invoices/<id>", in_contract=True)
 async def get_invoice(call: Call, id: str, query: LookingBack) -> Invoice | dict[str, Any]:
     """Get one invoice."""
     return await query.one(call, invoices.get, past.invoice, id)
 
 
-@routes.add("PATCH", "/invoices/<id>", in_contract=True)
+@routes.add("PATCH", "/invoices/<id>", in_contract=True, changes=invoices.get)
 async def change_invoice(call: Call, id: str, body: ChangeInvoice) -> Invoice:
     """Change fields of a draft."""
     changes = cast(InvoiceChanges, body.model_dump(exclude_unset=True))
     return await call.write(invoices.update, id, changes)
 
 
-@routes.add("DELETE", "/invoices/<id>", in_contract=True)
+@routes.add("DELETE", "/invoices/<id>", in_contract=True, changes=invoices.get)
 async def void_invoice(call: Call, id: str) -> Invoice:
     """Void an open invoice."""
     return await call.write(invoices.void, id)
 
 
-@routes.add("POST", "/invoices/<id>/finalize")
+@routes.add("POST", "/invoices/<id>/finalize", changes=invoices.get)
 async def finalize_invoice(call: Call, id: str) -> Invoice:
     """Open a draft and assign its number."""
     return await call.write(invoices.finalize, id, call.idempotency_key)
 
 
-@routes.add("POST", "/invoices/<id>/pay")
+@routes.add("POST", "/invoices/<id>/pay", changes=invoices.get)
 async def pay_invoice(call: Call, id: str) -> Invoice:
     """Pay an open invoice, crediting its account."""
     return await call.write(invoices.pay, id, call.idempotency_key)

@@ -90,7 +90,7 @@ async def post_batch(call: Call, body: PostBatch) -> list[Transaction]:
     return await call.write_long(transactions.post_batch, batch, call.idempotency_key)
 
 
-@routes.add("GET", "/transactions/<id>", tagged=True)
+@routes.add("GET", "/transactions/<id>")
 async def get_transaction(call: Call, id: str) -> Transaction:
     """Get one transaction."""
     return await call.read_short(transactions.get, id)
@@ -102,7 +102,7 @@ async def list_related_transactions(call: Call, id: str) -> list[Transaction]:
     return await call.read(transactions.related, id)
 
 
-@routes.add("POST", "/transactions/<id>/reverse", status=201)
+@routes.add("POST", "/transactions/<id>/reverse", status=201, changes=transactions.get)
 async def reverse_transaction(call: Call, id: str) -> Transaction:
     """Post the opposite of a transaction, once."""
     return await call.write(transactions.reverse, id, call.idempotency_key)

@@ -1,0 +1,154 @@
+"""Conditional requests: the tags of answers, and the conditions that name them (RFC 9110, 8.8.3 and 13.1).
+
+See docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes. The answer with one
+object has a tag made of its content. The answer with a list has a tag made of the newest event of the book,
+so that an unchanged list is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+from zlib import crc32
+
+from ledger_engine import __version__
+from ledger_engine.core.errors import InvalidRequest, NotFound, PreconditionFailed
+from ledger_engine.core.records import Shown, as_text
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.events import outbox
+from ledger_engine.store import BookKey, Unit
+from ledger_engine.store.engine import Engine
+
+IF_MATCH = "If-Match"
+IF_NONE_MATCH = "If-None-Match"
+# Headers that may be sent in several lines, which together are one list.
+LISTS = (IF_MATCH.lower().encode(), IF_NONE_MATCH.lower().encode())
+ANY = b"*"
+_ITEM = re.compile(rb'[ \t]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?[ \t]*(?:,|\Z)')
+
+
+def tag_of(body: bytes) -> bytes:
+    """Return the tag of one object, from the JSON text that shows it."""
+    return b'"%b"' % blake2b(body, digest_size=12).hexdigest().encode()
+
+
+def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
+    """Return the tags that a header lists, as they are written, or `*` alone.
+
+    Raises InvalidRequest for a value that is no list of tags.
+    """
+    if value.strip(b" \t") == ANY:
+        return (ANY,)
+    tags, position = [], 0
+    while position < len(value):
+        item = _ITEM.match(value, position)
+        if item is None:
+            break
+        if item[1] is not None:
+            tags.append(item[1])
+        position = item.end()
+    if position < len(value) or not tags:
+        raise InvalidRequest(
+            "invalid_value",
+            f'{header} must be * or tags as ETag has them, each in double quotes: "a1b2".',
+            header,
+        )
+    return tuple(tags)
+
+
+def matches(tag: bytes, condition: bytes) -> bool:
+    """Return whether `If-None-Match` names the tag, also as a weak one, as proxies that compress make it.
+
+    A value that is no list of tags names none.
+    """
+    try:
+        tags = parse_tags(condition, IF_NONE_MATCH)
+    except InvalidRequest:
+        return False
+    return tags == (ANY,) or any(each.removeprefix(b"W/") == tag for each in tags)
+
+
+def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
+    """Raise PreconditionFailed unless `If-Match` names the tag of an object; None stands for no object.
+
+    The comparison is the strong one of RFC 9110: a weak tag, `W/"…"`, never matches.
+    """
+    if tag is None:
+        raise PreconditionFailed("If-Match names a state of the object, and there is no such object now.")
+    if tag in tags or tags == (ANY,):
+        return
+    if b"W/" + tag in tags:
+        raise PreconditionFailed(
+            "If-Match has a weak tag, W/…, which never matches. A proxy that compresses answers makes"
+            " tags weak: ask for the object with Accept-Encoding: identity."
+        )
+    raise PreconditionFailed(
+        "The object has changed since the state that If-Match names. Get it again before you change it."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`If-Match` of a change: the object that `read` returns for the variables of the path has such a tag."""
+
+    read: Callable[..., Shown]
+    variables: dict[str, str]
+    tags: tuple[bytes, ...]
+
+    def run(self, unit: Unit, tenant: Tenant, change: Callable[[], Any]) -> Any:
+        """Make the change in the same work, if the condition holds. Raises PreconditionFailed if not.
+
+        The change of an object that does not exist gets the error that it has without the condition.
+        """
+        try:
+            tag = tag_of(as_text(self.read(unit, tenant, **self.variables)).encode())
+        except NotFound:
+            change()
+            tag = None
+        require_match(tag, self.tags)
+        return change()
+
+
+# The tags of lists
+
+
+_BOOKS_MAX = 10_000  # that are remembered
+
+
+class Etags:
+    """The tags of one engine's lists. Those of another `generation` never match.
+
+    A tag names the book's newest event, as every change of an account, a transaction, an invoice or an order
+    has one, and the URL.
+
+    A tag is read before the answer, so the answer is as new as its tag or newer. Where a read takes a round
+    trip, an answer to a request without a condition has the tag that was read last, and so perhaps an older
+    one: then the next condition fails once more than it must.
+    """
+
+    def __init__(self, engine: Engine, generation: str = "") -> None:
+        self._engine = engine
+        self._known: dict[BookKey, str] = {}
+        self._salt = crc32(f"{__version__} {generation}".encode())
+
+    async def of(self, tenant: Tenant, target: bytes, *, exact: bool) -> bytes:
+        """Return the tag of the answer to `target`.
+
+        Only an `exact` tag may be compared with the tag of a request.
+        """
+        work = partial(outbox.last_change, tenant=tenant)
+        read = self._engine.read_at_once(work)
+        newest = self._known.get(tenant.book) if read is None else read[0]
+        if read is None and (exact or newest is None):
+            newest = await self._engine.read(work)
+            # A book can be emptied (test helpers), and then the tag of its first objects would be true again.
+            if newest != outbox.BEFORE_ALL:
+                if len(self._known) >= _BOOKS_MAX:
+                    self._known.clear()
+                self._known[tenant.book] = newest
+        assert newest is not None
+        return b'"%b-%08x"' % (newest[4:].encode(), crc32(target, self._salt))
