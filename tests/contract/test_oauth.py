@@ -110,6 +110,30 @@ def test_the_exchange_takes_a_form_and_rotates_refresh_tokens(flow: Flow) -> Non
     assert second.json()["refresh_token"] != first["refresh_token"]
 
 
+@holds("oauth-exchange")
+def test_a_client_id_in_a_basic_header_is_checked(flow: Flow) -> None:
+    given = {"code": flow.go()["code"], "code_verifier": flow.verifier}
+
+    def basic(name: str, password: str = "") -> dict[str, str]:
+        return {"Authorization": f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"}
+
+    def refused(headers: dict[str, str], **more: str) -> tuple[int, str]:
+        answer = flow.browser.post("/oauth/token", data={**given, **more}, headers=headers)
+        if answer.status_code == 401:
+            assert answer.headers["WWW-Authenticate"].startswith("Basic")
+        return answer.status_code, answer.json()["error"]
+
+    assert refused(basic("app_none")) == (401, "invalid_client")
+    assert refused(basic(flow.client_id), client_id="app_other") == (400, "invalid_request")
+    taken = flow.browser.post("/oauth/token", data=given, headers=basic(flow.client_id.replace("_", "%5F")))
+    assert taken.status_code == 200, "no refused request has used up the code"
+    token = {"token": taken.json()["access_token"]}
+    answer = flow.browser.post("/oauth/revoke", data=token, headers=basic("app_none"))
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+    headers = {"Authorization": f"Bearer {token['token']}"}
+    assert flow.browser.get("/v1/whoami", headers=headers).status_code == 200
+
+
 @holds("oauth-once")
 @pytest.mark.parametrize("again", ["code", "refresh_token"])
 def test_a_second_use_is_refused_and_ends_what_came_of_the_first(flow: Flow, again: str) -> None:

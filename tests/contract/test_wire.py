@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import struct
 from collections.abc import Iterator
@@ -217,13 +218,49 @@ def test_another_method_is_405_with_allow(wire: Wire, method: str) -> None:
 
 @holds("conventions-wrong-method")
 @pytest.mark.parametrize(
-    ("method", "target"), [("CONNECT", "127.0.0.1:22"), ("get", "/v1/accounts"), ("1", "/")]
+    ("method", "target", "allowed"),
+    [
+        ("CONNECT", "127.0.0.1:22", "DELETE, GET, HEAD, PATCH, POST"),
+        ("get", "/v1/accounts", "GET, HEAD, POST"),
+        ("patch", "/v1/invoices/inv_none", "DELETE, GET, HEAD, PATCH"),
+        ("post", "/docs", "GET, HEAD"),
+        ("1", "/", "GET, HEAD"),
+    ],
 )
-def test_what_is_no_method_of_ours_ends_the_connection(wire: Wire, method: str, target: str) -> None:
+def test_what_is_no_method_of_ours_ends_the_connection(
+    wire: Wire, method: str, target: str, allowed: str
+) -> None:
     connection = wire.connect()
     answer = connection.ask(wire.head(method, target))
-    assert (answer.status, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH, POST")
+    assert (answer.status, answer.headers["allow"]) == (405, allowed)
     assert connection.is_closed()
+
+
+def test_a_status_line_has_a_reason_phrase(wire: Wire) -> None:
+    for path, first in (("/v1/accounts", b"HTTP/1.1 200 OK\r\n"), ("/none", b"HTTP/1.1 404 Not Found\r\n")):
+        connection = wire.connect()
+        connection.send(wire.head("GET", path))
+        assert connection.socket.recv(len(first), socket.MSG_WAITALL) == first
+
+
+@holds("conventions-content-type", "conventions-strict")
+@pytest.mark.parametrize(
+    ("body", "headers", "code", "cause"),
+    [
+        (TILL, ("Content-Encoding: gzip",), "unsupported_content_type", "Content-Encoding"),
+        (gzip.compress(TILL), ("Content-Encoding: gzip",), "unsupported_content_type", "Content-Encoding"),
+        (gzip.compress(TILL), (), "invalid_json", "compressed"),
+        (b"\xef\xbb\xbf" + TILL, (), "invalid_json", "byte order mark"),
+    ],
+)
+def test_a_body_that_is_no_plain_json_is_400_with_the_cause(
+    wire: Wire, body: bytes, headers: tuple[str, ...], code: str, cause: str
+) -> None:
+    head = wire.head("POST", "/v1/accounts", f"Content-Length: {len(body)}", *headers)
+    error = wire.ask(head, body).json()["error"]
+    assert (error["code"], cause in error["message"]) == (code, True)
+    head = wire.head("POST", "/v1/accounts", f"Content-Length: {len(TILL)}", "Content-Encoding: identity")
+    assert wire.ask(head, TILL).status == 201
 
 
 @holds("get-accounts")

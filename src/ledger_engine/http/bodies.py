@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NoReturn, TypeVar
@@ -14,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from ledger_engine.core.errors import InvalidRequest
 
+_GZIP = b"\x1f\x8b"  # the first two bytes of what gzip has compressed
 BODY_MAX = 1024 * 1024  # bytes (docs/interface.md#request-size)
 DEPTH_MAX = 32
 FORM = "application/x-www-form-urlencoded"
@@ -76,6 +78,16 @@ def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
     return validate(model, parse_object(raw))
 
 
+def require_plain(content_encoding: str | None) -> None:
+    """Raise InvalidRequest for a body with a `Content-Encoding`: none is decompressed, or taken for plain."""
+    if content_encoding is not None and content_encoding.strip().lower() not in ("", "identity"):
+        raise InvalidRequest(
+            "unsupported_content_type",
+            "Send the body as it is, without a Content-Encoding.",
+            "Content-Encoding",
+        )
+
+
 def parse_query(model: type[M], raw: bytes) -> M:
     """Return the query string as `model`; raises InvalidRequest naming the first parameter at fault."""
     return validate(model, parse_pairs(raw))
@@ -116,10 +128,12 @@ def parse_object(raw: bytes) -> dict[str, Any]:
         if "\\u" in text:
             _check_characters(value)
     except UnicodeDecodeError:
-        _refuse("it is not UTF-8")
+        _refuse("it is compressed, and must be plain" if raw[:2] == _GZIP else "it is not UTF-8")
     except RecursionError:
         _refuse(f"it is nested deeper than {DEPTH_MAX}")
     except json.JSONDecodeError as error:
+        if raw.startswith(BOM_UTF8):
+            _refuse("it begins with a byte order mark, which JSON must not have")
         _refuse(f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}")
     except ValueError:
         _refuse("a number is too long")

@@ -98,7 +98,8 @@ class Dispatcher:
             endpoint = self._known.get(("/".join(pieces), method))
             if endpoint is not None:
                 return endpoint, {"id": id}
-        return self._urls.match(path, method)
+        # Methods are case-sensitive (RFC 9110, 9.1), and the URL map would treat `get` as `GET`.
+        return self._urls.match(path, method if method.isupper() else "no method")
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:

@@ -175,7 +175,9 @@ def render(error: LedgerError, path: str, status: int | None = None) -> Rendered
     if isinstance(error, UnsupportedMethod):
         headers.append((b"allow", ", ".join(error.allowed).encode()))
     if isinstance(error, AuthenticationError):
-        headers.append((b"www-authenticate", b"Bearer"))
+        # An app is told the scheme that it may name itself by (RFC 6749, 5.2).
+        scheme = b'Basic realm="OAuth"' if f"{path}/".startswith("/oauth/") else b"Bearer"
+        headers.append((b"www-authenticate", scheme))
     if isinstance(error, RateLimited):
         headers.append((b"retry-after", b"%d" % error.wait))
     if isinstance(error, DuplicateIdempotencyKey):

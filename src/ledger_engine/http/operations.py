@@ -36,7 +36,7 @@ from ledger_engine.core.errors import (
 )
 from ledger_engine.core.records import Shown, as_text, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
+from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query, require_plain
 from ledger_engine.http.conditions import (
     IF_MATCH,
     Condition,
@@ -258,6 +258,8 @@ class Operation:
                 )
         if call.unread is not None:
             await call.receive_body()
+        if call.body and b"content-encoding" in call.headers:
+            require_plain(call.header(b"content-encoding"))
         if self.method == "POST":
             call.idempotency_key = idempotency.parse(call.header(b"idempotency-key"))
             if call.idempotency_key is not None and call.tenant is not None:

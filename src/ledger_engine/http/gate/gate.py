@@ -33,6 +33,7 @@ from ledger_engine.http.gate.request_body import (
 )
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Extension, Receive, Send, extension_of
+from ledger_engine.http.wire.head import UnknownMethod
 from ledger_engine.limits import Full, RateLimits, Verdict
 from ledger_engine.store.engine import Engine
 
@@ -110,7 +111,8 @@ class Gate:
             return
         for_pages = [] if cors is None else cors.headers(headers)
         added = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
-        reply = Reply(send, added, refuses=refusal is not None)
+        is_misread = wire is not None and wire.refusal is not None
+        reply = Reply(send, added, refuses=refusal is not None or is_misread)
         recorder = self.recorder
         try:
             if verdict.wait:
@@ -226,8 +228,11 @@ def _headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
 
 
 def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension | None) -> None:
-    if wire is not None and wire.refusal is not None:
-        raise from_wire(wire.refusal)
+    refusal = None if wire is None else wire.refusal
+    # The dispatcher knows the methods of a path, and names them to a client that sent `get`.
+    is_of_path = isinstance(refusal, UnknownMethod) and scope["path"].startswith("/")
+    if refusal is not None and not is_of_path:
+        raise from_wire(refusal)
     if scope["path"].startswith("//"):
         # Quart would treat it as the path with one slash, which is not the path counted here.
         raise NotFound("path", scope["path"])

@@ -4,9 +4,11 @@ Only tokens and OAuth are in the contract."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import unquote_plus
 
 from pydantic import Field, TypeAdapter, model_validator
 
@@ -17,7 +19,7 @@ from ledger_engine.access.oauth import authorization
 from ledger_engine.access.oauth.grants import OAuthTokens
 from ledger_engine.access.oauth.server import AUTHORIZATION_CODE
 from ledger_engine.access.projects import Billing, NewChild, Project
-from ledger_engine.core.errors import InvalidRequest, LedgerError
+from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.http.bodies import Body, FormOrJson
@@ -144,7 +146,7 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
     for name in _NEEDED.get(body.grant_type or "", ()):
         if getattr(body, name) is None:
             raise InvalidRequest("missing_field", f"{name} is required.", name)
-    given = body.model_dump(exclude_none=True)
+    given = body.model_dump(exclude_none=True) | _client_id(call, body.client_id)
     answer = await call.engine.write(
         partial(authorization.exchange, given=given, pair=credentials.new_pair())
     )
@@ -156,11 +158,36 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
 @oauth_routes.add("POST", "/revoke", public=True)
 async def revoke_oauth_token(call: Call, body: RevocationRequest) -> Revoked:
     """End the grant of a token, with all its tokens; for the app that has one of them (RFC 7009)."""
-    work = partial(authorization.give_back, token=body.token, client_id=body.client_id)
+    known = _client_id(call, body.client_id).get("client_id")
+    work = partial(authorization.give_back, token=body.token, client_id=known)
     refusal = await call.engine.write(work)
     if refusal is not None:
         raise refusal
     return Revoked()
+
+
+def _client_id(call: Call, sent: str | None) -> dict[str, str]:
+    """Return the `client_id` of the body or of a Basic header (RFC 6749, 2.3.1), if there is one.
+
+    The password in the header is not looked at: apps have no secret. Raises AuthenticationError for a header
+    that cannot be read, and InvalidRequest for one that names another app than the body.
+    """
+    scheme, _, value = (call.header(b"authorization") or "").partition(" ")
+    if scheme.lower() != "basic":
+        return {} if sent is None else {"client_id": sent}
+    try:
+        name = unquote_plus(b64decode(value, validate=True).decode().partition(":")[0], errors="strict")
+    except ValueError:
+        name = ""
+    if not name or not name.isascii() or not name.isprintable():
+        raise AuthenticationError(
+            "invalid_credential", "The Authorization header is no Basic header with a client_id.", "client_id"
+        )
+    if sent not in (None, name):
+        raise InvalidRequest(
+            "invalid_value", "client_id in the body is another one than in the Basic header.", "client_id"
+        )
+    return {"client_id": name}
 
 
 # The caller's credential

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -35,7 +36,9 @@ _END = re.compile(rb"\n\r?\n")  # of a head, which is refused if one of its line
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
 READ_AHEAD = 64 * 1024  # bytes of a body not yet received by the application at which reading pauses
-CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
+# Some clients count an answer without a reason phrase as a failure.
+_STATUS_LINES = {each.value: b"HTTP/1.1 %d %b" % (each, each.phrase.encode()) for each in HTTPStatus}
+CONTINUE = _STATUS_LINES[100] + b"\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 _PRINTABLE = bytes({*range(0x20, 0x100), ord("\t")} - {0x7F})
 
@@ -429,7 +432,8 @@ def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
 
     Raises ValueError for a header that could be taken for more than one.
     """
-    lines = [b"HTTP/1.1 %d " % status, *map(b": ".join, headers), *more]
+    first = _STATUS_LINES.get(status) or b"HTTP/1.1 %d Status %d" % (status, status)
+    lines = [first, *map(b": ".join, headers), *more]
     lines.append(_date(int(time.time())))
     text = b"\r\n".join(lines)
     if text.translate(None, _PRINTABLE) != b"\r\n" * (len(lines) - 1):

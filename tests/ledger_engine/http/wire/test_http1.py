@@ -81,35 +81,40 @@ WAY: dict[str, tuple[str, Messages, bytes]] = {
     "a body of known length": (
         "GET 1.1",
         [start(201, content_length="2", x_mark="é\t1"), body(b"ok")],
-        b"HTTP/1.1 201 \r\ncontent-length: 2\r\nx-mark: \xe9\t1\r\n\r\nok" * 2,
+        b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\nx-mark: \xe9\t1\r\n\r\nok" * 2,
+    ),
+    "a status without a name": (
+        "GET 1.1",
+        [start(499, content_length="0"), body(b"")],
+        b"HTTP/1.1 499 Status 499\r\ncontent-length: 0\r\n\r\n" * 2,
     ),
     "a body in pieces": (
         "GET 1.1",
         [start(200, content_length="4"), body(b"ab", more=True), body(b"cd")],
-        b"HTTP/1.1 200 \r\ncontent-length: 4\r\n\r\nabcd" * 2,
+        b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nabcd" * 2,
     ),
-    "no second answer": ("GET 1.1", OK + OK, b"HTTP/1.1 200 \r\ncontent-length: 2\r\n\r\nok" * 2),
-    "no body for HEAD": ("HEAD 1.1", OK, b"HTTP/1.1 200 \r\ncontent-length: 2\r\n\r\n" * 2),
+    "no second answer": ("GET 1.1", OK + OK, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok" * 2),
+    "no body for HEAD": ("HEAD 1.1", OK, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n" * 2),
     "no body of a 304": (
         "GET 1.1",
         [start(304, content_length="2"), body(b"ok")],
-        b"HTTP/1.1 304 \r\ncontent-length: 2\r\n\r\n" * 2,
+        b"HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n" * 2,
     ),
     "the end of the connection": (
         "GET 1.1",
         [start(400, content_length="2", connection="close"), body(b"no")],
-        b"HTTP/1.1 400 \r\ncontent-length: 2\r\nconnection: close\r\n\r\nno",
+        b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno",
     ),
     "its end for HTTP 1.0": (
         "GET 1.0",
         OK,
-        b"HTTP/1.1 200 \r\ncontent-length: 2\r\nConnection: close\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close\r\n\r\nok",
     ),
     # HTTP/1.0 has no chunks, which would be taken for part of the data.
     "its end as that of a stream for HTTP 1.0": (
         "GET 1.0",
         [start(200), body(b"in ", more=True), body(b"pieces")],
-        b"HTTP/1.1 200 \r\nConnection: close\r\n\r\nin pieces",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nin pieces",
     ),
     # What the client could misread is never sent; the connection ends.
     **{
