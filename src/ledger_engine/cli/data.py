@@ -196,9 +196,9 @@ def export(ledger: Ledger, kind: str, start: str | None, end: str | None, output
     with ExitStack() as stack:
         snapshot = stack.enter_context(open_snapshot(ledger.database, _READERS))
         tenant = snapshot.start(ledger.tenant).result()
-        opened = snapshot.start(partial(exports.open_accounts, tenant=tenant, start=since)).result()
+        book = snapshot.start(partial(exports.open_book, tenant=tenant, start=since)).result()
         written = sys.stdout if output is None else stack.enter_context(private_file(output))
-        for text in exports.export(kind, opened, snapshot.start, tenant, since, until):
+        for text in exports.export(kind, book, snapshot.start, tenant, since, until):
             written.write(text)
 
 

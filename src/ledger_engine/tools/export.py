@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -11,17 +12,27 @@ from datetime import date, timedelta
 from decimal import Decimal
 from functools import partial
 
+from ledger_engine.access import projects
 from ledger_engine.core.clock import iso
 from ledger_engine.core.csv_text import as_text, csv_rows
 from ledger_engine.core.logs import printable
 from ledger_engine.core.money import DECIMALS
 from ledger_engine.core.records import as_json, dumps
-from ledger_engine.core.tenant import Tenant
+from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.transactions import Transaction
 from ledger_engine.store.snapshot import AuditUnit, AuditWork
 
 AT_ONCE = 5_000  # transactions that are read together
+# The root of an account in a journal, by the `type` in its metadata; every other account is an asset. The
+# view trial_balance names the same roots.
+ROOTS = {
+    "asset": "assets",
+    "liability": "liabilities",
+    "equity": "equity",
+    "income": "income",
+    "expense": "expenses",
+}
 
 Start = Callable[[AuditWork[list[Transaction]]], Future[list[Transaction]]]
 
@@ -33,20 +44,36 @@ class Opened:
     id: str
     name: str
     currency: str
+    root: str
     balance: int
 
 
-def open_accounts(unit: AuditUnit, tenant: Tenant, start: int | None) -> list[Opened]:
-    """Return every account of the book, oldest first, with its balance before the millisecond `start`."""
-    return [
+@dataclass(slots=True)
+class Book:
+    """A book as it is before the first exported transaction: its title, and every account, oldest first.
+
+    `start` is the millisecond from which on is exported, None for the beginning.
+    """
+
+    title: str
+    accounts: list[Opened]
+    start: int | None
+
+
+def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> Book:
+    """Return the tenant's book before the millisecond `start`."""
+    opened = [
         Opened(
             account.id,
             account.name,
             account.currency,
+            ROOTS.get(account.metadata.get("type", ""), ROOTS["asset"]),
             0 if start is None else accounts.balance_before(unit, tenant, account.id, start),
         )
         for account in accounts.oldest_first(unit, tenant)
     ]
+    name = projects.get(unit, tenant.project).name
+    return Book(f"{name}, {mode_name(tenant.livemode)} mode", opened, start)
 
 
 def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> Iterator[list[Transaction]]:
@@ -62,10 +89,10 @@ def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> 
 
 
 class Writer(ABC):
-    """One format. It is given every account of the book, and the millisecond from which on is exported."""
+    """One format, of one book."""
 
     @abstractmethod
-    def __init__(self, opened: list[Opened], start: int | None) -> None: ...
+    def __init__(self, book: Book) -> None: ...
 
     def beginning(self) -> str:
         """Return what stands before the first transaction."""
@@ -83,7 +110,7 @@ class Writer(ABC):
 class Records(Writer):
     """The transactions as the interface shows them, one JSON object a line."""
 
-    def __init__(self, opened: list[Opened], start: int | None) -> None:
+    def __init__(self, book: Book) -> None:
         pass
 
     def write(self, found: list[Transaction]) -> str:
@@ -93,8 +120,8 @@ class Records(Writer):
 class Table(Writer):
     """The transactions as CSV; amounts are in the smallest unit of the currency."""
 
-    def __init__(self, opened: list[Opened], start: int | None) -> None:
-        self._accounts = {each.id: each for each in opened}
+    def __init__(self, book: Book) -> None:
+        self._accounts = {each.id: each for each in book.accounts}
 
     def beginning(self) -> str:
         names = [field.name for field in fields(Transaction)]
@@ -115,16 +142,18 @@ class Table(Writer):
 class Journal(Writer):
     """The transactions as entries of double-entry books, each with both of its sides.
 
-    The two sides of a transfer are one entry. What was before the first entry is an opening balance from
-    the settlement, and the last lines assert the balance of every account.
+    A positive balance is a debit balance, whatever the root of the account. The two sides of a transfer are
+    one entry. What was before the first entry is an opening balance from the settlement, and the last lines
+    assert the balance of every account.
     """
 
-    def __init__(self, opened: list[Opened], start: int | None) -> None:
-        self._accounts = {each.id: each for each in opened}
-        self._balances = {each.id: each.balance for each in opened}
-        self._names = {each.id: self.name(each) for each in opened}
+    def __init__(self, book: Book) -> None:
+        self._title = book.title
+        self._accounts = {each.id: each for each in book.accounts}
+        self._balances = {each.id: each.balance for each in book.accounts}
+        self._names = {each.id: self.name(each) for each in book.accounts}
         self._transfers: set[str] = set()
-        self._date = "1970-01-01" if start is None else _day(start)
+        self._date = "1970-01-01" if book.start is None else _day(book.start)
 
     @abstractmethod
     def name(self, account: Opened) -> str:
@@ -183,11 +212,14 @@ class Journal(Writer):
         return self.entry(date, printable(text), sides, **ids)
 
 
+_HLEDGER_TYPES = {"assets": "A", "liabilities": "L", "equity": "E", "income": "R", "expenses": "X"}
+
+
 class Hledger(Journal):
     """A journal for hledger, and for Ledger, whose format it shares."""
 
     def name(self, account: Opened) -> str:
-        return f"assets:{_one_line(account.name, ':;')}:{account.id}"
+        return f"{account.root}:{_one_line(account.name, ':;')}:{account.id}"
 
     def settlement(self, currency: str) -> str:
         return f"equity:settlement:{currency}"
@@ -197,7 +229,10 @@ class Hledger(Journal):
         lines = ["decimal-mark ."]
         lines += [f"commodity 1000.{'0' * DECIMALS[each]} {each}" for each in currencies]
         lines += [f"account {self.settlement(each)}  ; type:E" for each in currencies]
-        lines += [f"account {name}  ; type:A" for name in self._names.values()]
+        lines += [
+            f"account {self._names[each.id]}  ; type:{_HLEDGER_TYPES[each.root]}"
+            for each in self._accounts.values()
+        ]
         return "\n".join(lines) + "\n\n" + self.opening()
 
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
@@ -215,21 +250,26 @@ class Beancount(Journal):
     """A file for beancount."""
 
     def name(self, account: Opened) -> str:
-        return ":".join(["Assets", *filter(None, map(_component, (account.name, account.id)))])
+        return ":".join(
+            [account.root.capitalize(), *filter(None, map(_component, (account.name, account.id)))]
+        )
 
     def settlement(self, currency: str) -> str:
         return f"Equity:Settlement:{currency}"
 
     def beginning(self) -> str:
-        opened = [(self._names[each.id], each.currency) for each in self._accounts.values()]
-        opened += [(self.settlement(each), each) for each in sorted({currency for _, currency in opened})]
-        lines = [f"1970-01-01 open {name} {currency}" for name, currency in opened]
+        currencies = sorted({each.currency for each in self._accounts.values()})
+        lines = [f'option "title" {_quoted(self._title)}']
+        lines += [f'option "operating_currency" "{each}"' for each in currencies]
+        for each in self._accounts.values():
+            lines.append(f"1970-01-01 open {self._names[each.id]} {each.currency}")
+            lines.append(f"  name: {_quoted(each.name)}")
+        lines += [f"1970-01-01 open {self.settlement(each)} {each}" for each in currencies]
         return "\n".join(lines) + "\n\n" + self.opening()
 
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
         links = "".join(f" ^{id}" for id in dict.fromkeys(ids.values()))
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        head = f'{date} * "{escaped}"{links}'
+        head = f"{date} * {_quoted(text)}{links}"
         return "\n".join([head, *(f"  {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
     def balance(self, account: Opened, amount: str) -> str:
@@ -247,10 +287,10 @@ _FORMATS: dict[str, type[Writer]] = {
 
 
 def export(
-    kind: str, opened: list[Opened], start: Start, tenant: Tenant, since: int | None, until: int | None
+    kind: str, book: Book, start: Start, tenant: Tenant, since: int | None, until: int | None
 ) -> Iterator[str]:
     """Return the book as text of the format `kind`, a piece at a time."""
-    writer = _FORMATS[kind](opened, since)
+    writer = _FORMATS[kind](book)
     yield writer.beginning()
     for found in read(start, tenant, since, until):
         yield writer.write(found)
@@ -276,6 +316,25 @@ def _one_line(text: str, forbidden: str) -> str:
 
 
 def _component(text: str) -> str:
-    """Return the text as one part of a beancount account's name: letters, digits and hyphens."""
-    cleaned = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
-    return cleaned[:1].upper() + cleaned[1:]
+    """Return the text as one part of a beancount account's name: letters, digits and hyphens.
+
+    The first of them is a capital letter or a digit. `X-` stands before a letter that has no capital, such as
+    those of Chinese and Japanese.
+    """
+    cleaned = "".join(
+        letter if unicodedata.category(letter) in _IN_COMPONENT else "-"
+        for letter in unicodedata.normalize("NFC", text)
+    )
+    cleaned = re.sub("-+", "-", cleaned).strip("-")
+    cleaned = cleaned[:1].upper() + cleaned[1:]
+    can_begin = not cleaned or unicodedata.category(cleaned[0]) in ("Lu", "Nd")
+    return cleaned if can_begin else f"X-{cleaned}"
+
+
+def _quoted(text: str) -> str:
+    """Return the text as a string of beancount, in one line."""
+    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+_IN_COMPONENT = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")  # categories of Unicode that beancount takes

@@ -24,12 +24,24 @@ from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.store import Unit
+from tests.contract.rules import holds
 from tests.ledger_engine.cli.conftest import Command, only_line
 
 pytestmark = pytest.mark.process
 
-NAMES = ("Main till", "a:b ; c   d", "(x) *", '"quoted" \\', "Übersee\n2026-01-01 open", "=1+1")
-CURRENCIES = ("EUR", "EUR", "JPY", "KWD", "EUR", "EUR")
+NAMES = (
+    "Main till",
+    "a:b ; c   d",
+    "(x) *",
+    '"quoted" \\',
+    "Übersee\n2026-01-01 open",
+    "=1+1",
+    "日本語",
+    "ß-Konto",
+)
+CURRENCIES = ("EUR", "EUR", "JPY", "KWD", "EUR", "EUR", "JPY", "EUR")
+TYPES = ("asset", "liability", "equity", "income", "expense", "Liability", None, "other")
+ROOTS = ("assets", "liabilities", "equity", "income", "expenses", "assets", "assets", "assets")
 TEXTS = (None, "(code) sale", "! ; tag:x", '"; drop \\', "two\nlines", "=HYPERLINK()", "* x | y", "…")
 READERS_OF = {
     "hledger": ("hledger", "check", "--strict", "-f"),
@@ -37,17 +49,23 @@ READERS_OF = {
 }
 
 
+def metadata_of(type: str | None) -> dict[str, str]:
+    """Return metadata with this type, among keys and values that look like another one."""
+    others = {'a,"type': "income", "note": ',"type":"equity"', "Type": "expense"}
+    return others if type is None else {"type": type} if type == "liability" else {**others, "type": type}
+
+
 def post(unit: Unit) -> list[Transaction]:
     """Post on every account: credits, debits, transfers, reversals, and one balance below zero."""
     tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=False)
     made = [
-        accounts.create(unit, tenant, NewAccount(name, currency, {}))
-        for name, currency in zip(NAMES, CURRENCIES, strict=True)
+        accounts.create(unit, tenant, NewAccount(name, currency, metadata_of(type)))
+        for name, currency, type in zip(NAMES, CURRENCIES, TYPES, strict=True)
     ]
     posted = []
     for number in range(48):
-        account, text = made[number % 6], TEXTS[number % 8]
-        to = made[(number + 1) % 6].id if number % 6 in (0, 4) else None
+        account, text = made[number % 8], TEXTS[(number + number // 8) % 8]
+        to = made[(number + 1) % 8].id if number % 8 in (0, 4) else None
         type = ("credit", "debit")[number % 5 == 0]
         new = NewTransaction(account.id, 1 + number**3, type, text, to)
         posted.append(transactions.post(unit, tenant, new))
@@ -104,6 +122,54 @@ def test_a_journal_ends_with_the_balance_of_every_account(
     journal = command("export", "--format", "hledger").stdout
     asserted = dict(re.findall(r":(acc_\w+)  0(?:\.0+)? \w{3} = (-?[\d.]+) \w{3}$", journal, re.MULTILINE))
     assert {id: int(amount.replace(".", "")) for id, amount in asserted.items()} == balances(database)
+
+
+def test_a_journal_in_beancount_keeps_letters_and_has_the_names_and_the_currencies(
+    command: Command, posted: list[Transaction]
+) -> None:
+    journal = command("export", "--format", "beancount").stdout
+    opened = re.findall(r"^1970-01-01 open (\S+):Acc-\w+ \w{3}\n  name: (.*)$", journal, re.MULTILINE)
+    assert [name for name, _ in opened] == [
+        "Assets:Main-till",
+        "Liabilities:A-b-c-d",
+        "Equity:X",
+        "Income:Quoted",
+        "Expenses:Übersee-2026-01-01-open",
+        "Assets:1-1",
+        "Assets:X-日本語",
+        "Assets:SS-Konto",
+    ]
+    assert [name for _, name in opened][3:5] == ['"\\"quoted\\" \\\\"', '"Übersee\\\\n2026-01-01 open"']
+    assert opened[6][1] == '"日本語"'
+    assert journal.startswith('option "title" "My ledger, test mode"\n')
+    named = re.findall(r'^option "operating_currency" "(\w+)"$', journal, re.MULTILINE)
+    assert named == ["EUR", "JPY", "KWD"]
+
+
+@holds("accounts-type")
+def test_exports_and_trial_balance_read_a_balance_alike(
+    command: Command, posted: list[Transaction], database: Location
+) -> None:
+    def read(unit: Unit) -> dict[str, tuple[str, int]]:
+        rows = unit.execute("SELECT * FROM trial_balance")
+        assert all(row["debit"] - row["credit"] == row["balance"] for row in rows)
+        assert all(min(row["debit"], row["credit"]) == 0 for row in rows)
+        assert {row["root"] for row in rows if row["name"] == "settlement"} == {"equity"}
+        named = [(re.search(r"\((acc_\w+)\)$", row["name"]), row) for row in rows]
+        return {found[1]: (row["root"], row["debit"] - row["credit"]) for found, row in named if found}
+
+    rows = asyncio.run(using(database, lambda engine: engine.read(read)))
+    assert [root for _, (root, _) in sorted(rows.items())] == list(ROOTS)
+    hledger = command("export", "--format", "hledger").stdout
+    asserted = re.findall(
+        r"(\w+):[^:]*:(acc_\w+)  0(?:\.0+)? \w{3} = (-?[\d.]+) \w{3}$", hledger, re.MULTILINE
+    )
+    assert {id: (root, int(amount.replace(".", ""))) for root, id, amount in asserted} == rows
+    types = dict(re.findall(r"^account (\w+):.*acc_\w+  ; type:(\w)$", hledger, re.MULTILINE))
+    assert types == {"assets": "A", "liabilities": "L", "equity": "E", "income": "R", "expenses": "X"}
+    beancount = command("export", "--format", "beancount").stdout
+    roots = re.findall(r"^\S+ balance (\w+):\S+:Acc-(\w+)  (-?[\d.]+) ", beancount, re.MULTILINE)
+    assert {f"acc_{id}": (root.lower(), int(amount.replace(".", ""))) for root, id, amount in roots} == rows
 
 
 def test_the_records_are_those_of_the_ledger_in_their_order(

@@ -40,7 +40,8 @@ async def address(ledger: str) -> str:
         ),
         (
             "CREATE OR REPLACE VIEW trial_balance AS SELECT project, CAST('live' AS text) AS mode, currency,"
-            " name, balance, balance AS debit, balance AS credit FROM accounts",
+            " name, balance, balance AS debit, balance AS credit, CAST('assets' AS text) AS root"
+            " FROM accounts",
             "the view trial_balance is not as the ledger made it",
         ),
         (
