@@ -24,6 +24,7 @@ R = TypeVar("R", bound=Record)
 L = TypeVar("L")  # the client that a resource belongs to
 
 _STARTING = threading.Lock()
+_THREAD = "ledger client"
 
 
 class Resource(Generic[L]):
@@ -145,9 +146,12 @@ def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
 
 
 def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Return what the work returns, which runs in the clients' thread."""
+    """Run the work in the clients' thread and return its result. Raises RuntimeError in that thread."""
     with _STARTING:
         loop = _loop(os.getpid())
+    if threading.current_thread().name == _THREAD:
+        work.close()
+        raise RuntimeError("A Ledger cannot be used within on_refresh: it would wait for itself.")
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
@@ -159,5 +163,5 @@ def in_thread(work: Coroutine[Any, Any, T]) -> T:
 def _loop(_process: int) -> asyncio.AbstractEventLoop:
     """Return the loop of this process, whose thread ends with it; a forked one needs its own."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="ledger client", daemon=True).start()
+    threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
     return loop

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,7 +43,7 @@ class StoredTokens(Protocol):
 class TokenStore(Protocol):
     """A place for tokens that several processes share.
 
-    The methods are called in a thread, as they may block. `read` and `keep` raise NotStored.
+    The methods may block, so they are called in threads. `read` and `keep` raise NotStored.
     """
 
     def read(self) -> StoredTokens | None:
@@ -54,7 +55,10 @@ class TokenStore(Protocol):
         ...
 
     def acquire_lock(self) -> AbstractContextManager[object]:
-        """Wait for the lock that all processes take to refresh; the context releases it."""
+        """Return a context that holds the lock which all processes take to refresh.
+
+        The call, the context's start and its end are in one thread, and each may block.
+        """
         ...
 
 
@@ -205,11 +209,23 @@ class Tokens:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        if self._store is None:
+        """Hold the store's lock.
+
+        A lock may belong to a thread, so one thread takes and releases it. That thread has no other work:
+        if clients that wait for the lock filled a shared pool, its holder could not store anything.
+        """
+        store = self._store
+        if store is None:
             yield
             return
-        with await asyncio.to_thread(self._store.acquire_lock):
+        lock, thread = ExitStack(), ThreadPoolExecutor(1, "ledger tokens")
+        try:
+            await asyncio.wrap_future(thread.submit(lambda: lock.enter_context(store.acquire_lock())))
             yield
+        finally:  # a wait that was cancelled goes on in the thread, and the release follows it
+            released = thread.submit(lock.close)
+            thread.shutdown(wait=False)
+        await asyncio.shield(asyncio.wrap_future(released))
 
     async def _stored(self) -> StoredTokens | None:
         stored = None if self._store is None else await asyncio.to_thread(self._store.read)

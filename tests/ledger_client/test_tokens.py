@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
-from ledger_client import AsyncLedger
+from ledger_client import AsyncLedger, Ledger
 from ledger_client.errors import AuthenticationError, LedgerError, NotConnected
 from ledger_client.records import TokenPair, token_pair
-from ledger_client.tokens import EARLY_S, NoTokens, NotStored, Tokens
+from ledger_client.tokens import EARLY_S, NoTokens, NotStored, Tokens, TokenStore
+from tests.house.pages import ROOT, blocks
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 PAIR = TokenPair(access_token="at_1", refresh_token="rt_1")
@@ -273,6 +279,170 @@ async def test_two_clients_of_a_store_spend_each_refresh_token_once(
     assert kept
     assert len({*kept}) == len(kept)
     assert [*server.refresh_tokens] == kept[-1:], "a token that was used before would have been refused"
+
+
+def test_a_client_that_uses_itself_in_on_refresh_gets_an_error(server: ContractServer) -> None:
+    def look(pair: TokenPair) -> None:
+        ledger.request("GET", "/v1/accounts")
+
+    with Ledger(server.url) as anyone:
+        pair = replace(anyone.tokens.create(KEY), expires_in=0)
+    with Ledger(server.url, pair, on_refresh=look) as ledger, pytest.raises(RuntimeError, match="on_refresh"):
+        ledger.request("GET", "/v1/accounts")
+
+
+# ---------------------------------------------------------------------- the store of docs/client.md
+
+_HOLDS_THE_LOCK = """
+import fcntl, sys
+with open("tokens.lock", "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def stores(
+    server: ContractServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], TokenStore]:
+    """Return the class of the page; tokens that are about to expire are stored."""
+    (code,) = (each.text for each in blocks(ROOT / "docs" / "client.md") if "class TokenFile" in each.text)
+    page: dict[str, Any] = {}
+    exec(code.partition("\nurl = ")[0], page)  # without the requests of the example
+    monkeypatch.chdir(tmp_path)
+    server.token_seconds = 60
+    with Ledger(server.url) as anyone:
+        page["TokenFile"]().keep(anyone.tokens.create(KEY), expires_at=0)
+    made: Callable[[], TokenStore] = page["TokenFile"]
+    return made
+
+
+def in_a_loop(work: Coroutine[Any, Any, None]) -> Future[None]:
+    """Run the work in a loop of a thread that does not outlive the test run, even if it hangs."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(asyncio.run(work))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done
+
+
+@contextmanager
+def locked_by_another_process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDS_THE_LOCK], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        yield holder
+
+
+class LockStore:
+    """A store without tokens; `asked` is set when a client is about to take the lock."""
+
+    def __init__(self, acquire_lock: Callable[[], AbstractContextManager[object]]) -> None:
+        self._acquire_lock = acquire_lock
+        self.asked = threading.Event()
+
+    def read(self) -> None:
+        return None
+
+    def keep(self, pair: TokenPair, expires_at: float) -> None:
+        """Forget the pair."""
+
+    def acquire_lock(self) -> AbstractContextManager[object]:
+        self.asked.set()
+        return self._acquire_lock()
+
+
+@pytest.mark.process
+def test_a_lock_that_another_process_holds_leaves_the_loop_free(
+    stores: Callable[[], TokenStore], issuer: Issuer
+) -> None:
+    store, beats, taken = LockStore(stores().acquire_lock), threading.Semaphore(0), threading.Event()
+
+    async def beat() -> None:
+        while not taken.is_set():
+            beats.release()
+            await asyncio.sleep(0.001)
+
+    async def work() -> None:
+        heart = asyncio.create_task(beat())
+        await Tokens(issuer, store).begin(PAIR)
+        taken.set()
+        await heart
+
+    with locked_by_another_process() as holder:
+        done = in_a_loop(work())
+        assert store.asked.wait(60)
+        while beats.acquire(blocking=False):
+            pass
+        for _ in range(50):
+            assert beats.acquire(timeout=60), "the loop stands still"
+        assert not taken.is_set()
+        holder.communicate()
+        done.result(60)
+
+
+@pytest.mark.process
+def test_a_client_that_stops_waiting_for_the_lock_does_not_hold_it_afterwards(
+    stores: Callable[[], TokenStore], issuer: Issuer
+) -> None:
+    store = LockStore(stores().acquire_lock)
+
+    async def work(holder: subprocess.Popen[bytes]) -> None:
+        waiting = asyncio.create_task(Tokens(issuer, store).begin(PAIR))
+        await asyncio.to_thread(store.asked.wait)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting  # while another process holds the lock
+        await asyncio.to_thread(holder.communicate)
+        await Tokens(issuer, store).begin(PAIR)
+
+    with locked_by_another_process() as holder:
+        in_a_loop(work(holder)).result(60)
+
+
+async def test_the_thread_that_takes_the_lock_releases_it(tmp_path: Path, issuer: Issuer) -> None:
+    lock = FileLock(tmp_path / "lock", 60, thread_local=True)
+    for _ in range(2):
+        await Tokens(issuer, LockStore(lock.acquire)).begin(PAIR)
+
+
+async def test_clients_that_wait_for_the_lock_leave_its_holder_a_thread(
+    stores: Callable[[], TokenStore], issuer: Issuer
+) -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    await asyncio.gather(*(Tokens(issuer, stores()).begin(PAIR) for _ in range(5)))
+
+
+def test_two_clients_in_one_loop_with_the_store_of_the_page_take_turns(
+    server: ContractServer, stores: Callable[[], TokenStore]
+) -> None:
+    async def work() -> None:
+        clients = [AsyncLedger(server.url, stores(), attempts=1) for _ in range(2)]
+        await asyncio.gather(*(each.request("GET", "/v1/accounts") for each in clients))
+        await asyncio.gather(*(each.close() for each in clients))
+
+    in_a_loop(work()).result(60)
+
+
+def test_threads_that_refresh_with_the_store_of_the_page_take_turns(
+    server: ContractServer, stores: Callable[[], TokenStore]
+) -> None:
+    def refresh() -> None:
+        with Ledger(server.url, stores(), attempts=1) as ledger:
+            ledger.request("GET", "/v1/accounts")
+
+    async def both() -> None:
+        await asyncio.gather(*(asyncio.to_thread(refresh) for _ in range(2)))
+
+    in_a_loop(both()).result(60)
 
 
 # ---------------------------------------------------------------------- what a server answers
