@@ -179,8 +179,17 @@ def list_keys(ledger: Ledger, revoked_too: bool) -> None:
     ledger.print_list(listed, columns, partial(shown, project=owner))
 
 
+def _key_id(text: str) -> str:
+    if text.startswith("sk_"):
+        raise ValueError("give the id of the key, key_…, which `keys list` shows, in place of its value.")
+    return text
+
+
+_KEY_ID = options.Parsed("id", _key_id)
+
+
 @keys.command("revoke")
-@click.argument("id")
+@click.argument("id", type=_KEY_ID)
 @options.ledger()
 def revoke_key(ledger: Ledger, id: str) -> None:
     """Revoke the key ID and its tokens for ever. A running server refuses them within a second."""
@@ -193,7 +202,7 @@ def revoke_key(ledger: Ledger, id: str) -> None:
 
 
 @keys.command("roll")
-@click.argument("id")
+@click.argument("id", type=_KEY_ID)
 @options.ledger()
 def roll_key(ledger: Ledger, id: str) -> None:
     """Revoke the key ID and create one with the same rights, whose value is printed only this once."""

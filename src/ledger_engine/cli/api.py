@@ -101,7 +101,22 @@ def api(target: Target, method: str, path: str, fields: tuple[str, ...], data: s
             say(line)
 
 
-@click.command()
+class _Post(click.Command):
+    """The command `post`, for which a word such as -5 is an amount and not an option."""
+
+    def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
+        """Parse the words. Raises UsageError for a negative amount."""
+        try:
+            return super().parse_args(context, words)
+        except click.NoSuchOption as error:
+            if not error.option_name[1:2].isdigit():
+                raise
+            raise click.UsageError(
+                "AMOUNT must be positive. To take it from the account use `debit`.", context
+            ) from error
+
+
+@click.command(cls=_Post)
 @click.argument("account")
 @click.argument("amount", type=options.Number(1, MAX_AMOUNT))
 @click.argument("type", type=click.Choice(["credit", "debit"]))

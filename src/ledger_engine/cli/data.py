@@ -22,7 +22,6 @@ from ledger_engine.cli.running import (
     say,
     with_progress,
 )
-from ledger_engine.core.clock import parse_end, parse_moment
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.logs import printable
 from ledger_engine.core.settings import Location, make_folder, named
@@ -171,8 +170,20 @@ _READERS = 2  # one reads accounts or transactions, the other the next transacti
     required=True,
     help="What the output is for.",
 )
-@click.option("--from", "start", metavar="TIME", help="Only what was posted at or after this date or time.")
-@click.option("--to", "end", metavar="TIME", help="Only what was posted until this time, or on this date.")
+@click.option(
+    "--from",
+    "since",
+    metavar="TIME",
+    type=options.MOMENT,
+    help="Only what was posted at or after this date or time.",
+)
+@click.option(
+    "--to",
+    "until",
+    metavar="TIME",
+    type=options.END,
+    help="Only what was posted until this time, or on this date.",
+)
 @click.option(
     "--output",
     type=options.OfFile(dir_okay=False, path_type=Path),
@@ -180,7 +191,7 @@ _READERS = 2  # one reads accounts or transactions, the other the next transacti
     help="Write to a new FILE, readable by you alone, in place of stdout.",
 )
 @options.ledger(options.project, options.mode, with_json=False)
-def export(ledger: Ledger, kind: str, start: str | None, end: str | None, output: Path | None) -> None:
+def export(ledger: Ledger, kind: str, since: int | None, until: int | None, output: Path | None) -> None:
     """Write the transactions of a project in one mode, oldest first, for another program.
 
     A server may run meanwhile; what it posts after the start is not exported.
@@ -188,8 +199,6 @@ def export(ledger: Ledger, kind: str, start: str | None, end: str | None, output
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.tools import export as exports
 
-    since = None if start is None else parse_moment(start, "--from")
-    until = None if end is None else parse_end(end, "--to")
     if output is not None and output.exists():
         raise Conflict("not_recoverable", f"{output} exists; name another file.")
     require(ledger.database)

@@ -10,7 +10,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import Ledger, say, shown
-from ledger_engine.core.clock import iso, parse_moment
+from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events import outbox
 from ledger_engine.events.outbox import KINDS, Event
@@ -53,11 +53,12 @@ def list_events(ledger: Ledger, limit: int) -> None:
 @click.option(
     "--failed-since",
     metavar="TIME",
+    type=options.MOMENT,
     help="Instead of ID: every delivery that failed and was last attempted since then.",
 )
 @click.option("--endpoint", metavar="ID", help="To this endpoint only.")
 @options.ledger(options.project, options.mode)
-def resend(ledger: Ledger, id: str | None, failed_since: str | None, endpoint: str | None) -> None:
+def resend(ledger: Ledger, id: str | None, failed_since: int | None, endpoint: str | None) -> None:
     """Send the event ID again, now, to the enabled endpoints that want its kind.
 
     A running server sends it within a second; without one it is sent when a server starts.
@@ -65,7 +66,7 @@ def resend(ledger: Ledger, id: str | None, failed_since: str | None, endpoint: s
     if (id is None) == (failed_since is None):
         raise click.UsageError("Give the ID of an event, or --failed-since.")
     if failed_since is not None:
-        since = parse_moment(failed_since, "--failed-since")
+        since = failed_since
 
         async def resend_failed(engine: Engine) -> int:
             tenant = await engine.read(ledger.tenant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from ledger_client.addresses import is_address, is_key
-from ledger_engine.core.settings import Location, default_database, is_url
+from ledger_engine.core.clock import parse_end, parse_moment
+from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.settings import Location, default_database, is_url, named
 from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -59,6 +62,17 @@ def _bearer(text: str) -> str:
 BEARER = Parsed("key", _bearer)  # one word of printable ASCII
 
 
+def _moment(text: str, parse: Callable[[str, str], int]) -> int:
+    try:
+        return parse(text, f"{text!r}")
+    except InvalidRequest as error:
+        raise ValueError(str(error)) from error
+
+
+MOMENT = Parsed("time", partial(_moment, parse=parse_moment))  # in milliseconds
+END = Parsed("time", partial(_moment, parse=parse_end))  # of a date, the last millisecond
+
+
 class Number(click.IntRange):
     """A whole number within bounds."""
 
@@ -71,18 +85,27 @@ class Number(click.IntRange):
             self.fail(f"{str(value)!r} must be a number, {bounds}.", param, ctx)
 
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
 class OfFile(click.Path):
-    """The path of a file."""
+    """The path of a file. An address, such as s3://bucket/name, is refused."""
+
+    other = ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
         if not str(value):
             self.fail("must not be empty.", param, ctx)
+        if _ADDRESS.match(str(value)):
+            self.fail(f"{named(str(value))!r} is an address, not the path of a file{self.other}.", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class OfLedger(OfFile):
     """Where a ledger is: a file, or the address of a PostgreSQL database."""
+
+    other = " or postgresql://…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path, or the address as text."""

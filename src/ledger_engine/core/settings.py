@@ -189,13 +189,19 @@ def make_folder(database: Location) -> None:
     """Make the folder of the default database, readable by the user alone.
 
     No other folder is made, because that would hide a mistyped path. Raises StorageUnavailable when the
-    folder of another path is missing.
+    folder of another path is missing, and when that of the default database cannot be made.
     """
     if isinstance(database, str) or database.parent.is_dir():
         return
     if database != default_database():
         raise StorageUnavailable(f"there is no folder {database.parent}")
-    database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageUnavailable(
+            f"the folder {database.parent} for your ledger cannot be made ({error.strerror}), so name the"
+            " database with --database or LEDGER_DATABASE"
+        ) from error
 
 
 def _check_origin(origin: str) -> None:

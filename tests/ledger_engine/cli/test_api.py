@@ -90,6 +90,16 @@ def test_a_wrong_call_is_refused(
     assert only_line(ask(server, "api", *words, status=2).stderr) == f"ledger-engine: {reason}"
 
 
+def test_a_negative_amount_is_named_and_no_option() -> None:
+    words = ("post", "acc_1", "-5", "credit", "--url", "http://127.0.0.1:9", "--key", "sk_test_x")
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert only_line(done.stderr) == (
+        "ledger-engine: AMOUNT must be positive. To take it from the account use `debit`."
+    )
+    assert "No such option" in CliRunner().invoke(main, ("post", "acc_1", "5", "credit", "-x")).stderr
+
+
 def test_a_server_that_is_not_there_is_named(server: Server) -> None:
     words = ("api", "get", "/api/health", "--url", "http://127.0.0.1:9", "--key", "sk_test_x")
     done = ask(server, *words, status=1)

@@ -208,7 +208,7 @@ def test_all_that_failed_is_sent_again(
     [
         ((), 2),
         (("evt_1", "--failed-since", "2026-01-01"), 2),
-        (("--failed-since", "yesterday"), 1),
+        (("--failed-since", "yesterday"), 2),
         (("evt_none",), 1),
         (("--failed-since", "2026-01-01", "--endpoint", "whe_none"), 1),
     ],

@@ -202,8 +202,8 @@ def test_a_period_has_what_was_posted_in_it_and_a_date_its_whole_day(
     of_day = command("export", "--format", "jsonl", "--from", day, "--to", day).stdout.splitlines()
     assert len(of_day) == len(command("export", "--format", "jsonl").stdout.splitlines())
     assert command("export", "--format", "jsonl", "--to", "2020-01-01").stdout == ""
-    assert only_line(command("export", "--format", "csv", "--from", "soon", status=1).stderr).startswith(
-        "ledger-engine: --from must be an ISO 8601 date"
+    assert only_line(command("export", "--format", "csv", "--from", "soon", status=2).stderr).startswith(
+        "ledger-engine: Invalid value for '--from': 'soon' must be an ISO 8601 date"
     )
 
 
