@@ -12,9 +12,9 @@ def main() -> None:
     if words[:1] == ["-m"]:
         del sys.argv[1:3]
         if words[1] == "ledger_engine":
-            from ledger_engine.cli import main as program
+            from ledger_engine.__main__ import main as program
         else:
-            from ledger_tui.cli import main as program
+            from ledger_tui.__main__ import main as program
         program()
     elif words[:2] == ["-P", "-c"]:  # the sender of webhooks
         del sys.argv[1:4]

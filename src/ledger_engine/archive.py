@@ -1,7 +1,10 @@
 """The entry point of `ledger.pyz`, which contains both the dashboard and the commands of `ledger-engine`."""
 
+import signal
 import sys
 from copy import copy
+
+from ledger_engine import __version__
 
 
 def main() -> None:
@@ -10,22 +13,33 @@ def main() -> None:
     The commands are imported only when the first argument is a word, so that opening the dashboard, with or
     without options, never loads the server's command line.
     """
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports, as in `__main__`
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     if first and not first.startswith("-") and first in _commands():
         from ledger_engine.cli import main as engine
 
+        _raise_at_ctrl_c()
         engine()
         return
     from ledger_tui.cli import command
     from ledger_tui.cli import main as dashboard
 
-    if first in ("-h", "--help"):
+    _raise_at_ctrl_c()
+    if first == "--version":
+        print(f"ledger {__version__}")
+    elif first in ("-h", "--help"):
         shown = copy(command)  # without the words that both programs have, which are ledger-engine's
         shown.commands = {name: each for name, each in command.commands.items() if name not in _commands()}
         shown.main(["--help"], standalone_mode=False)
         print(f"\nWith one of these words first it is ledger-engine: {', '.join(_commands())}.")
     else:
         dashboard()
+
+
+def _raise_at_ctrl_c() -> None:
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _commands() -> list[str]:

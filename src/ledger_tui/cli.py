@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -283,6 +283,8 @@ def _options(
         key = key or os.environ.get(KEY_VARIABLE)
         if not key:
             raise click.UsageError(f"{url} needs a key: put it in {KEY_VARIABLE}, or give --key.")
+    if database is not None and "://" in database and not database.startswith(("postgresql:", "postgres:")):
+        raise click.UsageError("--database must be the path of a file or postgresql://….")
     if key is not None and not is_key(key):
         raise click.UsageError("The key has characters that a key cannot have.")
     file = config_file()
@@ -410,15 +412,49 @@ def _serve(options: Options, port: int) -> int:
 def main() -> None:
     """Run the command; the exit status is 0, 1 for a failure, 2 for wrong usage, with a line on stderr."""
     try:
+        _require_streams()
         command.main(standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Abort:
         sys.exit(1)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        from ledger_tui.formats.text import literal
+        _end(error.format_message(), error.exit_code)
+    except BrokenPipeError:  # the reader of the output has closed it
+        _discard_output()
+        sys.exit(1)
+    except UnicodeEncodeError as error:
+        _end(f"The output cannot be written: it has characters that {error.encoding} does not have.", 1)
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        _end(str(error) if error.strerror is None else f"{where}{error.strerror}.", 1)
 
-        # The message may quote what was given: it stays one line and cannot control the terminal.
-        click.echo(f"Error: {literal(' '.join(error.format_message().split()))}", err=True)
-        sys.exit(error.exit_code)
+
+def _require_streams() -> None:
+    """Open the null device for a closed stdin or stderr. Raises ClickException when stdout is closed."""
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if sys.stdout is None:
+        raise click.ClickException("Standard output is closed. To discard the output, use >/dev/null.")
+
+
+def _end(message: str, status: int) -> NoReturn:
+    from ledger_tui.formats.text import literal
+
+    # The message may quote an argument: it stays one line and cannot control the terminal.
+    click.echo(f"Error: {literal(' '.join(message.split()))}", err=True)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _discard_output()
+    sys.exit(status)
+
+
+def _discard_output() -> None:
+    """Send stdout to the null device, because Python's flush at its end would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

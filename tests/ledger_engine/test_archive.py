@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 import ledger_engine.cli
 import ledger_tui.cli
-from ledger_engine import archive
+from ledger_engine import __version__, archive
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Leave the handler of Ctrl-C as it was."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, handler)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +59,11 @@ def test_its_help_is_the_dashboards_and_names_the_words_of_the_engine(
     assert "\n  keys " not in help, "which is ledger-engine's"
     assert "keys" in engine
     assert "completion" not in engine
+
+
+def test_its_version_is_that_of_both_programs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ledger.pyz", "--version"])
+    archive.main()
+    assert capsys.readouterr().out == f"ledger {__version__}\n"

@@ -70,6 +70,7 @@ def test_the_version_is_said() -> None:
         (["--resume"], "draws on a terminal"),
         (["--profile", "shop", "--key", "k"], "--key needs --url. A profile has a key of its own."),
         (["--colour"], "No such option"),
+        (["--database", "mysql://h/d"], "--database must be the path of a file or postgresql://"),
         (["profiles", "remove", "a\nb\x1b[31m"], "profiles.a b␛[31m: does not exist"),
         (["extra"], "No such command"),
     ],
@@ -79,6 +80,24 @@ def test_a_wrong_call_is_exit_2_and_one_line(arguments: list[str], sentence: str
     assert (answer.returncode, answer.stdout) == (2, "")
     assert sentence in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "sentence"), [(">&-", "Standard output is closed"), (">/dev/full", "No space left on device")]
+)
+@pytest.mark.parametrize("words", ["keys", "profiles list --json", "--version"])
+def test_output_that_cannot_be_written_is_one_line(
+    to: str, sentence: str, words: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {shlex.join(COMMAND)} {words} {to}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert sentence in line
 
 
 def test_without_a_terminal_it_says_so_and_ends() -> None:

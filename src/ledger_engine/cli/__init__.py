@@ -21,6 +21,7 @@ import click
 from ledger_engine import __version__
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.logs import printable
+from ledger_engine.core.masking import masked
 
 _PROGRAM = "ledger-engine"
 _VARIABLE = "_LEDGER_ENGINE_COMPLETE"  # the one in which click looks for a shell's question
@@ -67,6 +68,7 @@ class OneLineErrors(click.Group):
     def main(self, args: Sequence[str] | None = None, *names: Any, **settings: Any) -> NoReturn:
         settings["standalone_mode"] = False
         try:
+            _require_streams()
             with _ended_by_signals():
                 status = super().main(args, *names, **settings)
             sys.stdout.flush()
@@ -94,6 +96,19 @@ class OneLineErrors(click.Group):
         sys.exit(status if isinstance(status, int) else 0)
 
 
+def _require_streams() -> None:
+    """Open the null device for a closed stdin or stderr. Raises ClickException when stdout is closed.
+
+    What a command makes may be printed only once, so it does not begin when it cannot print.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if sys.stdout is None:
+        raise click.ClickException("Standard output is closed. To discard the output, use >/dev/null.")
+
+
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP end the command as an error does, so that unfinished files are removed.
@@ -118,9 +133,11 @@ def _stop(number: int, _: object) -> NoReturn:
 
 
 def _end(message: str, status: int) -> NoReturn:
-    click.echo(f"ledger-engine: {printable(' '.join(message.split()))}", err=True)
+    # The message may quote an argument, and a key belongs on no screen or log.
+    click.echo(f"ledger-engine: {printable(masked(' '.join(message.split())))}", err=True)
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
         discard_output()
     sys.exit(status)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +130,79 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(
     _, stderr = listing.communicate()
     assert listing.returncode == 1
     assert only_line(stderr).rstrip(".").endswith("No space left on device")
+
+
+@pytest.mark.parametrize("words", [("keys", "create", "--mode", "test", "--json"), ("--version",)])
+def test_a_closed_stdout_is_one_line_and_nothing_is_made(
+    database: Location, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {shlex.join([sys.executable, '-m', 'ledger_engine', *words])} >&-"],
+        env={**os.environ, "LEDGER_DATABASE": str(database)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert only_line(done.stderr).startswith("ledger-engine: Standard output is closed.")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_closed_stderr_and_stdin_do_not_matter(command: Command, database: Location) -> None:
+    command("keys", "create", "--mode", "test")
+    words = [sys.executable, "-m", "ledger_engine", "verify", "--database", str(database)]
+    done = subprocess.run(
+        ["sh", "-c", f"exec {shlex.join(words)} 2>&- <&-"], stdout=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
+
+
+@pytest.mark.parametrize("program", ["ledger_engine", "ledger_tui", "ledger_engine.archive"])
+def test_ctrl_c_while_the_program_is_imported_ends_it_without_a_traceback(
+    tmp_path: Path, program: str
+) -> None:
+    (tmp_path / "click.py").write_text("import sys\nprint('importing', flush=True)\nsys.stdin.read()\n")
+    entry = program if program.endswith("archive") else f"{program}.__main__"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"from {entry} import main; main()", "keys"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as starting:
+        assert starting.stdout is not None
+        assert starting.stdout.readline() == "importing\n"
+        starting.send_signal(signal.SIGINT)
+        _, stderr = starting.communicate()
+    assert (starting.returncode, stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("address", ["mysql://me:secret@host/books", "sqlite:///x.db", "s3://bucket/x"])
+@pytest.mark.parametrize("words", [("keys", "list", "--database"), ("serve", "--database"), ("backup",)])
+def test_an_address_is_not_taken_as_the_path_of_a_file(
+    command: Command, words: tuple[str, ...], address: str
+) -> None:
+    line = only_line(command(*words, address, status=2).stderr)
+    assert "is an address, not the path of a file" in line
+    assert "secret" not in line
+
+
+def test_a_home_in_which_nothing_can_be_made_is_named_with_what_was_wanted(command: Command) -> None:
+    done = command("projects", "create", "One", status=1, HOME="/proc", XDG_DATA_HOME="", LEDGER_DATABASE="")
+    line = only_line(done.stderr)
+    assert "the folder /proc/.local/share/ledger-engine for your ledger cannot be made" in line
+    assert "--database or LEDGER_DATABASE" in line
+
+
+def test_a_key_given_in_place_of_something_else_is_not_printed(command: Command) -> None:
+    key = "sk_test_0123456789abcdefghijklmnopqrstuv"
+    command("projects", "create", "One")
+    for words in (("keys", "revoke", key), ("keys", "roll", key), (key,)):
+        line = only_line(command(*words, status=2).stderr)
+        assert key[10:] not in line
+    assert "key_…" in only_line(command("keys", "revoke", key, status=2).stderr)
+    assert key[10:] not in command("projects", "archive", key, status=1).stderr
 
 
 def test_an_argument_that_is_not_utf8_is_a_wrong_call(command: Command) -> None:
