@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +16,7 @@ from ledger_client.addresses import root_of
 from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
-from ledger_engine.cli.running import Ledger
+from ledger_engine.cli.running import Ledger, say
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.store.engine import open_engine
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from ledger_client.ledger import AsyncLedger
 
 _ANY_NUMBER = "On PostgreSQL several servers may run. Choose one with --url."
-ANSWER_SECONDS_MAX = 300.0
+ANSWER_SECONDS_MAX = 60.0
+NOTICE_AFTER_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,29 @@ class Target:
         async with self.key(NewApiKey(name, "owner", session=True)) as key:
             try:
                 async with AsyncLedger(root, key, attempts=1, **settings) as ledger:
-                    yield ledger
+                    with notice_of_waiting(f"{root} to answer, {ANSWER_SECONDS_MAX:.0f} s at most"):
+                        yield ledger
             except LedgerError as error:
                 raise click.ClickException(refusal(error, root)) from error
+
+
+@contextmanager
+def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
+    """Print on a terminal what the block waits for, if it takes long. Yields a function that ends the wait.
+
+    Without a terminal, stderr is left to the one line of an error.
+    """
+    line = partial(say, f"Waiting for {for_what} …", err=True)
+    timer = asyncio.get_running_loop().call_later(NOTICE_AFTER_S, line) if sys.stderr.isatty() else None
+
+    def end() -> None:
+        if timer is not None:
+            timer.cancel()
+
+    try:
+        yield end
+    finally:
+        end()
 
 
 def any_server(command: Callable[..., None]) -> Callable[..., None]:

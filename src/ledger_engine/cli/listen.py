@@ -54,7 +54,7 @@ def _headers(text: str) -> dict[str, str]:
     metavar="URL",
     required=True,
     type=options.url(default_scheme="http"),
-    help="The address of your webhook handler.",
+    help="The address of your webhook handler, or its port on this machine.",
 )
 @click.option(
     "--events",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 
@@ -19,7 +20,7 @@ from ledger_client.errors import LedgerError
 from ledger_client.event_stream import Received
 from ledger_client.ledger import AsyncLedger
 from ledger_client.parsing import parsed
-from ledger_engine.cli.asking import refusal
+from ledger_engine.cli.asking import notice_of_waiting, refusal
 from ledger_engine.events.webhooks.signing import signed_headers
 
 RETRIES_S = (1, 5, 30, 120, 600)
@@ -46,7 +47,8 @@ class Followed:
 class Follower:
     """Follows the events of one server; `write_line` gets each line for people.
 
-    `begin` is called once, when the server has answered with events.
+    `begin` is called once, when the server has answered with events. A server that cannot be reached before
+    is refused, because its address may be wrong.
     """
 
     server: str
@@ -54,15 +56,16 @@ class Follower:
     write_line: Callable[[str], None]
     begin: Callable[[], None]
     _connected: bool = False
+    _answered: bool = False
+    _end_notice: Callable[[], None] = lambda: None
     _said: str = ""
     _wait: float | None = None
 
     async def events(self) -> AsyncGenerator[Followed, None]:
         """Yield each event from now on, through lost connections; raises Refused."""
         last: str | None = None
-        async with AsyncLedger(
-            self.server, self.key, seconds_max=SILENCE_TIMEOUT_S, trust_env=False
-        ) as ledger:
+        settings: dict[str, Any] = {"seconds_max": SILENCE_TIMEOUT_S, "trust_env": False}
+        async with AsyncLedger(self.server, self.key, **settings) as ledger, self._noticed():
             while True:
                 try:
                     async for received in ledger.follow(last, self._lost):
@@ -78,7 +81,17 @@ class Follower:
                     last = None
                     self._lost(LedgerError(gone), 0)
 
+    @asynccontextmanager
+    async def _noticed(self) -> AsyncIterator[None]:
+        for_what = f"{self.server} to answer, {SILENCE_TIMEOUT_S} s at most"
+        with notice_of_waiting(for_what) as self._end_notice:
+            yield
+
     def _lost(self, error: LedgerError, wait: float) -> None:
+        self._end_notice()
+        if not self._answered and error.status is None:
+            raise Refused(refusal(error, self.server))
+        self._answered = True
         again = f"every {wait:g} s" if wait == self._wait else f"in {wait:g} s"
         reason = str(error) if error.status is None else refusal(error, self.server)
         line = f"Not connected to {self.server}: {reason}. Trying again {again}."
@@ -88,12 +101,13 @@ class Follower:
 
     def _begin_session(self, received: Received) -> None:
         self._wait = None
+        self._end_notice()
         if not received.is_signed:
             raise Refused(UNREADABLE)
         if self._connected:
             self.write_line("Connected again.")
         else:
-            self._connected = True
+            self._connected = self._answered = True
             self.begin()
 
     def _read(self, received: Received) -> Followed:

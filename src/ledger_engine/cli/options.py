@@ -39,6 +39,8 @@ class Parsed(click.ParamType[T]):
 
 
 def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
+    if text.isascii() and text.isdecimal() and default_scheme is not None:
+        text = f"localhost:{text}"
     if "://" not in text and default_scheme is not None:
         text = f"{default_scheme}://{text}"
     # A handler's address may have a query.
@@ -49,7 +51,10 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
 
 
 def url(*, server: bool = False, default_scheme: str | None = None) -> Parsed[str]:
-    """Return the type of an http(s) URL with its scheme; with `server` of a server, without query or user."""
+    """Return the type of an http(s) URL with its scheme; with `server` of a server, without query or user.
+
+    With `default_scheme` the text may lack the scheme, or be a port of this machine.
+    """
     return Parsed("url", partial(_url, server=server, default_scheme=default_scheme))
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner, Result, _NamedTextIOWrapper
 
-from ledger_engine.cli import main
+from ledger_engine.cli import asking, main
 from ledger_engine.events.outbox import KINDS
 from tests.faults.server import Server
 from tests.ledger_engine.cli.conftest import only_line
@@ -104,6 +105,25 @@ def test_a_server_that_is_not_there_is_named(server: Server) -> None:
     words = ("api", "get", "/api/health", "--url", "http://127.0.0.1:9", "--key", "sk_test_x")
     done = ask(server, *words, status=1)
     assert only_line(done.stderr).startswith("ledger-engine: http://127.0.0.1:9 cannot be reached: ")
+
+
+@pytest.mark.parametrize("words", [("api", "get", "/v1/accounts"), ("post", "acc_1", "5", "credit")])
+def test_a_silent_server_is_waited_for_with_a_notice_and_not_for_long(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asking.ANSWER_SECONDS_MAX <= 60
+    monkeypatch.setattr(asking, "ANSWER_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(asking, "NOTICE_AFTER_S", 0)
+    for is_terminal in (True, False):
+        monkeypatch.setattr(_NamedTextIOWrapper, "isatty", lambda self, shown=is_terminal: shown, False)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            done = CliRunner().invoke(main, (*words, "--url", url, "--key", "sk_test_x"))
+        assert done.exit_code == 1
+        notice = f"Waiting for {url} to answer, 0 s at most …\n" if is_terminal else ""
+        assert done.stderr == (
+            f"{notice}ledger-engine: {url} cannot be reached: the answer took more than 0 seconds.\n"
+        )
 
 
 @pytest.mark.parametrize("type", KINDS)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from tests.ledger_engine.cli.conftest import Command, RunJson
+from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 
@@ -16,6 +19,23 @@ def server() -> Iterator[ContractServer]:
     with ContractServer() as running:
         running.add_account("Till")
         yield running
+
+
+@contextmanager
+def another_program() -> Iterator[str]:
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<p>Hello</p>")
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Pages) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.mark.slow
@@ -46,6 +66,13 @@ def test_a_live_key_is_only_read_with(command: Command) -> None:
 def test_a_server_that_is_not_there_is_told_in_one_line(command: Command) -> None:
     refused = command("conform", "http://127.0.0.1:9", "--key", KEY, status=1)
     assert refused.stderr.count("\n") == 1
+
+
+def test_a_server_that_is_no_ledger_is_told_in_one_line(command: Command) -> None:
+    with another_program() as url:
+        refused = command("conform", url, "--key", KEY, status=1)
+    assert refused.stdout == ""
+    assert only_line(refused.stderr).startswith("ledger-engine: This is not a ledger: ")
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_sent(

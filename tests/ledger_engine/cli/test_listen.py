@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from ledger_engine.cli import main
+from ledger_engine.cli import main, options
 
 URL = ("--url", "http://127.0.0.1:9")
 TARGET = ("--forward-to", "127.0.0.1:3000")
@@ -40,6 +41,24 @@ def test_an_address_that_cannot_be_asked_is_a_wrong_call(tmp_path: Path, options
     assert done.exit_code == 2
     assert "is not an address like" in done.output
     assert len(done.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("listen", "--forward-to", "3000"), ("tail",)])
+def test_a_server_that_never_answered_is_refused_at_once(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(
+        main, [*words, *URL, "--key", "sk_test_x"], env={"XDG_DATA_HOME": str(tmp_path)}
+    )
+    assert done.exit_code == 1
+    assert done.output == "ledger-engine: http://127.0.0.1:9 cannot be reached: connection refused.\n"
+
+
+def test_a_port_alone_is_a_handler_on_this_machine() -> None:
+    handler, server = options.url(default_scheme="http"), options.url(server=True)
+    assert handler.convert("3000", None, None) == "http://localhost:3000"
+    with pytest.raises(click.BadParameter):
+        handler.convert("99999", None, None)
+    with pytest.raises(click.BadParameter):
+        server.convert("3000", None, None)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,16 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ledger_client.answers import Client
-from ledger_engine.tools.conform.examiner import RULES, Examiner, Exchange, Fault, Unusable, is_id, is_number
+from ledger_engine.tools.conform.examiner import (
+    RULES,
+    Examiner,
+    Exchange,
+    Fault,
+    Unreachable,
+    Unusable,
+    is_id,
+    is_number,
+)
 
 # The checks
 
@@ -508,6 +517,7 @@ async def examine(
     `mark` is part of the names and keys of what is made, so it must be another one each time.
     """
     ask = Examiner(client, key, mark, sleep)
+    await _require_ledger(ask)
     cut_short = False
     for check in (*READING, *(() if read_only else WRITING)):
         try:
@@ -520,6 +530,18 @@ async def examine(
         ask.skip("the server was asked without TLS", "service-https")
     otherwise = _READ_ONLY if read_only else _UNREACHED if cut_short else _UNSEEN
     return [_verdict(ask, rule, sentence, otherwise) for rule, sentence in RULES.items()]
+
+
+async def _require_ledger(ask: Examiner) -> None:
+    """Raise Unreachable when neither health nor a list is answered as a ledger would."""
+    if isinstance((await ask.send("GET", "/api/health")).field("ok"), bool):
+        return
+    answer = await ask.send("GET", "/v1/accounts")
+    if not isinstance(answer.field("data"), list) and not isinstance(answer.field("error"), dict):
+        raise Unreachable(
+            f"This is not a ledger: GET /api/health and GET /v1/accounts ({answer.status}) are not answered"
+            " with the JSON of one. Check the address."
+        )
 
 
 def junit(verdicts: list[Verdict], url: str) -> bytes:
