@@ -9,6 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -116,11 +117,21 @@ class Witness:
 def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
     """Return the HTTP server of a witness. Raises OSError."""
 
+    def add_checkpoint(body: bytes) -> Answer:
+        try:
+            return witness.add_checkpoint(body)
+        except OSError as error:
+            return Answer(500, f"This witness cannot store its signature: {error.strerror}.\n")
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = _SILENCE_S
         server_version = "ledger-engine"
         sys_version = ""
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has gone
+                super().handle()
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "")
@@ -132,7 +143,7 @@ def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
                 return
             body = self.rfile.read(int(length))
             if self.path == "/add-checkpoint":
-                self._answer(witness.add_checkpoint(body))
+                self._answer(add_checkpoint(body))
             else:
                 self._answer(Answer(404, "No such path.\n"))
 

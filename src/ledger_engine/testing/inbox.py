@@ -93,6 +93,10 @@ def _handler(take: Callable[[str, bytes], int]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client has gone
+                super().handle()
+
         def do_POST(self) -> None:  # the name that http.server calls
             body = self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(take(self.headers.get("Ledger-Signature", ""), body))

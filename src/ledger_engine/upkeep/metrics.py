@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar
-from wsgiref.simple_server import WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import (
     CollectorRegistry,
@@ -62,6 +62,17 @@ class Listener:
         self._server.server_close()
 
 
+class _Handler(WSGIRequestHandler):
+    """Answers scrapes and logs nothing, as the handler of `start_http_server` does."""
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the client has gone
+            super().handle()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
+
+
 def listen(registry: CollectorRegistry, host: str, port: int) -> Listener:
     """Listen, in a thread. Raises OSError with a sentence when the address cannot be bound."""
     try:
@@ -74,6 +85,7 @@ def listen(registry: CollectorRegistry, host: str, port: int) -> Listener:
     assert metrics is not None, "start_http_server has set it"
     is_loopback = ipaddress.ip_address(str(server.server_address[0]).partition("%")[0]).is_loopback
     server.set_app(_only_metrics(metrics, any_host=not is_loopback))
+    server.RequestHandlerClass = _Handler
     return Listener(server)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -15,6 +17,7 @@ from ledger_engine.log.checkpoints import Checkpoint
 from ledger_engine.log.notes import Note, SigningKey
 from ledger_engine.log.witness import SIZE, TEXT, Answer, Witness, listen
 from tests.ledger_engine.log.logs import KEY, ORIGIN, MemoryLog
+from tests.ledger_engine.lost_connections import reset_a_request
 
 LOG = MemoryLog([b"entry %d" % number for number in range(300)])
 FORK = MemoryLog([*LOG.entries[:100], *(b"other %d" % number for number in range(200))])
@@ -127,3 +130,23 @@ def test_it_answers_over_http_and_shows_what_it_signed_last(address: str, witnes
             assert client.get(f"{address}{path}").status_code == 404
         assert client.post(f"{address}/other", content=b"").status_code == 404
         assert client.post(f"{address}/add-checkpoint", content=b"x" * 1_000_001).status_code == 413
+
+
+def test_a_connection_that_is_reset_prints_nothing(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    reset_a_request(httpx.URL(address).port or 0)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_signature_that_cannot_be_stored_is_500_with_the_reason(
+    address: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("ledger_engine.log.witness.write_private", full)
+    answer = httpx.post(f"{address}/add-checkpoint", content=request(0, LOG.checkpoint(3), ()))
+    assert (answer.status_code, answer.text) == (
+        500,
+        "This witness cannot store its signature: No space left on device.\n",
+    )
+    assert "Traceback" not in capfd.readouterr().err

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 import yaml
+from prometheus_client import CollectorRegistry
 
 from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.core.tenant import Tenant
@@ -30,10 +31,11 @@ from ledger_engine.store.postgres.database import PostgresDatabase
 from ledger_engine.store.postgres.locks import lock_of
 from ledger_engine.store.postgres.readers import READERS
 from ledger_engine.upkeep import metrics as metrics_module
-from ledger_engine.upkeep.metrics import Metrics
+from ledger_engine.upkeep.metrics import Metrics, listen
 from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.in_process import client_of
+from tests.ledger_engine.lost_connections import reset_a_request
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import until
 from tests.postgres_server import emptied_database
@@ -356,3 +358,10 @@ _SUFFIXES = {
     "info": ("_info",),
     "histogram": ("_bucket", "_count", "_sum"),
 }
+
+
+async def test_a_connection_that_is_reset_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    listener = listen(CollectorRegistry(), "127.0.0.1", 0)
+    await asyncio.to_thread(reset_a_request, listener.port)
+    await listener.close()
+    assert "Traceback" not in capfd.readouterr().err
