@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from functools import partial
@@ -66,17 +67,19 @@ def checkpoint(ledger: Ledger) -> None:
 
 @click.command()
 @click.argument("id")
+@click.option(
+    "--entry",
+    type=options.OfFile(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write to FILE, readable by you alone, the bytes that check-proof takes as ENTRY.",
+)
 @options.ledger(with_json=False)
-def proof(ledger: Ledger, id: str) -> None:
+def proof(ledger: Ledger, id: str, entry: Path | None) -> None:
     """Print the proof that the event or the transaction ID is in its log."""
     from ledger_engine.log import stored
 
-    def find(unit: Unit) -> str:
-        table, prove = (
-            ("transactions", stored.proof_of_transaction)
-            if id.startswith("txn_")
-            else ("events", stored.proof_of_event)
-        )
+    def find(unit: Unit) -> tuple[str, bytes]:
+        table = "transactions" if id.startswith("txn_") else "events"
         row = unit.first(
             f"SELECT b.project, b.livemode FROM books AS b JOIN {table} AS o"
             " ON o.book = b.book AND o.id = :id",
@@ -84,9 +87,15 @@ def proof(ledger: Ledger, id: str) -> None:
         )
         if row is None:
             raise NotFound(table.removesuffix("s"), id)
-        return prove(unit, Tenant(row["project"], bool(row["livemode"])), id)
+        tenant = Tenant(row["project"], bool(row["livemode"]))
+        event = stored.event_of_transaction(unit, tenant, id) if table == "transactions" else id
+        return stored.proof_of_event(unit, tenant, event), stored.bytes_to_check(unit, tenant, event)
 
-    click.echo(ledger.read(find), nl=False)
+    text, content = ledger.read(find)
+    if entry is not None:
+        with open(entry, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(content)
+    click.echo(text, nl=False)
 
 
 @click.command("check-proof")

@@ -76,12 +76,7 @@ def commit(unit: Unit, book: Book, salts: Mapping[str, bytes]) -> None:
     This is a work of its own, so that the body committed to is not erased meanwhile.
     """
     for id, salt in salts.items():
-        given: dict[str, Value] = {"book": book.number, "livemode": book.livemode, "id": id}
-        row = unit.first(
-            f"SELECT {outbox.COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
-            " WHERE e.book = :book AND e.id = :id",
-            given,
-        )
+        row = _event(unit, book, id)
         if row is not None:
             commitment = checkpoints.commitment_to(outbox.body_of(row).encode(), salt)
             unit.execute(
@@ -91,12 +86,34 @@ def commit(unit: Unit, book: Book, salts: Mapping[str, bytes]) -> None:
             )
 
 
+def bytes_to_check(unit: Unit, book: Book, id: str) -> bytes:
+    """Return the bytes that the proof of an event is checked with.
+
+    They are the body that webhooks deliver, and the entry itself after the event's user was erased.
+    """
+    row = _event(unit, book, id)
+    assert row is not None, "an event with a proof is stored"
+    commitment = _commitments(unit, book, id, id).get(id)
+    if commitment is not None and salt_of(unit, book, id) is None:
+        return checkpoints.entry_of(_shown(row), commitment)
+    return outbox.body_of(row).encode()
+
+
 def salt_of(unit: Unit, book: Book, id: str) -> bytes | None:
     """Return the salt of an event that is entered by its commitment, None for any other, or once erased."""
     row = unit.first(
         "SELECT salt FROM log_commitments WHERE book = :book AND event = :id", {"book": book.number, "id": id}
     )
     return None if row is None or row["salt"] is None else notes.decode(row["salt"])
+
+
+def _event(unit: Unit, book: Book, id: str) -> Row | None:
+    given: dict[str, Value] = {"book": book.number, "livemode": book.livemode, "id": id}
+    return unit.first(
+        f"SELECT {outbox.COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
+        " WHERE e.book = :book AND e.id = :id",
+        given,
+    )
 
 
 def _commitments(unit: Unit, book: Book, first: str, last: str) -> dict[str, str]:

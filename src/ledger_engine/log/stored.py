@@ -244,10 +244,20 @@ def proof_of_event(unit: Unit, tenant: Tenant, event: str) -> str:
 
 def proof_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
     """Return the proof that the event of a transaction is in the log, as `proof_of_event` does."""
+    return proof_of_event(unit, tenant, event_of_transaction(unit, tenant, transaction))
+
+
+def event_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
+    """Return the id of the event of a transaction. Raises NotFound."""
     found = outbox.about(unit, tenant, PageRequest(1), transaction).items
     if not found or not transaction.startswith("txn_"):
         raise NotFound("transaction", transaction)
-    return proof_of_event(unit, tenant, found[0].id)
+    return found[0].id
+
+
+def bytes_to_check(unit: Unit, tenant: Tenant, event: str) -> bytes:
+    """Return the bytes that the proof of an event is checked with."""
+    return entries.bytes_to_check(unit, of_tenant(unit, tenant).book, event)
 
 
 def _broken(log: Log) -> Broken:

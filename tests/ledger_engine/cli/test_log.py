@@ -16,8 +16,9 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.signing import Seal
-from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger import accounts, transactions, users
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.ledger.users import NewUser
 from ledger_engine.log import notes
 from ledger_engine.log.notes import SigningKey
 from ledger_engine.log.sealer import Sealer
@@ -78,6 +79,41 @@ def test_a_proof_is_printed_and_checked_without_the_ledger(
     assert only_line(refused.stderr) == (
         "ledger-engine: Not proven: the entry does not lead to the root of the checkpoint."
     )
+
+
+def test_the_bytes_to_check_are_written_with_the_proof_also_of_a_user_who_is_erased_later(
+    command: Command, sealed: tuple[str, str, bytes], database: Location, tmp_path: Path
+) -> None:
+    transaction, event, body = sealed
+    proof, entry = tmp_path / "proof", tmp_path / "entry"
+    key = only_line(command("log-key", "show").stdout)
+
+    def prove(id: str) -> bytes:
+        proof.write_text(command("proof", id, "--entry", str(entry)).stdout, encoding="utf-8")
+        checked = command("check-proof", str(proof), str(entry), "--log-key", key)
+        assert only_line(checked.stdout).startswith("Proven: ")
+        return entry.read_bytes()
+
+    assert prove(transaction) == prove(event) == body
+    assert entry.stat().st_mode & 0o777 == 0o600
+
+    def create(unit: Unit) -> str:
+        tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=False)
+        return users.create(unit, tenant, NewUser("Ada", "ada@example.com", "member")).id
+
+    async def add(engine: Engine) -> str:
+        user = str(await engine.write(create))
+        await _seal(engine)
+        return user
+
+    async def erase(engine: Engine) -> None:
+        await engine.write(partial(outbox.erase_user, user=user, after="", limit=10))
+
+    user = asyncio.run(_with(database, add))
+    [created, *_] = json.loads(command("events", "list", "--json").stdout)
+    assert json.loads(prove(created["id"]))["data"]["object"]["name"] == "Ada"
+    asyncio.run(_with(database, erase))
+    assert list(json.loads(prove(created["id"]))) == ["commitment", "created", "id", "livemode", "type"]
 
 
 def test_the_proof_of_another_log_or_without_a_witness_is_refused(
