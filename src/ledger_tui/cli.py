@@ -6,6 +6,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -153,6 +154,7 @@ KEY_VARIABLE = "LEDGER_API_KEY"
 _RESUME_FILE = "resume.json"
 _COLLECT_AFTER_OBJECTS = 50_000
 _QUIT_WITHIN_S = 5.0
+_SECRET = re.compile(r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}")
 _CANNOT_DRAW = ("dumb", "unknown")  # terminals that cannot position the cursor
 
 
@@ -445,8 +447,9 @@ def _require_streams() -> None:
 def _end(message: str, status: int) -> NoReturn:
     from ledger_tui.formats.text import literal
 
-    # The message may quote an argument: it stays one line and cannot control the terminal.
-    click.echo(f"Error: {literal(' '.join(message.split()))}", err=True)
+    # The message may quote an argument: it stays one line, cannot control the terminal, and shows no key.
+    line = _SECRET.sub(r"\1_••••", " ".join(message.split()))
+    click.echo(f"Error: {literal(line)}", err=True)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

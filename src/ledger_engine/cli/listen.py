@@ -19,6 +19,7 @@ from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
 from ledger_engine.cli.asking import Target, any_server
 from ledger_engine.cli.running import print_json, say
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import default_database, make_folder
 from ledger_engine.events.outbox import KINDS
 from ledger_engine.events.webhooks.endpoints import new_secret
@@ -119,11 +120,17 @@ def _subject(record: dict[str, Any]) -> Any:
 
 def _kept_secret() -> str:
     """Return the signing secret of this user's listeners, which the first one makes."""
-    file = default_database().with_name("listen.secret")
-    if not file.exists():
-        make_folder(default_database())
-        write_private(file, f"{new_secret()}\n")
-    return file.read_text(encoding="utf-8").strip()
+    try:
+        file = default_database().with_name("listen.secret")
+        if not file.exists():
+            make_folder(default_database())
+            write_private(file, f"{new_secret()}\n")
+        return file.read_text(encoding="utf-8").strip()
+    except StorageUnavailable as error:
+        raise click.ClickException(
+            "The signing secret of your listeners is kept in your data directory, which cannot be made. Name"
+            " another directory in the variable XDG_DATA_HOME."
+        ) from error
 
 
 def _follow(target: Target, work: Callable[[str, str], Awaitable[None]]) -> None:

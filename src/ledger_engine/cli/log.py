@@ -165,7 +165,7 @@ def rotate(ledger: Ledger) -> None:
 )
 @click.option(
     "--state",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=options.OfFile(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
     help="The folder of the witness's key and of what it has signed; no other process may use it.",

@@ -302,7 +302,7 @@ def _address(text: str) -> tuple[str, int]:
 )
 @click.option(
     "--backup-to",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=options.OfFile(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Make verified backups in this folder.",
 )

@@ -43,7 +43,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--save",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.OfFile(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Save the checkpoint of each log to FILE when no fault was found, for --checkpoint and --since.",
 )

@@ -179,7 +179,9 @@ def test_ctrl_c_while_the_program_is_imported_ends_it_without_a_traceback(
 
 
 @pytest.mark.parametrize("address", ["mysql://me:secret@host/books", "sqlite:///x.db", "s3://bucket/x"])
-@pytest.mark.parametrize("words", [("keys", "list", "--database"), ("serve", "--database"), ("backup",)])
+@pytest.mark.parametrize(
+    "words", [("keys", "list", "--database"), ("serve", "--database"), ("serve", "--backup-to"), ("backup",)]
+)
 def test_an_address_is_not_taken_as_the_path_of_a_file(
     command: Command, words: tuple[str, ...], address: str
 ) -> None:

@@ -52,6 +52,14 @@ def test_a_server_that_never_answered_is_refused_at_once(tmp_path: Path, words: 
     assert done.output == "ledger-engine: http://127.0.0.1:9 cannot be reached: connection refused.\n"
 
 
+def test_a_home_in_which_the_secret_cannot_be_kept_is_one_line() -> None:
+    words = ("listen", "--forward-to", "3000", *URL, "--key", "sk_test_x")
+    done = CliRunner().invoke(main, words, env={"HOME": "/proc", "XDG_DATA_HOME": ""})
+    assert done.exit_code == 1
+    assert done.output.startswith("ledger-engine: The signing secret of your listeners")
+    assert len(done.output.splitlines()) == 1
+
+
 def test_a_port_alone_is_a_handler_on_this_machine() -> None:
     handler, server = options.url(default_scheme="http"), options.url(server=True)
     assert handler.convert("3000", None, None) == "http://localhost:3000"
