@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
@@ -45,8 +46,9 @@ class SystemClock:
     """The machine's clock, kept from going back.
 
     Records are listed in the order of their ids, which contain this time, and tokens expire by it. When the
-    machine's clock is set back, this clock goes on from the latest moment seen, at the pace of the monotonic
-    clock: no record is dated before an earlier one, and no expired token becomes valid again.
+    machine's clock is set back, this clock continues from the latest moment seen at seven eighths of the pace
+    of the monotonic clock, until the machine's has caught up. So no record is dated before an earlier one, no
+    expired token becomes valid again, and no lead over the machine's clock is permanent.
     """
 
     def __init__(self) -> None:
@@ -71,15 +73,29 @@ class SystemClock:
         return time.monotonic()
 
     def _now(self) -> int:
-        tick = time.monotonic_ns()
-        carried_on = self._latest + (tick - self._seen_at_ns) // 1_000_000
+        # The wall first: a pause before the second reading then makes `carried_on` start late, never early.
         wall = self.machine()
+        tick = time.monotonic_ns()
+        carried_on = self._latest + (tick - self._seen_at_ns) * 7 // 8_000_000
         if wall >= carried_on:
             self._latest = wall
             self._seen_at_ns = tick
             return wall
         # The anchor stays as it is: moving it here would round each step down, and time would lag.
         return carried_on
+
+
+def read_together(clock: Callable[[], int], monotonic: Callable[[], float]) -> tuple[int, float]:
+    """Return what the two clocks show, read less than a second apart.
+
+    Comparing two such pairs shows whether the clock was set. After a pause between the readings, as of a
+    stopped process, it would seem to have been set, so the clocks are read again.
+    """
+    while True:
+        passed = monotonic()
+        moment = clock()
+        if monotonic() - passed < 1:
+            return moment, passed
 
 
 @lru_cache(maxsize=1024)

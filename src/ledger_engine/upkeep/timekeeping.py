@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from ledger_engine.core.clock import DAY, iso
+from ledger_engine.core.clock import DAY, iso, read_together
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.tasks import cancel
@@ -45,7 +45,7 @@ class Timekeeper:
         self._accept = accept
         self._monotonic = monotonic
         self._trusted, self._trusted_at = 0, self._passed()
-        self._machine, self._looked_at = engine.clock.machine(), self._passed()
+        self._machine, self._looked_at = self._read_clocks()
         self._even_since = self._looked_at
         self._kept_at = self._looked_at
         self._clock_trusted = asyncio.Event()
@@ -101,7 +101,7 @@ class Timekeeper:
 
     async def compare_clocks(self) -> None:
         """Compare the machine's clock with the time that passed, and trust it once they agree long enough."""
-        machine, passed = self._engine.clock.machine(), self._passed()
+        machine, passed = self._read_clocks()
         if abs(machine - self._machine - (passed - self._looked_at)) > UNEVEN_MS:
             self._even_since = passed
         self._machine, self._looked_at = machine, passed
@@ -132,6 +132,10 @@ class Timekeeper:
 
     def _trust(self, moment: int) -> None:
         self._trusted, self._trusted_at = moment, self._passed()
+
+    def _read_clocks(self) -> tuple[int, int]:
+        machine, passed = read_together(self._engine.clock.machine, self._monotonic)
+        return machine, round(passed * 1000)
 
     def _passed(self) -> int:
         return round(self._monotonic() * 1000)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger_engine.core.clock import SystemClock, iso, parse_date, parse_moment
+from ledger_engine.core.clock import SystemClock, iso, parse_date, parse_moment, read_together
 from ledger_engine.core.errors import InvalidRequest
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -45,23 +45,61 @@ def test_the_clock_follows_the_machines(machine: Machine) -> None:
     assert clock.now() == machine.wall_ms
 
 
+@pytest.mark.parametrize("reading", range(4))
+def test_a_pause_between_any_two_readings_makes_no_lead(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, reading: int
+) -> None:
+    clock = SystemClock()
+    clock.now()
+    readings = 0
+
+    def read(shown_ms: int) -> int:
+        nonlocal readings
+        if readings == reading:
+            machine.run(40)  # after the reading, and before the next one
+        readings += 1
+        return shown_ms * MS
+
+    monkeypatch.setattr(time, "time_ns", lambda: read(machine.wall_ms))
+    monkeypatch.setattr(time, "monotonic_ns", lambda: read(machine.monotonic_ms))
+    for _ in range(4):
+        clock.now()
+        assert clock.now() <= machine.wall_ms
+        machine.run(1)
+    assert readings > reading
+    assert clock.now() == machine.wall_ms
+
+
 def test_a_machine_set_back_an_hour_does_not_take_the_ledger_with_it(machine: Machine) -> None:
     clock = SystemClock()
     before = clock.now()
     machine.wall_ms -= HOUR
     assert clock.now() == before
-    machine.run(1500)
-    assert clock.now() == before + 1500
+    machine.run(1600)
+    assert clock.now() == before + 1400
 
 
-def test_after_a_step_back_time_goes_on_at_its_own_pace_whatever_the_steps(machine: Machine) -> None:
+def test_after_a_step_back_time_goes_on_at_one_pace_whatever_the_steps(machine: Machine) -> None:
     clock = SystemClock()
     before = clock.now()
     machine.wall_ms -= HOUR
     for _ in range(1000):
         machine.run(1)
         clock.now()
-    assert clock.now() == before + 1000
+    assert clock.now() == before + 875
+
+
+def test_no_lead_over_the_machine_lasts(machine: Machine) -> None:
+    clock = SystemClock()
+    clock.now()
+    machine.wall_ms -= 50
+    for _ in range(8):
+        machine.run(50)
+        assert clock.now() >= machine.wall_ms
+    assert clock.now() == machine.wall_ms
+    clock.advance_past(machine.wall_ms + 49)
+    machine.run(400)
+    assert clock.now() == machine.wall_ms
 
 
 def test_once_the_machine_has_caught_up_its_time_counts_again(machine: Machine) -> None:
@@ -78,19 +116,20 @@ def test_a_machine_set_forward_is_believed(machine: Machine) -> None:
     clock.now()
     machine.wall_ms += HOUR
     assert clock.now() == machine.wall_ms
+    before = clock.now()
     machine.wall_ms -= HOUR
-    machine.run(1)
-    assert clock.now() == machine.wall_ms + HOUR
+    machine.run(8)
+    assert clock.now() == before + 7
 
 
 def test_the_clock_can_be_told_of_a_moment_that_was_already_given_away(machine: Machine) -> None:
     clock = SystemClock()
     clock.advance_past(machine.wall_ms + 10)
     assert clock.now() == machine.wall_ms + 11
-    machine.run(3)
-    assert clock.now() == machine.wall_ms + 11
+    machine.run(8)
+    assert clock.now() == machine.wall_ms + 10
     clock.advance_past(machine.wall_ms - HOUR)
-    assert clock.now() == machine.wall_ms + 11
+    assert clock.now() == machine.wall_ms + 10
 
 
 @given(st.lists(st.integers(min_value=-10_000, max_value=10_000), max_size=50))
@@ -106,6 +145,11 @@ def test_no_order_of_jumps_makes_time_go_back(jumps: list[int]) -> None:
             machine.wall_ms += jump
             machine.run(1)
     assert seen == sorted(seen)
+
+
+def test_two_clocks_with_a_pause_between_their_readings_are_read_again() -> None:
+    seconds = iter([10.0, 45.0, 46.0, 46.5])
+    assert read_together(iter([1_000, 2_000]).__next__, seconds.__next__) == (2_000, 46.0)
 
 
 def test_several_threads_see_one_time() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ledger_engine.core.clock import read_together
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.attempts import JUMP_MS, Outcome
@@ -55,7 +56,7 @@ class RetryClock:
         self._monotonic = monotonic
         self._pace_ms = round(1000 * min(OVERDUE_EVERY_S, *retries_s))
         self._following = asyncio.Lock()
-        self._clock_at, self._monotonic_at = engine.clock.now(), monotonic()
+        self._clock_at, self._monotonic_at = read_together(engine.clock.now, monotonic)
         self.paused_before = 0
 
     @property
@@ -93,7 +94,7 @@ class RetryClock:
         Compare only this time with stored times. Raises StorageUnavailable.
         """
         async with self._following:
-            clock, monotonic = self._engine.clock.now(), self._monotonic()
+            clock, monotonic = read_together(self._engine.clock.now, self._monotonic)
             jump = clock - self._clock_at - round((monotonic - self._monotonic_at) * 1000)
             if jump > JUMP_MS and await self._leases.leads():
                 log.warning(
@@ -109,7 +110,7 @@ class RetryClock:
 
     def _note_clocks(self) -> None:
         # A first write advances the clock past everything recorded, which is not a jump.
-        self._clock_at, self._monotonic_at = self._engine.clock.now(), self._monotonic()
+        self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
 
     async def _spread_overdue(self) -> None:
         """Make retries that became due while nothing was sent due one after the other, not all at once."""
