@@ -1,7 +1,7 @@
 """Stands for systemctl where systemd does not run: starts and stops the server as the unit says.
 
 The first argument is the unit's file, whose folder has the process id. Of the unit it follows `ExecStart`,
-`Environment`, `EnvironmentFile`, `Type=notify` and `StateDirectory`; of another unit than the ledger nothing.
+`EnvironmentFile`, `Type=notify` and `StateDirectory`; of another unit than the ledger nothing.
 """
 
 import os
@@ -27,11 +27,8 @@ def start() -> None:
         Path(state, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     said = f"ledger-{os.getpid()}"  # an abstract socket, as a path has at most 107 characters
     environment = {"PATH": os.defpath, "NOTIFY_SOCKET": f"@{said}"}
-    lines = [
-        service["Environment"],
-        *Path(service["EnvironmentFile"].removeprefix("-")).read_text().split("\n"),
-    ]
-    environment |= dict(each.split("=", 1) for each in lines if each)
+    lines = Path(service["EnvironmentFile"].removeprefix("-")).read_text().splitlines()
+    environment |= dict(line.split("=", 1) for line in lines if line)
     journal = Path(unit_file).with_suffix(".journal").open("ab")
     known = os.fstat(journal.fileno())
     environment["JOURNAL_STREAM"] = (

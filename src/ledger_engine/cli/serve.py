@@ -26,6 +26,7 @@ from ledger_engine.core.settings import (
     BadSettings,
     Location,
     ServeSettings,
+    is_url,
 )
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.store.files import write_private
@@ -99,7 +100,7 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
         raise click.UsageError(f"{file} is not UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise click.UsageError(f"{file} is not TOML: {error}.") from None
-    options = {
+    known = {
         line_name(option): option
         for option in ctx.command.params
         if isinstance(option, click.Option) and not option.hidden and option is not param
@@ -107,11 +108,11 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
     values, lines = {}, {}
     for name, value in given.items():
         place = f"{file}, line {_line_of(name, text)}"
-        if name not in options:
-            near = difflib.get_close_matches(name.replace("_", "-"), options, n=1)
+        if name not in known:
+            near = difflib.get_close_matches(name.replace("_", "-"), known, n=1)
             hint = f"; is {near[0]} meant?" if near else ""
             raise click.UsageError(f"{place}: {name} is not an option of {ctx.command.name}{hint}")
-        option = options[name]
+        option = known[name]
         key = str(option.name)
         values[key], lines[key] = _value_of(option, value, file, place), place
     ctx.default_map = values
@@ -120,7 +121,7 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
 
 def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
     """Return a value of the file in the form in which the option takes it. Raises UsageError."""
-    many = [value] if option.multiple and not isinstance(value, list) else value
+    many = value if option.multiple and isinstance(value, list) else [value]
     if option.multiple:
         wanted, is_right = "texts in quotes", all(isinstance(each, str) for each in many)
     elif option.is_flag:
@@ -132,8 +133,14 @@ def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
     if not is_right:
         raise click.UsageError(f"{place}: {line_name(option)} must be {wanted}")
     if isinstance(option.type, click.Path):
-        return str(file.parent / value)  # relative to the file, wherever the command is run
-    return many if option.multiple else value
+        many = [_from_folder(file.parent, path, option.type) for path in many]
+    return many if option.multiple else many[0]
+
+
+def _from_folder(folder: Path, path: str, type: click.Path) -> str:
+    """Return a path of the file, which is relative to the file; the address of a database is no path."""
+    is_address = isinstance(type, options.OfLedger) and is_url(path)
+    return path if is_address else str(folder / path)
 
 
 def _line_of(name: str, text: str) -> int:

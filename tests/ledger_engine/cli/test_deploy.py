@@ -69,6 +69,9 @@ def test_the_unit_starts_a_server_with_the_settings_of_the_example() -> None:
     assert words[0] in main.commands
     assert words[1:] == ["--config", "/etc/ledger/ledger.toml"]
     options = serve.make_context("serve", ["--config", str(DEPLOY / "ledger.toml")]).params
+    assert options["database"] == Path("/var/lib", unit["Service"]["StateDirectory"].split()[0], "ledger.db")
+    variables = [line for line in unit["Service"] if line.startswith("Environment")]
+    assert variables == ["EnvironmentFile"], "a variable would come before the line in ledger.toml"
     made_for = Path("/var/lib", *unit["Service"]["StateDirectory"].split()[-1:])
     assert (options["backup_to"], options["backup_every_s"], options["backup_keep"]) == (made_for, 3600, 24)
     assert (options["port"], options["log_format"], options["metrics"]) == (8700, "json", ("127.0.0.1", 9464))

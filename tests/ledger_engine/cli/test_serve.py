@@ -85,6 +85,20 @@ def test_a_path_in_the_file_is_relative_to_the_file(options: Options, file: Path
     )
 
 
+def test_paths_of_an_option_that_takes_several_are_relative_to_the_file_too(
+    options: Options, file: Path
+) -> None:
+    file.write_text('checkpoint-to = ["here", "/elsewhere"]\n')
+    assert options("--config", file)["checkpoint_to"] == (file.parent / "here", Path("/elsewhere"))
+    file.write_text('checkpoint-to = "here"\n')
+    assert options("--config", file)["checkpoint_to"] == (file.parent / "here",)
+
+
+def test_the_address_of_a_database_in_the_file_is_no_path(options: Options, file: Path) -> None:
+    file.write_text('database = "postgresql://ledger@db.example/ledger"\n')
+    assert options("--config", file)["database"] == "postgresql://ledger@db.example/ledger"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
