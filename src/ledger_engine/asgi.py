@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ledger_engine.cli.serve import announcing, settings_from_environment
+from ledger_engine.cli.announcing import announcing
+from ledger_engine.cli.serve import settings_from_environment
 from ledger_engine.server import application
 
 _settings = settings_from_environment()

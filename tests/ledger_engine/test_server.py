@@ -281,6 +281,41 @@ def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, data
     assert stopped(again) == ""
 
 
+def test_a_first_start_that_fails_leaves_the_key_to_the_next(start: Start, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        busy = str(other.getsockname()[1])
+        assert "Cannot serve metrics" in refusal(start("--port", "0", "--metrics", busy), 1)
+    witness = ("--witness", "http://127.0.0.1:9", "--witness-key", "no key")
+    assert "--witness-key" in refusal(start("--port", "0", *witness), 2)
+    (tmp_path / "file").touch()
+    checkpoints = ("--checkpoint-to", str(tmp_path / "file" / "checkpoints"))
+    said = refusal(start("--port", "0", *checkpoints), 2)
+    assert f"--checkpoint-to {checkpoints[1]} cannot be written to: Not a directory." in said
+    url_of(server := start("--port", "0"))
+    assert re.search(r"shown this once: sk_test_\w{32}\n", stopped(server))
+
+
+@pytest.mark.parametrize("make_key", [False, True])
+def test_a_key_that_cannot_be_printed_is_left_to_the_next_start(
+    start: Start, database: Location, make_key: bool
+) -> None:
+    options = ["--port", "0", *(["--make-key"] if make_key else [])]
+    if make_key:
+        answer_of_command(database, "seed", "minimal")
+    with open("/dev/full", "w") as full:
+        server = Process(
+            ["serve", "--database", str(database), *options], stdout=full, stderr=subprocess.PIPE
+        )
+    assert server.stderr is not None
+    assert "the new key could not be shown, so it was removed" in server.stderr.readline()
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(timeout=PATIENCE_S) == 0
+    server.communicate()
+    assert answer_of_command(database, "projects", "list") == [] or make_key
+    url_of(server := start(*options))
+    assert re.search(r"shown this once: sk_test_\w{32}\n", stopped(server))
+
+
 def test_a_ledger_without_a_key_is_served_with_a_hint_and_with_make_key_gets_one_once(
     start: Start, database: Location
 ) -> None:

@@ -182,6 +182,11 @@ def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
     return replace(old, revoked_at=Moment(unit.now))
 
 
+def remove(unit: Unit, id: str) -> None:
+    """Delete an API key that nobody has seen."""
+    unit.execute("DELETE FROM api_keys WHERE id = :id", {"id": id})
+
+
 def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None) -> ApiKey:
     """Revoke the API key and create one with the same name and rights and with this value in its place.
 

@@ -159,6 +159,14 @@ def first_or_new(unit: Unit) -> tuple[Project, bool]:
     return (create(unit, NewProject(FIRST_NAME, "enterprise")), True) if project is None else (project, False)
 
 
+def remove_unused(unit: Unit, id: str) -> None:
+    """Delete a project that was just created, unless it has a key."""
+    project = {"id": id}
+    if unit.first("SELECT 1 FROM api_keys WHERE project = :id LIMIT 1", project) is None:
+        unit.execute("DELETE FROM books WHERE project = :id", project)
+        unit.execute("DELETE FROM projects WHERE id = :id", project)
+
+
 def every(unit: Unit) -> list[Project]:
     """Return all projects of the database, the oldest first, with the archived ones."""
     return [read(row) for row in unit.execute("SELECT * FROM projects ORDER BY id")]

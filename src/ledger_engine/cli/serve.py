@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import difflib
 import gc
-import json
-import os
 import re
-import sys
 import tomllib
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from ledger_engine.cli import discard_output, options
-from ledger_engine.core.logs import FORMATS, LEVELS, printable
+from ledger_engine.cli import announcing, options
+from ledger_engine.core.logs import FORMATS, LEVELS
 from ledger_engine.core.settings import (
     DEMO_WEBHOOK_RETRIES_S,
     PORT,
@@ -28,12 +23,6 @@ from ledger_engine.core.settings import (
     ServeSettings,
     is_url,
 )
-from ledger_engine.core.tenant import mode_name
-from ledger_engine.store.files import write_private
-
-if TYPE_CHECKING:
-    from ledger_engine.server import Ready
-
 
 # Options that can also be set by environment variables and by a TOML file. The command line comes before the
 # environment, and the environment before the file. The variable of `--auth-rate-limit` is
@@ -402,8 +391,10 @@ def serve(
         from ledger_engine.server.serving import collect_rarely
 
         collect_rarely()
-        announce = _announce_embedded if embedded else announcing(settings, _is_set(context, "database"))
-        server.run(settings, announce, _report_embedded if embedded else _report_to_nobody)
+        if embedded:
+            server.run(settings, announcing.announce_embedded, announcing.report_embedded)
+        else:
+            server.run(settings, announcing.announcing(settings, _is_set(context, "database")))
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
 
@@ -422,92 +413,8 @@ def settings_from_environment() -> ServeSettings:
         return _settings(**{name: value for name, value in context.params.items() if name not in own})
 
 
-def announcing(settings: ServeSettings, database_named: bool = True) -> Callable[[Ready], None]:
-    """Return what prints that the server is ready, and where the ledger is if nobody has named it."""
-    return partial(
-        _announce, issuer=settings.issuer, database=settings.database, database_named=database_named
-    )
-
-
 def _settings(
     database: Location, demo: bool, auth_rate_limit: tuple[int, int], **others: Any
 ) -> ServeSettings:
     minute, second = auth_rate_limit
     return ServeSettings(None if demo else database, auth_per_minute=minute, auth_per_second=second, **others)
-
-
-def _announce(
-    ready: Ready, issuer: str | None, database: Location | None, database_named: bool = True
-) -> None:
-    pinned = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
-    if ready.url is not None:
-        _say(f"Listening on {ready.url}{pinned}")
-    if database is not None and not database_named:
-        _say(f"The ledger is {database}; --database names another.")
-    if ready.key is not None:
-        if database is not None and _is_journal(sys.stdout):
-            _say(_hide_key(ready.key, database))
-        else:
-            _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
-            if ready.url is not None:
-                here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-                _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
-    if ready.keyless is not None:
-        _say(
-            f"This ledger has no API key: `ledger-engine keys create --mode {ready.keyless}` creates one,"
-            " and so does `serve --make-key`."
-        )
-    if ready.metrics_url is not None:
-        _say(f"Metrics on {ready.metrics_url}")
-    if ready.notice is not None:
-        _say(ready.notice)
-
-
-def _is_journal(output: TextIO) -> bool:
-    """Return whether the output goes to systemd's journal, which keeps it and which others may read.
-
-    systemd names the device and inode of the stream that it has opened for this.
-    """
-    try:
-        stream = os.fstat(output.fileno())
-    except (OSError, ValueError):
-        return False
-    return os.environ.get("JOURNAL_STREAM") == f"{stream.st_dev}:{stream.st_ino}"
-
-
-def _hide_key(key: str, database: Location) -> str:
-    """Write the key to a file beside the database that only its owner can read; return what to print."""
-    named = f"{_mode(key)} key"
-    another = f"`ledger-engine keys create --mode {_mode(key)}` creates one."
-    if isinstance(database, str):
-        return f"The new {named} is not shown in a journal; {another}"
-    file = database.with_name(f"{database.name}.key")
-    try:
-        write_private(file, f"{key}\n")
-    except OSError as error:
-        return f"The new {named} cannot be written to {file}: {error.strerror}; {another}"
-    return f"A {named} is in {file}; delete the file when you have it."
-
-
-def _mode(key: str) -> str:
-    return mode_name(key.startswith("sk_live_"))
-
-
-def _announce_embedded(ready: Ready) -> None:
-    _say(json.dumps({"url": ready.url, "key": ready.key}))
-
-
-def _report_embedded(loaded: float) -> None:
-    _say(json.dumps({"loaded": round(loaded, 3)}))
-
-
-def _report_to_nobody(_loaded: float) -> None:
-    """Print nothing: the address follows within seconds."""
-
-
-def _say(line: str) -> None:
-    # The output may be closed; the server goes on, because its clients still use the socket.
-    try:
-        click.echo(printable(line))
-    except OSError:
-        discard_output()

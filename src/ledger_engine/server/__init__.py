@@ -18,10 +18,11 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings
 from ledger_engine.server import ledger
 from ledger_engine.server.listening import cannot_listen, configure, listen, tell_systemd, url_of
+from ledger_engine.server.new_key import DASHBOARD, show_new_key
 from ledger_engine.server.serving import Stop, begin_serving, loop_factory, make_app, serve_until
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite.lock import ServingLock, served_at, serving_lock
-from ledger_engine.upkeep.scheduled_backups import require_writable
 
 KEY_CHECKED_EVERY_S = 1.0
 
@@ -43,9 +44,12 @@ class Ready:
     keyless: str | None = None
 
 
+Announce = Callable[[Ready], bool]  # prints, and returns whether a key in it was shown
+
+
 def run(
     settings: ServeSettings,
-    announce: Callable[[Ready], None],
+    announce: Announce,
     report: Callable[[float], None] = lambda _share: None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP, or the end of stdin when embedded; then finish open requests.
@@ -56,8 +60,7 @@ def run(
     """
     settings.check()
     logs.configure(settings.log_format, settings.log_level)
-    if settings.backup_to is not None:
-        require_writable(settings.backup_to)
+    _require_folders(settings)
     with ledger.location(settings) as database:
         try:
             # Of a file one process is the server; of a PostgreSQL database any number may be.
@@ -76,7 +79,7 @@ def run(
                 lock.release()
 
 
-def application(settings: ServeSettings, announce: Callable[[Ready], None]) -> Quart:
+def application(settings: ServeSettings, announce: Announce) -> Quart:
     """Return the application for another ASGI server, which opens and closes the ledger by its lifespan.
 
     Raises BadSettings.
@@ -84,8 +87,7 @@ def application(settings: ServeSettings, announce: Callable[[Ready], None]) -> Q
     settings.check()
     if settings.database is None:
         raise BadSettings("--demo is for `ledger-engine serve`: its traffic needs to know the address.")
-    if settings.backup_to is not None:
-        require_writable(settings.backup_to)
+    _require_folders(settings)
     app = make_app(settings)
 
     @app.while_serving
@@ -94,13 +96,31 @@ def application(settings: ServeSettings, announce: Callable[[Ready], None]) -> Q
         with ledger.location(settings) as database, serving_lock(database):
             async with ledger.served(settings, database) as served:
                 begin_serving(app, settings, served.engine, served.background.recorder, served.meter)
-                announce(Ready(None, served.key, served.engine.notice, served.metrics_url, served.keyless))
+                await _announce(served, settings, announce, None)
                 yield
 
     return app
 
 
-async def _accompany(url: str, database: Location, announce: Callable[[Ready], None]) -> None:
+def _require_folders(settings: ServeSettings) -> None:
+    """Raise BadSettings for a folder that cannot be written to; make those of checkpoints."""
+    if settings.backup_to is not None:
+        _require_writable("--backup-to", settings.backup_to)
+    for folder in settings.checkpoint_to:
+        with contextlib.suppress(OSError):  # named below
+            folder.mkdir(parents=True, exist_ok=True)
+        _require_writable("--checkpoint-to", folder)
+
+
+def _require_writable(option: str, folder: Path) -> None:
+    try:
+        with work_folder(folder):
+            pass
+    except OSError as error:
+        raise BadSettings(f"{option} {folder} cannot be written to: {error.strerror}.") from error
+
+
+async def _accompany(url: str, database: Location, announce: Announce) -> None:
     """Give a dashboard a key for the server at `url`, which serves the database, until the dashboard ends.
 
     Raises what the server refuses the key with, which it does once it has been started again.
@@ -110,7 +130,7 @@ async def _accompany(url: str, database: Location, announce: Callable[[Ready], N
     stop.at_end_of_stdin()
     engine = open_engine(database)
     try:
-        async with api_keys.key_of(engine, ledger.tenant_of_dashboard, ledger.DASHBOARD) as key:
+        async with api_keys.key_of(engine, ledger.tenant_of_dashboard, DASHBOARD) as key:
             announce(Ready(url, key, None, None))
             while not stop.asked.is_set():
                 await engine.read(partial(credentials.find, value=key))
@@ -120,11 +140,22 @@ async def _accompany(url: str, database: Location, announce: Callable[[Ready], N
         await engine.close()
 
 
+async def _announce(
+    served: ledger.Served, settings: ServeSettings, announce: Announce, url: str | None
+) -> None:
+    """Announce that the server accepts requests, with the key that is made for this."""
+
+    def show(key: str | None, keyless: str | None) -> bool:
+        return announce(Ready(url, key, served.engine.notice, served.metrics_url, keyless))
+
+    await show_new_key(served.engine, settings, served.server, show)
+
+
 async def _serve(
     settings: ServeSettings,
     database: Location,
     lock: ServingLock | None,
-    announce: Callable[[Ready], None],
+    announce: Announce,
     report: Callable[[float], None],
 ) -> None:
     stop = Stop()
@@ -137,10 +168,10 @@ async def _serve(
         async with ledger.served(settings, database, report) as served:
             engine, background = served.engine, served.background
 
-            def note_ready() -> None:
+            async def note_ready() -> None:
                 if lock is not None:
                     lock.note_url(url)
-                announce(Ready(url, served.key, engine.notice, served.metrics_url, served.keyless))
+                await _announce(served, settings, announce, url)
                 tell_systemd("READY=1")
                 if served.demo is not None:
                     served.demo.start(url, settings.certfile)

@@ -1,5 +1,4 @@
-"""What belongs to a served ledger: its file, its engine, the key that is shown, a demo's traffic, and what
-runs in the background."""
+"""What belongs to a served ledger: its file, its engine, a demo's traffic, and its background tasks."""
 
 from __future__ import annotations
 
@@ -8,8 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +15,12 @@ from ledger_engine.access import api_keys, projects
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
-from ledger_engine.core.tenant import Tenant, mode_name
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.log.notes import WITNESS, BadNote, VerifierKey
 from ledger_engine.log.publishing import Outside, WitnessAddress
 from ledger_engine.server.listening import in_url
+from ledger_engine.server.new_key import require_known_key
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.sqlite.log import require_complete
@@ -72,11 +71,10 @@ async def seed(settings: ServeSettings, database: Location) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A ledger that is being served; `key` and `keyless` are as `credential` yields them."""
+    """A ledger that is being served; `server` is the id of this server, None if it is the only one."""
 
     engine: Engine
-    key: str | None
-    keyless: str | None
+    server: str | None
     demo: Demo | None
     background: Background
     meter: Metrics | None
@@ -92,18 +90,20 @@ async def served(
     async with (
         opened(settings, database) as engine,
         presence(engine, settings, database) as server,
-        credential(engine, settings, server) as (key, keyless),
         demo(engine, wanted=settings.database is None, report=report) as staged,
         background(engine, settings, test_helpers(engine, settings, database)) as running,
         backups(engine, settings, database) as scheduled,
         metrics(engine, settings, scheduled) as (meter, metrics_url),
     ):
-        yield Served(engine, key, keyless, staged, running, meter, metrics_url)
+        yield Served(engine, server, staged, running, meter, metrics_url)
 
 
 @contextlib.asynccontextmanager
 async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
-    """Yield the engine of a process that serves the ledger."""
+    """Yield the engine of a process that serves the ledger, which has the key of the settings.
+
+    Raises BadSettings when it cannot have that key.
+    """
     engine = open_engine(
         database,
         clock=_clock(settings, database),
@@ -112,6 +112,7 @@ async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[E
         state=_state_folder(),
     )
     try:
+        await require_known_key(engine, settings)
         yield engine
     finally:
         await engine.close()
@@ -139,33 +140,12 @@ async def presence(engine: Engine, settings: ServeSettings, database: Location) 
         await heartbeat.end()
 
 
-DASHBOARD = api_keys.NewApiKey("dashboard", "owner", session=True)
-
-
 def tenant_of_dashboard(unit: Unit) -> Tenant:
     """Return the test mode of the first project. Raises Conflict when there is no project."""
     project = projects.first(unit)
     if project is None:
         raise Conflict("not_recoverable", "There is no project; `ledger-engine projects create` creates one.")
     return Tenant(project.id, livemode=False)
-
-
-@contextlib.asynccontextmanager
-async def credential(
-    engine: Engine, settings: ServeSettings, server: str | None = None
-) -> AsyncIterator[tuple[str | None, str | None]]:
-    """Yield the value of the key to show, and the mode of the one that is missing; None for what is not.
-
-    The key is the ledger's first one, or an embedded dashboard's, a session of the server with this id. The
-    key of the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
-    """
-    value = api_keys.new_value(livemode=False)
-    try:
-        shown = await engine.write(partial(_make_key, value=value, settings=settings, server=server))
-    except Conflict as error:
-        raise BadSettings(f"--api-key cannot be used: {error.message}") from error
-    is_missing = not shown and not await engine.read(api_keys.has_any)
-    yield value if shown else None, mode_name(livemode=False) if is_missing else None
 
 
 @contextlib.asynccontextmanager
@@ -281,23 +261,3 @@ def _clock(settings: ServeSettings, database: Location) -> Clock:
     from ledger_engine.sandbox import clock
 
     return clock.clock_of(database)
-
-
-def _make_key(unit: Unit, value: str, settings: ServeSettings, server: str | None) -> bool:
-    """Create the key to show with this value, and that of the settings. Returns whether there is one to show.
-
-    Raises Conflict when the key of the settings cannot be had.
-    """
-    project, new = projects.first_or_new(unit)
-    tenant = Tenant(project.id, livemode=False)
-    wanted = new or ((settings.make_key or settings.seed is not None) and not api_keys.has_any(unit))
-    if settings.api_key is not None:
-        if project.archived_at is not None:
-            raise Conflict("not_recoverable", f"The project {project.id} is archived.")
-        api_keys.ensure(unit, tenant, settings.api_key)
-        wanted = False
-    if settings.embedded:
-        api_keys.create(unit, tenant, replace(DASHBOARD, server=server), value)
-    elif wanted:
-        api_keys.create(unit, tenant, api_keys.NewApiKey("first key", "owner"), value)
-    return settings.embedded or wanted

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Any
 
@@ -131,7 +131,7 @@ async def serve_until(
     stop: Stop,
     app: Any,
     config: Config,
-    note_ready: Callable[[], None],
+    note_ready: Callable[[], Awaitable[None]],
     begin_stop: Callable[[], None],
 ) -> None:
     """Serve until asked to stop, then finish what is under way, in DRAIN_S seconds or at once on `hurry`.
@@ -140,7 +140,7 @@ async def serve_until(
     """
 
     async def wait_until_asked() -> None:
-        note_ready()
+        await note_ready()
         await stop.asked.wait()
         begin_stop()
 

@@ -19,10 +19,9 @@ from pathlib import Path
 from ledger_engine.core.clock import Clock, iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.processes import without_settings
-from ledger_engine.core.settings import BadSettings, Location
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.files import work_folder
 
 FIRST_AFTER_S = 10.0  # starting the server comes first
 RETRY_S = 300.0  # after a failure, unless the next backup is due before
@@ -34,15 +33,6 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 _NOTICE = "backup"
 
 log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
-
-
-def require_writable(folder: Path) -> None:
-    """Raise BadSettings for a folder that backups cannot be made in."""
-    try:
-        with work_folder(folder):
-            pass
-    except OSError as error:
-        raise BadSettings(f"--backup-to {folder} cannot be written to: {error.strerror}.") from error
 
 
 class ScheduledBackups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import click
 import pytest
 
-from ledger_engine.cli.serve import _announce, line_name, serve
+from ledger_engine.cli import announcing
+from ledger_engine.cli.announcing import announce
+from ledger_engine.cli.serve import line_name, serve
 from ledger_engine.server import Ready
 from tests.ledger_engine.cli.conftest import Command, only_line
 
@@ -183,14 +186,14 @@ def test_a_flag_that_is_neither_true_nor_false_is_told_so(options: Options) -> N
 def test_the_request_to_try_goes_to_an_address_that_can_be_asked(
     capsys: pytest.CaptureFixture[str], host: str, here: str
 ) -> None:
-    _announce(Ready(f"http://{host}:8700", "sk_test_1", None, None), None, Path("ledger.db"))
+    announce(Ready(f"http://{host}:8700", "sk_test_1", None, None), None, Path("ledger.db"))
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == f"Listening on http://{host}:8700"
     assert printed[2] == f'Try it: curl http://{here}:8700/v1/accounts -H "Authorization: Bearer sk_test_1"'
 
 
 def test_a_ledger_that_nobody_named_is_named_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
-    _announce(Ready("http://127.0.0.1:8700", None, None, None), None, Path("/home/a/ledger.db"), False)
+    announce(Ready("http://127.0.0.1:8700", None, None, None), None, Path("/home/a/ledger.db"), False)
     assert "The ledger is /home/a/ledger.db; --database names another." in capsys.readouterr().out
 
 
@@ -200,7 +203,7 @@ def test_a_key_goes_to_a_private_file_where_the_output_is_a_journal(
     stream = os.fstat(1)
     monkeypatch.setattr("sys.stdout", os.fdopen(os.dup(1), "w"))
     monkeypatch.setenv("JOURNAL_STREAM", f"{stream.st_dev}:{stream.st_ino}")
-    _announce(Ready("http://127.0.0.1:8700", "sk_test_1", None, None), None, tmp_path / "ledger.db")
+    announce(Ready("http://127.0.0.1:8700", "sk_test_1", None, None), None, tmp_path / "ledger.db")
     file = tmp_path / "ledger.db.key"
     assert capfd.readouterr().out.splitlines() == [
         "Listening on http://127.0.0.1:8700",
@@ -214,6 +217,50 @@ def test_a_key_is_printed_where_the_output_is_another_stream_than_the_journal(
 ) -> None:
     monkeypatch.setattr("sys.stdout", os.fdopen(os.dup(1), "w"))
     monkeypatch.setenv("JOURNAL_STREAM", "8:1")  # of another process that started this one
-    _announce(Ready("http://127.0.0.1:8700", "sk_test_1", None, None), None, tmp_path / "ledger.db")
+    announce(Ready("http://127.0.0.1:8700", "sk_test_1", None, None), None, tmp_path / "ledger.db")
     assert "sk_test_1" in capfd.readouterr().out
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("lines", [0, 1, 2])
+def test_a_key_is_shown_only_if_the_reader_of_a_pipe_takes_it(
+    monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    monkeypatch.setattr(announcing, "READ_WITHIN_S", 3600)
+    reader, writer = os.pipe()
+
+    def read() -> None:
+        for _ in range(lines):
+            while os.read(reader, 1) != b"\n":
+                pass
+        os.close(reader)
+
+    taking = threading.Thread(target=read)
+    taking.start()
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr("sys.stdout", output)
+        ready = Ready("http://127.0.0.1:8700", "sk_test_1", None, None)
+        was_shown = announce(ready, None, Path("ledger.db"))
+        taking.join()
+    assert was_shown == (lines == 2)
+
+
+def test_a_key_that_goes_nowhere_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = Ready("http://127.0.0.1:8700", "sk_test_1", None, None)
+    with open(os.devnull, "w") as nowhere:
+        monkeypatch.setattr("sys.stdout", nowhere)
+        assert not announce(ready, None, Path("ledger.db"))
+    monkeypatch.setattr("sys.stdout", None)
+    assert not announce(ready, None, Path("ledger.db"))
+
+
+def test_a_key_that_cannot_be_written_beside_the_database_is_not_shown(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stream = os.fstat(1)
+    monkeypatch.setattr("sys.stdout", os.fdopen(os.dup(1), "w"))
+    monkeypatch.setenv("JOURNAL_STREAM", f"{stream.st_dev}:{stream.st_ino}")
+    ready = Ready("http://127.0.0.1:8700", "sk_test_1", None, None)
+    assert not announce(ready, None, tmp_path / "nowhere" / "ledger.db")
+    assert not announce(ready, None, "postgresql://db.example/ledger")
+    assert "sk_test_1" not in capfd.readouterr().out

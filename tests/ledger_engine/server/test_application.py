@@ -23,7 +23,12 @@ async def test_its_lifespan_opens_and_closes_the_ledger(
     monkeypatch.setenv("LEDGER_DATABASE", str(database))
     monkeypatch.setenv("LEDGER_HOST", "0.0.0.0")  # the other server's own, so that it needs no TLS here
     announced: list[Ready] = []
-    app = application(settings_from_environment(), announced.append)
+
+    def announce(ready: Ready) -> bool:
+        announced.append(ready)
+        return True
+
+    app = application(settings_from_environment(), announce)
     async with app.test_app() as running:
         with pytest.raises(StorageUnavailable, match="is served by another process"):
             ServingLock(database)
@@ -37,4 +42,4 @@ async def test_its_lifespan_opens_and_closes_the_ledger(
 def test_a_demo_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEDGER_DEMO", "1")
     with pytest.raises(BadSettings, match="--demo is for `ledger-engine serve`"):
-        application(settings_from_environment(), print)
+        application(settings_from_environment(), bool)

@@ -1,0 +1,145 @@
+"""What `serve` prints once it is ready: where it listens, and the key that it shows once."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import struct
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from ledger_engine.cli import discard_output
+from ledger_engine.core.logs import printable
+from ledger_engine.core.settings import Location, ServeSettings
+from ledger_engine.core.tenant import mode_name
+from ledger_engine.store.files import write_private
+
+if TYPE_CHECKING:
+    from ledger_engine.server import Announce, Ready
+
+READ_WITHIN_S = 1.0  # the reader of a pipe takes a line within milliseconds
+
+
+def announcing(settings: ServeSettings, database_named: bool = True) -> Announce:
+    """Return what prints that the server is ready, and where the ledger is if nobody has named it."""
+    return partial(
+        announce, issuer=settings.issuer, database=settings.database, database_named=database_named
+    )
+
+
+def announce(
+    ready: Ready, issuer: str | None, database: Location | None, database_named: bool = True
+) -> bool:
+    """Print that the server is ready; return whether a key in it was shown."""
+    was_shown = True
+    pinned = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
+    if ready.url is not None:
+        _say(f"Listening on {ready.url}{pinned}")
+    if database is not None and not database_named:
+        _say(f"The ledger is {database}; --database names another.")
+    if ready.key is not None:
+        if database is not None and _is_journal(sys.stdout):
+            was_shown = _hide_key(ready.key, database)
+        else:
+            # A reader that ends with the first line, such as `head -1`, must not take the key with it.
+            is_read = _is_read(sys.stdout)
+            said = _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
+            was_shown = is_read and said and _is_read(sys.stdout)
+            if ready.url is not None:
+                here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+                _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
+    if ready.keyless is not None:
+        _say(
+            f"This ledger has no API key: `ledger-engine keys create --mode {ready.keyless}` creates one,"
+            " and so does `serve --make-key`."
+        )
+    if ready.metrics_url is not None:
+        _say(f"Metrics on {ready.metrics_url}")
+    if ready.notice is not None:
+        _say(ready.notice)
+    return was_shown
+
+
+def _is_journal(output: TextIO | None) -> bool:
+    """Return whether the output goes to systemd's journal, which keeps it and which others may read.
+
+    systemd names the device and inode of the stream that it has opened for this.
+    """
+    if output is None:
+        return False
+    try:
+        stream = os.fstat(output.fileno())
+    except (OSError, ValueError):
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{stream.st_dev}:{stream.st_ino}"
+
+
+def _is_read(output: TextIO | None) -> bool:
+    """Return whether the output takes what is printed: it is open, and no pipe whose reader has ended.
+
+    Waits a moment until the reader of a pipe has taken what was printed. One that takes its time is believed.
+    """
+    try:
+        if output is None or os.path.samestat(os.fstat(output.fileno()), os.stat(os.devnull)):
+            return False
+    except (OSError, ValueError):  # a stream in memory
+        return output is not None and not output.closed
+    if sys.platform == "win32" or not stat.S_ISFIFO(os.fstat(output.fileno()).st_mode):
+        return True
+    import fcntl
+    import termios
+
+    pipe = select.poll()
+    pipe.register(output.fileno(), 0)  # errors alone
+    deadline = time.monotonic() + READ_WITHIN_S
+    while True:
+        has_ended = bool(pipe.poll(0))
+        (unread,) = struct.unpack("i", fcntl.ioctl(output.fileno(), termios.FIONREAD, bytes(4)))
+        if not unread or has_ended or time.monotonic() > deadline:
+            return not unread or not has_ended
+        time.sleep(0.001)
+
+
+def _hide_key(key: str, database: Location) -> bool:
+    """Write the key to a file beside the database that only its owner can read; return whether it did."""
+    named = f"{_mode(key)} key"
+    another = f"`ledger-engine keys create --mode {_mode(key)}` creates one."
+    if isinstance(database, str):
+        _say(f"No {named} is shown in a journal; {another}")
+        return False
+    file = database.with_name(f"{database.name}.key")
+    try:
+        write_private(file, f"{key}\n")
+    except OSError as error:
+        _say(f"A new {named} cannot be written to {file}: {error.strerror}; {another}")
+        return False
+    _say(f"A {named} is in {file}; delete the file when you have it.")
+    return True
+
+
+def _mode(key: str) -> str:
+    return mode_name(key.startswith("sk_live_"))
+
+
+def announce_embedded(ready: Ready) -> bool:
+    return _say(json.dumps({"url": ready.url, "key": ready.key}))
+
+
+def report_embedded(loaded: float) -> None:
+    _say(json.dumps({"loaded": round(loaded, 3)}))
+
+
+def _say(line: str) -> bool:
+    # The output may be closed; the server goes on, because its clients still use the socket.
+    try:
+        click.echo(printable(line))
+    except OSError:
+        discard_output()
+        return False
+    return True

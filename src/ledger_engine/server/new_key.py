@@ -1,0 +1,90 @@
+"""The key that a start makes and shows once: last of all, and not stored unless it could be shown."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ledger_engine.access import api_keys, projects
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.settings import BadSettings, ServeSettings
+from ledger_engine.core.tenant import Tenant, mode_name
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+
+DASHBOARD = api_keys.NewApiKey("dashboard", "owner", session=True)
+
+log = logging.getLogger("ledger_engine.server")
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key to be shown; `first_of` is the project that was created with it, None if that was there."""
+
+    id: str
+    first_of: str | None
+
+
+async def require_known_key(engine: Engine, settings: ServeSettings) -> None:
+    """See to it that the first project has the key of the settings. Raises BadSettings when it cannot."""
+    if settings.api_key is not None:
+        try:
+            await engine.write(partial(_ensure, value=settings.api_key))
+        except Conflict as error:
+            raise BadSettings(f"--api-key cannot be used: {error.message}") from error
+
+
+async def show_new_key(
+    engine: Engine,
+    settings: ServeSettings,
+    server: str | None,
+    show: Callable[[str | None, str | None], bool],
+) -> None:
+    """Make the ledger's first key, or the session of an embedded dashboard, and show it.
+
+    `show` gets the value of the key, None if there is none to show, and the mode of the key that the ledger
+    lacks, None if it lacks none. It returns whether the key was shown; a key that was not is removed, with
+    the project that was made for it, so that the next start makes another. Call it when all else has begun.
+    """
+    value = api_keys.new_value(livemode=False)
+    made = await engine.write(partial(_make, value=value, settings=settings, server=server))
+    is_missing = made is None and not await engine.read(api_keys.has_any)
+    was_shown = show(None if made is None else value, mode_name(livemode=False) if is_missing else None)
+    if made is not None and not was_shown:
+        await engine.write(partial(_remove, made=made))
+        log.warning("the new key could not be shown, so it was removed; the next start makes another")
+
+
+def _ensure(unit: Unit, value: str) -> None:
+    project, _ = projects.first_or_new(unit)
+    if project.archived_at is not None:
+        raise Conflict("not_recoverable", f"The project {project.id} is archived.")
+    api_keys.ensure(unit, Tenant(project.id, livemode=False), value)
+
+
+def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -> NewKey | None:
+    """Create the key to show with this value; return None if there is none to show."""
+    project, is_new = projects.first_or_new(unit)
+    tenant = Tenant(project.id, livemode=False)
+    if settings.embedded:
+        rights = replace(DASHBOARD, server=server)
+    elif settings.api_key is None and (is_new or _lacks_key(unit, settings)):
+        rights = api_keys.NewApiKey("first key", "owner")
+    else:
+        return None
+    return NewKey(api_keys.create(unit, tenant, rights, value).id, project.id if is_new else None)
+
+
+def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
+    """Return whether the settings ask for a key: always in a demo, otherwise if the ledger has none."""
+    if settings.database is None:
+        return True
+    return (settings.make_key or settings.seed is not None) and not api_keys.has_any(unit)
+
+
+def _remove(unit: Unit, made: NewKey) -> None:
+    api_keys.remove(unit, made.id)
+    if made.first_of is not None:
+        projects.remove_unused(unit, made.first_of)
