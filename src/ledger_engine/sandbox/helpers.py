@@ -129,7 +129,9 @@ class Helpers:
         async with self._turn, self.turnstile.alone():
             self.faults.clear(tenant)
             async with self._nothing_beside():
-                return await self._engine.write(partial(snapshots.empty, tenant=tenant))
+                emptied = await self._engine.write(partial(snapshots.empty, tenant=tenant))
+                await self._engine.forget_newest()
+                return emptied
 
     @contextlib.asynccontextmanager
     async def _nothing_beside(self) -> AsyncIterator[None]:

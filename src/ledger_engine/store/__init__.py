@@ -246,6 +246,10 @@ class Rewinder(Protocol):
         """
         ...
 
+    async def forget_newest(self) -> None:
+        """Take the events that are there for all: the newest were removed on purpose."""
+        ...
+
 
 class Database(Protocol):
     """Runs works: reads in parallel, writes one after the other and durably."""

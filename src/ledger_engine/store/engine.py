@@ -171,6 +171,10 @@ class Engine:
         await self._rewindable().replace_by(file, mark, then)
         self._time_kept = 0
 
+    async def forget_newest(self) -> None:
+        """Take the events that are there for all: the newest were removed on purpose."""
+        await self._rewindable().forget_newest()
+
     def _rewindable(self) -> Rewinder:
         if self._rewinder is None:
             raise StorageUnavailable("this process cannot copy it")
@@ -215,7 +219,8 @@ def open_engine(
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database
 
     opened = open_database(database, clock, checkpoints=serving)
-    return Engine(opened, clock, rewinder=SqliteRewinder(database, opened), measure=opened.figures)
+    rewinder = SqliteRewinder(database, opened)
+    return Engine(opened, clock, rewinder=rewinder, losses=opened.losses, measure=opened.figures)
 
 
 def open_snapshot(

@@ -35,6 +35,7 @@ class Committer(GroupCommitter[SqliteUnit]):
     def __init__(self, clock: Clock, ids: IdSource, begin: Callable[[sqlite3.Connection], bool]) -> None:
         super().__init__(clock, ids)
         self._begin = begin
+        self.newest_event = ""  # the greatest id of an event that was committed, or that others have
 
     def commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
         """Run the works in one transaction and return the topics they announced.
@@ -64,6 +65,7 @@ class Committer(GroupCommitter[SqliteUnit]):
             connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
             raise CommitFailed(error) from error
+        self.newest_event = max(self.newest_event, unit.newest_event)
         self._committed(group, began)
         return topics
 

@@ -7,6 +7,8 @@ All waiting works are run in one transaction and answered only after the commit 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import queue
 import sqlite3
 import threading
@@ -14,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ledger_engine.core.clock import Clock
+from ledger_engine.core.clock import Clock, iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdMark, IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
@@ -32,7 +34,9 @@ from ledger_engine.store.sqlite.file import WRITE_S, DatabaseFile, has_space, pr
 from ledger_engine.store.sqlite.log import log_file
 from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
-from ledger_engine.store.threaded import Job, ThreadedDatabase, call_soon, insist
+from ledger_engine.store.threaded import CHECK_S, SILENT, Job, ThreadedDatabase, call_soon, insist
+
+log = logging.getLogger("ledger_engine.store")
 
 
 class SqliteDatabase(ThreadedDatabase):
@@ -47,8 +51,11 @@ class SqliteDatabase(ThreadedDatabase):
         self.ids = IdSource()
         self._steps: queue.SimpleQueue[Job] = queue.SimpleQueue()  # to run between two groups
         self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
+        self._looking: Callable[[Any], None] = self._look
+        self._is_doubted = False  # whether a reader has found the file malformed
         self._seen_version = -1
         self._file = DatabaseFile(path, checkpoints=checkpoints)
+        self.losses = self._file.losses
         self._committer = Committer(clock, self.ids, self._begin)
         self._writer: sqlite3.Connection | None = None
         try:
@@ -63,12 +70,18 @@ class SqliteDatabase(ThreadedDatabase):
             self._close_files()
             raise
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
-        self._readers = Readers(self._file, clock, self.ids, self._note_locked)
+        self._readers = Readers(self._file, clock, self.ids, self._note_failed)
         self._thread.start()
         self._readers.start()
 
     async def check(self) -> None:
         await super().check()
+        if self._file.has_changed() or not self._age():
+            try:
+                async with asyncio.timeout(CHECK_S):
+                    await self.between_groups(self._looking)
+            except TimeoutError:
+                raise StorageUnavailable(SILENT) from None
         if self._lost:
             raise StorageUnavailable("the disk is full")
 
@@ -92,9 +105,15 @@ class SqliteDatabase(ThreadedDatabase):
     def observe_commits(self, observer: CommitObserver) -> None:
         self._committer.observer = observer
 
-    def _note_locked(self, code: int) -> None:
-        """Have the writer's thread close all connections; for a reader that a lock has stopped."""
-        self._close_all_s = max(self._close_all_s, CLOSE_CONNECTIONS_S[code])
+    def _note_failed(self, code: int) -> None:
+        """Have the writer's thread look why a reader was stopped, by SQLite's code.
+
+        After a lock it closes all connections. A file that is malformed may have become another one.
+        """
+        if code in CLOSE_CONNECTIONS_S:
+            self._close_all_s = max(self._close_all_s, CLOSE_CONNECTIONS_S[code])
+        else:
+            self._is_doubted = True
         self._writes.put([])
 
     # The writer's thread
@@ -107,6 +126,8 @@ class SqliteDatabase(ThreadedDatabase):
                 self._take_steps()
             if self._close_all_s:
                 self._close_all()
+            if self._is_doubted:
+                self._look_at_content()
         self._close_files()
 
     def _take_steps(self) -> None:
@@ -117,7 +138,8 @@ class SqliteDatabase(ThreadedDatabase):
             except BaseException as error:
                 job.error = public_error(error)
                 self._close_writer()
-            self._seen_version = -1  # the step may have changed anything
+            if job.work is not self._looking:
+                self._seen_version = -1  # the step may have changed anything
             call_soon(job.loop, job.settle)
 
     def _close_files(self) -> None:
@@ -147,7 +169,7 @@ class SqliteDatabase(ThreadedDatabase):
     def _sound_writer(self) -> sqlite3.Connection:
         """Return the connection that writes, opening it again if the last one failed."""
         try:
-            self._file.require_same()
+            self._file.require_own()
         except OSError:
             self._file.disown_log()
             raise
@@ -161,17 +183,35 @@ class SqliteDatabase(ThreadedDatabase):
         self._file.begin_to_write(connection)
         return self._follow_other_writers(connection)
 
+    def _look(self, connection: sqlite3.Connection) -> None:
+        """Look whether others have written, while nothing is written here: for the health check."""
+        if self._follow_other_writers(connection):
+            self._committer.forget()
+
     def _follow_other_writers(self, connection: sqlite3.Connection) -> bool:
         """Return whether another process has written; this group is then dated after all of that."""
         version = connection.execute("PRAGMA data_version").fetchone()[0]
         if version == self._seen_version:
             return False
-        self._seen_version = version
+        is_known, self._seen_version = self._seen_version != -1, version
         newest = connection.execute(kept_time.NEWEST_EVENT).fetchone()[0]
+        if is_known and (newest or "") < self._committer.newest_event:
+            self._note_older_state(newest)
+        self._committer.newest_event = newest or ""
         if newest is not None:
             self._clock.advance_past(moment_of(newest))
         self._clock.advance_past(connection.execute("SELECT reached FROM kept_time").fetchone()[0])
         return True
+
+    def _note_older_state(self, newest: str | None) -> None:
+        """Say that another program has put an older state into the file, as SQLite's `.restore` does."""
+        known = self._committer.newest_event
+        until = "it has no event" if newest is None else f"its last event is of {iso(moment_of(newest))}"
+        self.losses.accepted = (
+            "Acknowledged changes are gone: another program has replaced the content of the database by an"
+            f" older one. The last event was {known}, of {iso(moment_of(known))}; now {until}."
+        )
+        log.error("%s", self.losses.accepted)
 
     def _give_up(self, group: list[Job], error: Exception) -> None:
         """Restore the connection, and set the outcome of every work of the group."""
@@ -205,12 +245,18 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _check_space(self, writer: sqlite3.Connection) -> None:
         try:
+            self._file.require_own()  # before the log is written to, which has what shows it
             with self._file.waits.limited(WRITE_S):
                 self._lost = not has_space(writer)
         except Exception:  # of any kind: what was committed before stays so
             self._lost = True
         if self._lost:
             self._close_writer()
+
+    def _look_at_content(self) -> None:
+        self._is_doubted = False
+        with contextlib.suppress(OSError):  # which is logged, and said to all who read or write from now on
+            self._file.require_own()
 
     def _close_all(self) -> None:
         """Close all connections of this process, to be opened again when needed.
@@ -266,3 +312,6 @@ class SqliteRewinder:
             migrations.apply(writer)
 
         await self._database.between_groups(replace)
+
+    async def forget_newest(self) -> None:
+        await self._database.between_groups(lambda _: None)

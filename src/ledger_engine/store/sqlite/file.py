@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import logging
 import os
 import signal
 import sqlite3
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ledger_engine.store import Unit
+from ledger_engine.store import Losses, Unit
 from ledger_engine.store.sqlite.connection import (
     Identity,
     companions,
@@ -22,6 +24,7 @@ from ledger_engine.store.sqlite.connection import (
     make_private,
     require_one_name,
 )
+from ledger_engine.store.sqlite.content import FileContent
 from ledger_engine.store.sqlite.lock import hold_log
 from ledger_engine.store.sqlite.log import log_file, require_own_log
 
@@ -31,7 +34,14 @@ LOOKED_EVERY_S = 0.25
 SIGNALLED_EVERY_S = 0.002
 _SPACE = 1 << 20  # bytes
 _SMALL_CACHE, _USUAL_CACHE = 10, -2000  # pages, and SQLite's own size in kilobytes
+OVERWRITTEN = "the content of its file was replaced while it was in use"
+OVERWRITTEN_NOTICE = (
+    "The content of the database file was replaced while it was in use, so it is not used any more. Its log"
+    " is kept, with the last changes: stop the server, and `ledger-engine recover` writes them to a new file."
+)
 REPLACED = "the file was moved or replaced; put it back, or start the server again"
+
+log = logging.getLogger("ledger_engine.store")
 
 
 class LockWaits:
@@ -114,6 +124,9 @@ class DatabaseFile:
         self._log_file = log_file(self._path)
         self._log: Identity | None = None
         self._log_lock: int | None = None
+        self._content = FileContent(self._identity)
+        self._is_overwritten = False
+        self.losses = Losses()
         self.waits = LockWaits()
 
     def require_same(self) -> None:
@@ -121,8 +134,29 @@ class DatabaseFile:
 
         Whatever is written into it then is lost, and a file that took its place is not ours.
         """
+        if self._is_overwritten:
+            raise OSError(OVERWRITTEN)
         if identity(self._name) != self._identity:
             raise OSError(REPLACED)
+
+    def has_changed(self) -> bool:
+        """Return whether a checkpoint, or somebody else, has written to the file since `require_own`."""
+        return self._content.has_changed()
+
+    def require_own(self) -> None:
+        """Raise OSError when another file was copied into ours.
+
+        To be called by the thread that writes, between two works.
+        """
+        self.require_same()
+        if self._log_lock is None or not self._content.has_changed():
+            return
+        reason = self._content.why_not_ours(self._log_lock)
+        if reason is not None:
+            self._is_overwritten = True
+            self.losses.refused = OVERWRITTEN_NOTICE
+            log.error("%s (%s)", OVERWRITTEN_NOTICE, reason)
+            raise OSError(OVERWRITTEN)
 
     def connect_writer(self) -> sqlite3.Connection:
         """Open the connection that writes. Raises StorageUnavailable while another process serves."""
@@ -135,6 +169,8 @@ class DatabaseFile:
             self.note_log()
             if self._checkpoints:
                 self._lock_log()
+                if not self._content.is_known:
+                    self._content.accept()
         except BaseException:
             connection.close()
             raise
@@ -162,7 +198,7 @@ class DatabaseFile:
         """Begin a transaction that writes. Raises OSError when the file has lost its name."""
         with self.waits.limited(WRITE_S):
             connection.execute("BEGIN IMMEDIATE")
-        self.require_same()  # now, as a restore may have replaced the file while we waited for the lock
+        self.require_own()  # now, as a restore may have replaced the file while we waited for the lock
 
     def note_log(self) -> None:
         """Remember which log is ours.
@@ -176,6 +212,8 @@ class DatabaseFile:
 
         Whoever opened that file would replay the log over it, which damages it.
         """
+        if self._is_overwritten:
+            return  # it stays, so that nobody opens the file without a warning
         # The name may lead to another file by now, through a link, and to that one's log.
         if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
             kept = self._path.with_name(f"{self._path.name}.replaced")
@@ -184,9 +222,19 @@ class DatabaseFile:
                     file.rename(aside)
 
     def release(self) -> None:
-        """Close the connection that is kept open."""
+        """Close the connection that is kept open.
+
+        Not while the file has another content: the last connection to close would write the log into it.
+        """
+        with contextlib.suppress(OSError):
+            self.require_own()
         connection, self._kept_open = self._kept_open, None
-        if connection is not None:
+        if connection is not None and self._is_overwritten:
+            ctypes.pythonapi.Py_IncRef(
+                ctypes.py_object(connection)
+            )  # Python does not close it at exit either
+        elif connection is not None:
+            self._content.forget()
             connection.close()
 
     def close(self) -> None:

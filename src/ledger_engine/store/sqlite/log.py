@@ -67,13 +67,18 @@ def read_log(database: Path) -> Log | None:
     except FileNotFoundError:
         return None
     with file:
-        header = file.read(_LOG_HEADER.size)
-        if len(header) < _LOG_HEADER.size:
-            return None
-        magic, _, page_size, _, salts, _ = _LOG_HEADER.unpack(header)
-        if magic not in _MAGIC or page_size < 512:
-            return None
-        return _read_frames(file, page_size, salts)
+        return read_frames(file)
+
+
+def read_frames(file: FileIO) -> Log | None:
+    """Do the same for a log that is open, from its beginning."""
+    header = file.read(_LOG_HEADER.size)
+    if len(header) < _LOG_HEADER.size:
+        return None
+    magic, _, page_size, _, salts, _ = _LOG_HEADER.unpack(header)
+    if magic not in _MAGIC or page_size < 512:
+        return None
+    return _read_frames(file, page_size, salts)
 
 
 def unfinished_of(file: Path) -> Path:
@@ -143,6 +148,11 @@ def why_not_its_own(database: Path, log: Log) -> str | None:
             size = os.fstat(file.fileno()).st_size
     except OSError:
         return None
+    return difference(first_page, size, log)
+
+
+def difference(first_page: bytes, size: int, log: Log) -> str | None:
+    """Do the same for a file of `size` bytes that begins with `first_page`."""
     header = first_page[:_FILE_HEADER_SIZE]
     if not header.startswith(b"SQLite format 3\0"):
         # A loss of power may tear the first sector. The log then writes it anew, and the others are known.

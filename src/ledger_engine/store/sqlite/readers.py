@@ -20,22 +20,23 @@ READERS = 3
 # How long the threads may take to close their connections, by the error that stopped a work. SQLite retries
 # for 10 seconds to read past a lock that this process still holds; the other lock is mostly a command's.
 CLOSE_CONNECTIONS_S = {sqlite3.SQLITE_BUSY: 2, sqlite3.SQLITE_PROTOCOL: 15}
+MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class Readers(ReadingThreads[threading.Barrier]):
     """Run works in parallel, each on a snapshot of the file.
 
-    `on_locked` is called with SQLite's code when a lock has stopped one of them.
+    `on_failed` is called with SQLite's code when a lock or a malformed file has stopped one of them.
     """
 
     def __init__(
-        self, file: DatabaseFile, clock: Clock, ids: IdSource, on_locked: Callable[[int], None]
+        self, file: DatabaseFile, clock: Clock, ids: IdSource, on_failed: Callable[[int], None]
     ) -> None:
         super().__init__(READERS)
         self._file = file
         self._clock = clock
         self._ids = ids
-        self._on_locked = on_locked
+        self._on_failed = on_failed
         self._together: threading.Barrier | None = None
         self._of_loop = LoopReader(file, clock, ids)
 
@@ -83,8 +84,9 @@ class Readers(ReadingThreads[threading.Barrier]):
                 if connection is not None and not _undone(connection, error):
                     _close(connection)
                     connection = None
-                if (code := code_of(error)) in CLOSE_CONNECTIONS_S:
-                    self._on_locked(code)
+                code = code_of(error)
+                if code in CLOSE_CONNECTIONS_S or code in MALFORMED:
+                    self._on_failed(code)
             call_soon(job.loop, job.settle)
         _close(connection)
 

@@ -20,12 +20,13 @@ ROWS_AT_ONCE = 64
 class SqliteUnit(CachingUnit):
     """The `Unit` of a SQLite connection."""
 
-    __slots__ = ("_changes_before", "_connection")
+    __slots__ = ("_changes_before", "_connection", "_newest_before", "newest_event")
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock, ids: IdSource) -> None:
         super().__init__(clock, ids)
         self._connection = connection
         self._changes_before = 0
+        self.newest_event = self._newest_before = ""  # the greatest id of an event that was inserted
 
     def begin_work(self) -> None:
         super().begin_work()
@@ -36,6 +37,7 @@ class SqliteUnit(CachingUnit):
         return self.wrote or self._connection.total_changes != self._changes_before
 
     def set_savepoint(self) -> None:
+        self._newest_before = self.newest_event
         self._connection.execute("SAVEPOINT work")
 
     def release_savepoint(self) -> None:
@@ -43,6 +45,7 @@ class SqliteUnit(CachingUnit):
         self._connection.execute("RELEASE work")
 
     def undo_savepoint(self) -> None:
+        self.newest_event = self._newest_before
         self._connection.execute("ROLLBACK TO work")
         self._connection.execute("RELEASE work")
 
@@ -70,6 +73,9 @@ class SqliteUnit(CachingUnit):
         self._connection.executemany(sql, rows)
 
     def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
+        if table == "events":
+            at = columns.index("id")
+            self.newest_event = max(self.newest_event, *(str(row[at]) for row in rows))
         first = 0
         while first < len(rows):
             number = min(ROWS_AT_ONCE, 1 << (len(rows) - first).bit_length() - 1)  # few statements to prepare
