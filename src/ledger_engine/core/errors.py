@@ -121,5 +121,6 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
+        self.cause = f"{reason} ({detail})" if detail else reason  # for a log where nobody asked for a change
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

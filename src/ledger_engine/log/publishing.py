@@ -107,7 +107,7 @@ class Publisher:
             try:
                 await self.publish()
             except StorageUnavailable as error:
-                log.warning("publishing checkpoints is paused: %s", error)
+                log.warning("publishing checkpoints is paused: %s", error.cause)
             except Exception:  # of any kind: without this task nothing would be published
                 log.exception("publishing checkpoints failed")
             await asyncio.sleep(EVERY_S)

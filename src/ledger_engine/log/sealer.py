@@ -96,7 +96,7 @@ class Sealer:
         try:
             return await self._engine.shared.leases.leads() and await self._look()
         except StorageUnavailable as error:
-            log.warning("sealing is paused: %s", error)
+            log.warning("sealing is paused: %s", error.cause)
         except WrongKey as error:
             self._engine.notices[NOTICE] = f"The key of the log cannot be read, so nothing is sealed: {error}"
         except Exception:  # of any kind: without this task nothing would be sealed

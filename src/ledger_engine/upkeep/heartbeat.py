@@ -68,6 +68,6 @@ class Heartbeat:
             try:
                 await self.beat()
             except StorageUnavailable as error:  # nobody can beat now
-                log.warning("this server could not write its heartbeat: %s", error)
+                log.warning("this server could not write its heartbeat: %s", error.cause)
             except Exception:  # of any kind: without beats the sessions would end
                 log.exception("this server could not write its heartbeat")

@@ -101,7 +101,7 @@ class Retention:
                 if await self._engine.shared.leases.leads():
                     await self.clean_up()
             except StorageUnavailable as error:
-                log.warning("cleaning up is postponed: %s", error)
+                log.warning("cleaning up is postponed: %s", error.cause)
             except Exception:
                 log.exception("cleaning up failed")
             await asyncio.sleep(EVERY_S)

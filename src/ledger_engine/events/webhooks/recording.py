@@ -163,7 +163,7 @@ async def try_step(step: Callable[[], Awaitable[object]]) -> bool:
     try:
         await step()
     except StorageUnavailable as error:
-        log.warning("webhooks are paused: %s", error)
+        log.warning("webhooks are paused: %s", error.cause)
         return False
     except Exception:
         log.exception("webhooks: a step failed")

@@ -68,6 +68,8 @@ async def get_readiness(call: Call) -> Readiness | Rendered:
 
 
 def _unavailable(call: Call, state: Health | Readiness, error: StorageUnavailable) -> Rendered:
+    # Who asks for the health has asked for no change whose outcome could be unknown.
+    error = StorageUnavailable(error.reason)
     status, headers, _ = call.refuse(error)
     return status, headers, dumps({**as_json(state), **body_of(error, call.path)}).encode()
 

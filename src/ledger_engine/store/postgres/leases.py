@@ -80,7 +80,7 @@ class PostgresLeases:
         try:
             await self._renew()
         except StorageUnavailable as error:
-            log.warning("could not renew this server's leases, which end in %d s: %s", LASTS_S, error)
+            log.warning("could not renew this server's leases, which end in %d s: %s", LASTS_S, error.cause)
 
     async def _keep_renewing(self) -> None:
         while True:
@@ -88,7 +88,7 @@ class PostgresLeases:
             try:
                 await self._renew()
             except StorageUnavailable as error:
-                log.warning("the leases of this server are not renewed: %s", error)
+                log.warning("the leases of this server are not renewed: %s", error.cause)
             except Exception:  # of any kind: without this task nothing would be done in the background
                 log.exception("the leases of this server are not renewed")
 

@@ -36,6 +36,7 @@ from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import CHECK_S, SILENT, Job, ThreadedDatabase, call_soon, insist
 
+FULL = "the disk is full"
 log = logging.getLogger("ledger_engine.store")
 
 
@@ -83,7 +84,7 @@ class SqliteDatabase(ThreadedDatabase):
             except TimeoutError:
                 raise StorageUnavailable(SILENT) from None
         if self._lost:
-            raise StorageUnavailable("the disk is full")
+            raise StorageUnavailable(FULL)
 
     async def between_groups(self, step: Callable[[sqlite3.Connection], T]) -> T:
         """Run `step` on the writer's connection while no group is being committed."""
@@ -162,7 +163,7 @@ class SqliteDatabase(ThreadedDatabase):
             if self._lost:
                 self._check_space(writer)
         except Exception as error:  # of any kind: without this thread nothing would ever be written
-            self._lost = True
+            self._set_lost(error.reason if isinstance(error, CommitFailed) else error)
             insist(self._give_up, group, error)
         self._settle(group, frozenset(topics))
 
@@ -227,6 +228,14 @@ class SqliteDatabase(ThreadedDatabase):
         for job in group:
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
+    def _set_lost(self, reason: Exception | None) -> None:
+        """Note whether nothing can be written, and why; log it when that changes."""
+        was_lost, self._lost = self._lost, reason is not None
+        if reason is not None and not was_lost:
+            log.error("the ledger cannot be written: %s", reason_of(reason))
+        elif was_lost and reason is None:
+            log.warning("the ledger can be written again")
+
     def _reopen(self) -> bool:
         """Open the file again and commit nothing; return False when that fails.
 
@@ -247,9 +256,9 @@ class SqliteDatabase(ThreadedDatabase):
         try:
             self._file.require_own()  # before the log is written to, which has what shows it
             with self._file.waits.limited(WRITE_S):
-                self._lost = not has_space(writer)
-        except Exception:  # of any kind: what was committed before stays so
-            self._lost = True
+                self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
+        except Exception as error:  # of any kind: what was committed before stays so
+            self._set_lost(error)
         if self._lost:
             self._close_writer()
 

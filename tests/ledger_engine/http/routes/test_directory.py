@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.waiting import looked_until
 
@@ -57,3 +58,17 @@ async def test_a_closed_engine_is_not_healthy(anyone: httpx.AsyncClient, engine:
     await engine.close()
     answer = await anyone.get("/api/health")
     assert (answer.status_code, answer.json()["ok"]) == (503, False)
+
+
+@pytest.mark.parametrize(("path", "check"), [("", "check"), ("/ready", "check_writable")])
+async def test_the_health_of_a_full_disk_speaks_of_no_change_that_was_asked_for(
+    anyone: httpx.AsyncClient, engine: Engine, monkeypatch: pytest.MonkeyPatch, path: str, check: str
+) -> None:
+    async def fail() -> None:
+        raise StorageUnavailable("the disk is full", unknown=True)
+
+    monkeypatch.setattr(engine, check, fail)
+    answer = await anyone.get(f"/api/health{path}")
+    assert answer.status_code == 503
+    assert "the disk is full" in answer.json()["message"]
+    assert "not known" not in answer.json()["message"]

@@ -87,7 +87,7 @@ async def test_a_work_that_meets_a_fault_of_the_storage_fails_the_whole_group(
 
 
 async def test_a_disk_with_room_for_a_page_and_not_for_a_posting_is_not_well(
-    notes: Engine, tmp_path: Path
+    notes: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     large = "large" * 20_000
     log = tmp_path / "ledger.db-wal"
@@ -100,7 +100,10 @@ async def test_a_disk_with_room_for_a_page_and_not_for_a_posting_is_not_well(
         assert await notes.write(note("small")) == "small"
         with pytest.raises(StorageUnavailable):
             await notes.check()
+        (said,) = caplog.messages
+        assert said.startswith("the ledger cannot be written: ")
     await notes.check()
+    assert caplog.messages == [said, "the ledger can be written again"]
     assert await notes.write(note(large)) == large
     schema = await notes.read(lambda unit: unit.execute("SELECT name FROM sqlite_schema"))
     assert "probe" not in [row["name"] for row in schema]
