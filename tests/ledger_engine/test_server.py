@@ -281,18 +281,21 @@ def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, data
     assert stopped(again) == ""
 
 
-def test_a_first_start_that_fails_leaves_the_key_to_the_next(start: Start, tmp_path: Path) -> None:
+def test_a_first_start_that_fails_leaves_the_key_to_the_next(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         busy = str(other.getsockname()[1])
         assert "Cannot serve metrics" in refusal(start("--port", "0", "--metrics", busy), 1)
     witness = ("--witness", "http://127.0.0.1:9", "--witness-key", "no key")
     assert "--witness-key" in refusal(start("--port", "0", *witness), 2)
+    url_of(server := start("--port", "0"))
+    assert re.search(r"shown this once: sk_test_\w{32}\n", stopped(server))
+
+
+def test_a_folder_that_checkpoints_cannot_be_written_to_is_refused(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     checkpoints = ("--checkpoint-to", str(tmp_path / "file" / "checkpoints"))
     said = refusal(start("--port", "0", *checkpoints), 2)
     assert f"--checkpoint-to {checkpoints[1]} cannot be written to: Not a directory." in said
-    url_of(server := start("--port", "0"))
-    assert re.search(r"shown this once: sk_test_\w{32}\n", stopped(server))
 
 
 @pytest.mark.parametrize("make_key", [False, True])
