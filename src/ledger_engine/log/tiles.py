@@ -47,7 +47,7 @@ def parse(path: str) -> Tile | None:
     digits = match[2].replace("x", "").replace("/", "")
     level = ENTRIES if match[1] == ENTRIES else int(match[1])
     width = int(match[3] or TILE_WIDTH)
-    if len(digits) > _NUMBER_DIGITS_MAX or (level != ENTRIES and level > LEVEL_MAX):
+    if len(digits) > _NUMBER_DIGITS_MAX or (level != ENTRIES and level > LEVEL_MAX) or width > TILE_WIDTH:
         return None
     tile = Tile(level, int(digits), width)
     return tile if tile.path == path else None
