@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import sys
-from base64 import b64decode as decode
+from base64 import b64decode
 from base64 import b64encode as encode
 from pathlib import Path
 
@@ -23,6 +23,12 @@ def sha256(*parts: bytes) -> bytes:
 def require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise ValueError(otherwise)
+
+
+def decode(text: str) -> bytes:
+    value = b64decode(text, validate=True)
+    require(encode(value).decode() == text, f"{text} is not base64 as the standard writes it")
+    return value
 
 
 def check_signature(text: str, lines: list[str], key: str) -> str:
@@ -44,6 +50,8 @@ def check_signature(text: str, lines: list[str], key: str) -> str:
 
 def check(proof: str, entry: bytes, log_key: str, witness_keys: list[str]) -> str:
     """Return what is proven. Raises ValueError or InvalidSignature."""
+    require(not re.search(r"[\x00-\x09\x0b-\x1f]", proof), "a line ends in more than a newline")
+    require(proof.endswith("\n"), "the last line does not end in a newline")
     head, checkpoint = proof.split("\n\n", 1)
     first, *lines = head.split("\n")
     require(first == "c2sp.org/tlog-proof@v1", "this is not a proof")
@@ -52,10 +60,12 @@ def check(proof: str, entry: bytes, log_key: str, witness_keys: list[str]) -> st
         shown = {name: event[name] for name in ("created", "id", "livemode", "type")}
         shown["commitment"] = encode(sha256(salt, entry)).decode()
         entry = json.dumps(shown, sort_keys=True, separators=(",", ":")).encode()
-    index, path = int(re.fullmatch(r"index (\d+)", lines[0])[1]), [decode(line) for line in lines[1:]]
+    index = int(re.fullmatch("index (0|[1-9][0-9]*)", lines[0])[1])
+    path = [decode(line) for line in lines[1:]]
     body, signatures = checkpoint.rsplit("\n\n", 1)
     text, [origin, size, root] = f"{body}\n", body.split("\n")[:3]
     require(origin == log_key.split("+")[0], f"the checkpoint is of {origin}")
+    require(re.fullmatch("0|[1-9][0-9]*", size) is not None, f"{size} is not a size")
     names = [check_signature(text, signatures.split("\n"), key) for key in [log_key, *witness_keys]]
     found, at, last = sha256(b"\0", entry), index, int(size) - 1
     require(0 <= index <= last, "the log has no such entry")
@@ -72,9 +82,13 @@ def check(proof: str, entry: bytes, log_key: str, witness_keys: list[str]) -> st
     return f"entry {index} of {size} in {origin}, signed by {', '.join(names)}"
 
 
-if __name__ == "__main__":
+def main(words: list[str]) -> None:
     try:
-        proof, entry, *keys = sys.argv[1:]
-        print(check(Path(proof).read_text("utf-8"), Path(entry).read_bytes(), keys[0], keys[1:]))
+        proof, entry, *keys = words
+        print(check(Path(proof).read_bytes().decode(), Path(entry).read_bytes(), keys[0], keys[1:]))
     except (ValueError, LookupError, TypeError, InvalidSignature) as error:
         sys.exit(f"not proven: {error or 'a signature does not hold'}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -118,7 +118,8 @@ def check_proof(
     from ledger_engine.log.tree import BadProof
 
     try:
-        found = Proof.parse(proof.read_text(encoding="utf-8"))
+        # Read as bytes: a text file would turn each CRLF and CR into the newline of the standard.
+        found = Proof.parse(proof.read_bytes().decode())
         if found.checkpoint.origin != log_key.name:
             raise click.UsageError(f"The proof is of {found.checkpoint.origin}, the key of {log_key.name}.")
         times = found.check(entry.read_bytes(), log_key, witness_keys)

@@ -57,7 +57,10 @@ class Outside:
 def newest(folder: Path, origin: str) -> Checkpoint | None:
     """Return the last checkpoint of a log that a folder has. Raises OSError and BadNote."""
     files = sorted(_folder_of(folder, origin).glob(f"*{_SUFFIX}"))
-    return Checkpoint.parse(files[-1].read_text(encoding="utf-8")) if files else None
+    try:
+        return Checkpoint.parse(files[-1].read_bytes().decode()) if files else None
+    except UnicodeDecodeError:
+        raise BadNote(f"{files[-1].name} is not UTF-8") from None
 
 
 class Publisher:

@@ -107,7 +107,7 @@ class Witness:
     def _before(self, origin: str) -> Checkpoint:
         file = self._file(origin)
         if file.exists():
-            return Checkpoint.parse(file.read_text(encoding="utf-8"))
+            return Checkpoint.parse(file.read_bytes().decode())
         return Checkpoint(origin, 0, tree.EMPTY, Note(""))
 
     def _file(self, origin: str) -> Path:

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from cryptography.exceptions import InvalidSignature
 
+from ledger_engine.cli import main
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.notes import Note, Signature
 from tests.ledger_engine.log.logs import KEY, WITNESS, MemoryLog
@@ -138,7 +140,7 @@ def test_go_accepts_every_proof_and_refuses_each_damaged_one(tmp_path: Path) -> 
 def test_the_example_checks_a_proof_and_imports_nothing_of_the_ledger(tmp_path: Path) -> None:
     program = ROOT / "examples" / "check_proof.py"
     source = program.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 80
+    assert len(source.splitlines()) <= 95
     assert "ledger_engine" not in source
     (tmp_path / "proof").write_text(str(proof_of(300, 700)), encoding="utf-8")
     (tmp_path / "entry").write_bytes(LOG.entries[300])
@@ -163,6 +165,41 @@ def test_the_example_refuses_each_damaged_proof() -> None:
         text, other = DAMAGES[number % len(DAMAGES)](chance, proof, entry)
         with pytest.raises((ValueError, LookupError, TypeError, InvalidSignature)):
             check(text, other, *keys)
+
+
+@pytest.mark.parametrize(
+    ("standard", "other"),
+    [("\n", "\r\n"), ("\n", "\r"), ("index 60\n", "index 060\n"), ("\n700\n", "\n0700\n"), ("=\n", "=x\n")],
+    ids=["CRLF", "CR", "an index with a zero in front", "a size with a zero in front", "more than base64"],
+)
+def test_a_proof_in_another_form_than_the_standards_is_refused_by_both(
+    standard: str, other: str, tmp_path: Path
+) -> None:
+    proof = str(proof_of(60, 700))
+    _refused_by_both(proof, proof.replace(standard, other), tmp_path)
+
+
+def test_a_proof_without_its_last_newline_is_refused_by_both(tmp_path: Path) -> None:
+    proof = str(proof_of(60, 700))
+    _refused_by_both(proof, proof.removesuffix("\n"), tmp_path)
+
+
+def _refused_by_both(proof: str, other: str, folder: Path) -> None:
+    """Check both proofs as files with the command and the example: one holds, the other does not."""
+    assert proof != other
+    (folder / "entry").write_bytes(LOG.entries[60])
+    example = runpy.run_path(str(ROOT / "examples" / "check_proof.py"))["main"]
+    key = str(KEY.verifier)
+    for text, status in ((proof, 0), (other, 1)):
+        (folder / "proof").write_bytes(text.encode())
+        files = [str(folder / "proof"), str(folder / "entry")]
+        checked = CliRunner().invoke(main, ["check-proof", *files, "--log-key", key])
+        assert checked.exit_code == status, checked.output
+        if status:
+            with pytest.raises(SystemExit, match="not proven: "):
+                example([*files, key])
+        else:
+            example([*files, key])
 
 
 def _run(program: Path, folder: Path, entry: str, keys: list[str]) -> tuple[int, str, str]:
