@@ -145,16 +145,27 @@ def show(ledger: Ledger) -> None:
 
 
 @log_key.command()
+@click.option("--yes", is_flag=True, help="Make the new key without asking.")
 @options.ledger(options.mode, options.project)
-def rotate(ledger: Ledger) -> None:
+def rotate(ledger: Ledger, yes: bool) -> None:
     """Make a new key for all logs, and print it. A running server signs with it within a second.
 
-    The key before is destroyed. Proofs that were made with it are checked with it as before, and witnesses
-    must be told the new one.
+    The command asks first, because it destroys the old key: nothing can be signed with it again. Everyone who
+    checks proofs needs the new key, and a witness signs nothing until it is started with the new key. Proofs
+    that the old key signed stay valid, and are checked with the old key.
     """
     from ledger_engine.events.webhooks.signing import Seal
     from ledger_engine.log import keys, notes
 
+    ledger.read(keys.require)
+    if not yes:
+        say(
+            "This destroys the key that signs all logs of this ledger; nothing can be signed with it again."
+            " Give the new key to everyone who checks proofs, and to each witness: until then they refuse the"
+            " new checkpoints. Proofs that the old key signed stay valid.",
+            err=True,
+        )
+        click.confirm("Make a new key?", abort=True, err=True)
     private, seal = notes.new_private(), Seal.from_environment()
     ledger.write(partial(keys.rotate, private=private, seal=seal))
     _print(ledger)

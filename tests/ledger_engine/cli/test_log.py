@@ -150,11 +150,16 @@ def test_what_is_not_there_has_no_proof(command: Command, sealed: tuple[str, str
         assert only_line(command("proof", id, status=1).stderr) == f"ledger-engine: No such {kind}: '{id}'."
 
 
-def test_a_new_key_is_printed_and_the_one_before_is_remembered(
+def test_a_new_key_is_made_after_a_question_and_the_one_before_is_remembered(
     command: Command, run_json: RunJson, sealed: tuple[str, str, bytes], database: Location
 ) -> None:
     old = only_line(command("log-key", "show").stdout)
-    done = command("log-key", "rotate")
+    refused = command("log-key", "rotate", stdin="n\n", status=1)
+    assert "This destroys the key that signs all logs of this ledger" in refused.stderr
+    assert only_line(command("log-key", "show").stdout) == old
+    assert command("log-key", "rotate", status=1).stdout == ""
+    assert only_line(command("log-key", "show").stdout) == old
+    done = command("log-key", "rotate", "--yes")
     new = only_line(done.stdout)
     assert new != old
     assert only_line(done.stderr).endswith(old)
