@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
+COMMITTED_AT_ONCE = 4_000_000  # bytes of the events that one work makes commitments to
 _EVENTS = (
-    f"SELECT {outbox.COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
+    f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
     " WHERE e.book = :book AND e.id > :after ORDER BY e.id LIMIT :limit"
 )
 
@@ -42,32 +43,40 @@ class Part:
 
 def read(unit: Unit, book: Book, after: str, limit: int) -> Part:
     """Return the entries of the next events after the id `after`."""
-    rows = unit.execute(
-        _EVENTS, {"book": book.number, "livemode": book.livemode, "after": after, "limit": limit}
-    )
-    ids = [row[0] for row in rows]
-    entries = [outbox.body_of(row).encode() for row in rows]
-    committed = [
-        at
-        for at, (row, body) in enumerate(zip(rows, entries, strict=True))
-        if row[1] in outbox.USER_KINDS or len(body) > ENTRY_MAX
-    ]
-    uncommitted: list[str] = []
-    if committed:
-        known = _commitments(unit, book, ids[0], ids[-1])
-        for at in committed:
-            if ids[at] in known:
-                entries[at] = checkpoints.entry_of(_shown(rows[at]), known[ids[at]])
-            else:
-                uncommitted.append(ids[at])
-    end = ids.index(uncommitted[0]) if uncommitted else len(ids)
-    return Part(ids[:end], entries[:end], uncommitted)
+    return _part(unit, book, after, limit, bytes)
 
 
 def leaves(unit: Unit, book: Book, after: str, limit: int) -> Part:
     """Return the same with the hashes of the entries."""
-    part = read(unit, book, after, limit)
-    return Part(part.ids, [tree.leaf_hash(entry) for entry in part.entries], part.uncommitted)
+    return _part(unit, book, after, limit, tree.leaf_hash)
+
+
+def _part(unit: Unit, book: Book, after: str, limit: int, form: Callable[[bytes], bytes]) -> Part:
+    """Return the next entries, each in a form. Only one long body is in memory at a time."""
+    rows = unit.execute(
+        _EVENTS, {"book": book.number, "livemode": book.livemode, "after": after, "limit": limit}
+    )
+    commitments = _commitments(unit, book, rows[0][0], rows[-1][0]) if rows else {}
+    part, to_commit = Part([], [], []), 0
+    for row in rows:
+        id: str = row[0]
+        is_long, is_of_user = row[2] == "", row[1] in outbox.USER_KINDS
+        commitment = commitments.get(id) if is_long or is_of_user else None
+        if commitment is None:
+            entry = (outbox.long_body(unit, book.number, id) if is_long else outbox.body_of(row)).encode()
+            if is_of_user or len(entry) > ENTRY_MAX:
+                commitment = commitments.get(id)
+                if commitment is None:
+                    part.uncommitted.append(id)
+                    to_commit += len(entry)
+        if to_commit > COMMITTED_AT_ONCE:
+            break
+        if not part.uncommitted:
+            if commitment is not None:
+                entry = checkpoints.entry_of(_shown(row), commitment)
+            part.ids.append(id)
+            part.entries.append(form(entry))
+    return part
 
 
 def commit(unit: Unit, book: Book, salts: Mapping[str, bytes]) -> None:

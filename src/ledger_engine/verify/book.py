@@ -36,7 +36,7 @@ _TRANSACTIONS = (
 )
 _ONE = f"SELECT {_COLUMNS} FROM transactions WHERE book = :book AND id = :id"
 _EVENTS = (
-    "SELECT id, type, object, body, created FROM events NOT INDEXED"
+    f"SELECT id, type, object, {outbox.SHORT_BODY}, created FROM events AS e NOT INDEXED"
     " WHERE book = :book AND id > :after ORDER BY id LIMIT :rows"
 )
 _BEFORE = (
@@ -121,7 +121,9 @@ class BookPass:
         id, kind, object, body, created = event
         posting = self._posting_of(id, object, postings) if kind == outbox.POSTING else None
         if body is not None:
-            self._look_at_body(event, posting)
+            if body == "":
+                body = outbox.long_body(self.unit, self.book.number, id)
+            self._look_at_body(event, body, posting)
             return str(body).encode(errors="replace")
         if posting is None:
             self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
@@ -160,8 +162,8 @@ class BookPass:
     def _no_event(self, id: str) -> None:
         self.faults.add("transaction", id, f"transaction {id} has no event.")
 
-    def _look_at_body(self, event: Row, posting: Row | None) -> None:
-        id, kind, object, body, created = event
+    def _look_at_body(self, event: Row, body: str, posting: Row | None) -> None:
+        id, kind, object, _, created = event
         if kind == outbox.POSTING and posting is None:
             self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
         try:

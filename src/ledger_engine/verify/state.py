@@ -9,88 +9,139 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ledger_engine.core import emails
 from ledger_engine.core.records import as_json
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, invoices, orders, users
-from ledger_engine.store import Row
+from ledger_engine.store import Row, Value
 from ledger_engine.store.snapshot import AuditUnit
 from ledger_engine.verify.faults import Faults
 
 _ROWS_AT_ONCE = 1000
+_LETTERS_AT_ONCE = 1_000_000  # of the texts of the rows that are read together, or one row
+_REPEATED = "updated"  # a word that may follow itself any number of times
+_EVENTS = (
+    f"SELECT e.book, e.id, e.object, e.type, {outbox.SHORT_BODY}, e.created FROM events AS e"
+    " WHERE e.body IS NOT NULL AND e.object >= :object AND e.object <= :last"
+    " AND (e.object, e.book, e.id) > (:object, :book, :id) ORDER BY e.object, e.book, e.id LIMIT :rows"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of object: its table, the order of its events, and what of its row they do not say.
 
-    `events` is a pattern of the words after the dot, each with a comma. `summed` are the column that is the
-    sum, and the one with what is added up.
+    `events` is a pattern of the words after the dot, each with a comma. `texts` are the columns that can be
+    long. `summed` are the column that is the sum, and the one with what is added up.
     """
 
     noun: str
     table: str
     read: Callable[[Row], Any]
     events: re.Pattern[str]
+    texts: tuple[str, ...] = ()
     apart: frozenset[str] = frozenset()
     summed: tuple[str, str] | None = None
 
 
 KINDS = (
-    Kind("account", "accounts", accounts.read, re.compile("created,"), frozenset({"balance"})),
+    Kind("account", "accounts", accounts.read, re.compile("created,"), ("metadata",), frozenset({"balance"})),
     Kind(
         "invoice",
         "invoices",
         invoices.read,
-        re.compile("created,(updated,)*(opened,(paid,|voided,)?)?"),
+        re.compile("created,(updated,)?(opened,(paid,|voided,)?)?"),
+        ("lines", "metadata", "description", "customer"),
         summed=("amount", "lines"),
     ),
     Kind("user", "users", users.read, re.compile("created,(deactivated,restored,)*(deactivated,)?")),
     Kind(
-        "order", "orders", orders.read, re.compile("created,(paid,(shipped,)?)?"), summed=("total", "items")
+        "order",
+        "orders",
+        orders.read,
+        re.compile("created,(paid,(shipped,)?)?"),
+        ("items",),
+        summed=("total", "items"),
     ),
 )
+
+
+@dataclass(slots=True)
+class _History:
+    """The events of one object: their words in order, and the last of them."""
+
+    words: list[str] = field(default_factory=list)
+    last: Row | None = None
 
 
 def look_at(unit: AuditUnit, kind: Kind, counts: Counter[str], faults: Faults) -> None:
     """Look at all objects of a kind, and count them."""
     after = ""
     counts[kind.table] += 0
-    while rows := unit.execute(
-        f"SELECT x.*, b.book FROM {kind.table} AS x"
-        " LEFT JOIN books AS b ON b.project = x.project AND b.livemode = x.livemode"
-        " WHERE x.id > :after ORDER BY x.id LIMIT :rows",
-        {"after": after, "rows": _ROWS_AT_ONCE},
-    ):
-        events = _events(unit, kind, rows[0]["id"], rows[-1]["id"])
+    for last in _ends(unit, kind):
+        rows = unit.execute(
+            f"SELECT x.*, b.book FROM {kind.table} AS x"
+            " LEFT JOIN books AS b ON b.project = x.project AND b.livemode = x.livemode"
+            " WHERE x.id > :after AND x.id <= :last ORDER BY x.id",
+            {"after": after, "last": last},
+        )
+        histories = _histories(unit, rows[0]["id"], last) if rows else {}
         for row in rows:
-            fault = _fault(kind, row, events.get((row["book"], row["id"]), []))
+            fault = _fault(unit, kind, row, histories.get((row["book"], row["id"]), _History()))
             if fault is not None:
                 faults.add(kind.noun, row["id"], f"{kind.noun} {row['id']} {fault}.")
         counts[kind.table] += len(rows)
-        if rows[-1]["id"] <= after:
-            faults.add("damage", rows[-1]["id"], f"the rows of {kind.table} are not in order.")
+        if last <= after:
+            faults.add("damage", last, f"the rows of {kind.table} are not in order.")
             return
-        after = rows[-1]["id"]
+        after = last
 
 
-def _events(unit: AuditUnit, kind: Kind, first: str, last: str) -> dict[tuple[int, str], list[Row]]:
-    """Return the events of the objects between two ids, by their book and object, in order."""
-    found: dict[tuple[int, str], list[Row]] = {}
-    for row in unit.execute(
-        "SELECT book, id, object, type, body, created FROM events WHERE object >= :first AND object <= :last"
-        " AND body IS NOT NULL ORDER BY object, book, id",
-        {"first": first, "last": last},
+def _ends(unit: AuditUnit, kind: Kind) -> Iterator[str]:
+    """Yield the last id of each run of objects that are read together: their texts bound it."""
+    letters = " + ".join([f"coalesce(length({name}), 0)" for name in kind.texts]) or "0"
+    after, waiting = "", 0
+    while rows := unit.execute(
+        f"SELECT id, {letters} AS letters FROM {kind.table} WHERE id > :after ORDER BY id LIMIT :rows",
+        {"after": after, "rows": _ROWS_AT_ONCE},
     ):
-        found.setdefault((row["book"], row["object"]), []).append(row)
+        for number, row in enumerate(rows):
+            if number and waiting + row["letters"] > _LETTERS_AT_ONCE:
+                yield after
+                waiting = 0
+            waiting += row["letters"]
+            after = row["id"]
+        yield after
+        waiting = 0
+
+
+def _histories(unit: AuditUnit, first: str, last: str) -> dict[tuple[int, str], _History]:
+    """Return what happened to the objects between two ids, by their book and object."""
+    found: dict[tuple[int, str], _History] = {}
+    for row in _events(unit, first, last):
+        history = found.setdefault((row["book"], row["object"]), _History())
+        word = row["type"].partition(".")[2]
+        if word != _REPEATED or history.words[-1:] != [word]:
+            history.words.append(word)
+        history.last = row
     return found
 
 
-def _fault(kind: Kind, row: Row, events: list[Row]) -> str | None:
+def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
+    """Yield the events of the objects between two ids, in order."""
+    place: dict[str, Value] = {"object": first, "book": -1, "id": ""}
+    while rows := unit.execute(_EVENTS, {**place, "last": last, "rows": _ROWS_AT_ONCE}):
+        yield from rows
+        if len(rows) < _ROWS_AT_ONCE:
+            return
+        place = {name: rows[-1][name] for name in place}
+
+
+def _fault(unit: AuditUnit, kind: Kind, row: Row, history: _History) -> str | None:
     """Return what is wrong with an object, as the end of a sentence."""
     try:
         shown = as_json(kind.read(row))
@@ -103,22 +154,22 @@ def _fault(kind: Kind, row: Row, events: list[Row]) -> str | None:
         if said != due:
             what = f"its {kind.summed[1]} add up to {'no whole number' if due is None else due}"
             return f"has the {kind.summed[0]} {said}; {what}"
-    words = "".join(f"{event['type'].partition('.')[2]}," for event in events)
-    if not kind.events.fullmatch(words):
-        return f"has events that cannot follow each other: {words.strip(',').replace(',', ', ') or 'none'}"
+    last = history.last
+    if last is None or not kind.events.fullmatch("".join([f"{word}," for word in history.words])):
+        return f"has events that cannot follow each other: {', '.join(history.words) or 'none'}"
     try:
-        said = json.loads(events[-1]["body"])["data"]["object"]
+        said = json.loads(_body(unit, last))["data"]["object"]
         unlike = [name for name in _unlike(said, shown) if name not in kind.apart]
         if kind.noun == "user" and row["erased_at"] is not None:
-            for event in events:
-                if not _is_as_erased(event, shown, bool(row["livemode"])):
+            for event in _events(unit, row["id"], row["id"]):
+                if not _is_as_erased(_body(unit, event), event, shown, bool(row["livemode"])):
                     return f"has the event {event['id']}, which says what it did not when the user was erased"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return f"has the event {events[-1]['id']}, whose body cannot be read"
+        return f"has the event {last['id']}, whose body cannot be read"
     if kind.noun == "user":
         unlike += _unlike_user(row, unlike)
     if unlike:
-        return f"has another {', '.join(dict.fromkeys(unlike))} than its last event {events[-1]['id']} says"
+        return f"has another {', '.join(dict.fromkeys(unlike))} than its last event {last['id']} says"
     return None
 
 
@@ -127,9 +178,13 @@ def _unlike(said: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
     return [name for name, value in said.items() if name not in due or due[name] != value]
 
 
-def _is_as_erased(event: Row, shown: Mapping[str, Any], livemode: bool) -> bool:
+def _body(unit: AuditUnit, event: Row) -> str:
+    return event["body"] or outbox.long_body(unit, event["book"], event["id"])
+
+
+def _is_as_erased(body: str, event: Row, shown: Mapping[str, Any], livemode: bool) -> bool:
     """Return whether an event of an erased user is what is left of it: the log has no salt to prove it by."""
-    message = json.loads(event["body"])
+    message = json.loads(body)
     said = message["data"]["object"]
     if said.get("name") is not None or said.get("email") is not None:
         return True  # still to be erased, and so the log has its salt
