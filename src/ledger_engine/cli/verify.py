@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ledger_engine.verify.audit import Report
     from ledger_engine.verify.sealed import Kept
 
+_SEALED_WITHIN_S = 10.0  # a running server takes one
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -66,15 +68,15 @@ def verify(
     try:
         outside = [each for file in checkpoints for each in kept.read(file)]
         older = [each for file in since for each in kept.read(file)]
-        report = _audit(ledger.database, outside, older)
+        if save is not None:
+            _wait_for_seal(ledger)
+        report = _audit(ledger.database, outside, older, save)
     except kept.OtherLog as error:
         raise click.UsageError(str(error)) from error
     except StorageUnavailable as error:
         if not ledger.as_json:
             raise
         report = audit.unreadable(str(error))
-    if save is not None and not report.faults:
-        ledger.read(partial(kept.save, file=save))
     if ledger.as_json:
         faults = [
             {"kind": each.kind, "object": each.object, "message": each.message} for each in report.faults
@@ -98,10 +100,28 @@ def _say_correct(report: Report, older: Sequence[Kept]) -> None:
     say(f"The books are correct: {counts(report)}{after}{but}.")
 
 
-def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept]) -> Report:
-    """Run the audit in several threads and show its progress on stderr."""
+def _wait_for_seal(ledger: Ledger) -> None:
+    """Wait until each book with events has a checkpoint, which a running server makes within a second."""
+    from ledger_engine.verify import kept
+
+    deadline = time.monotonic() + _SEALED_WITHIN_S
+    while ledger.read(kept.waits_for_seal) and time.monotonic() < deadline:
+        pause()
+
+
+def pause() -> None:
+    """Let a running server go on."""
+    time.sleep(0.1)
+
+
+def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept], save: Path | None) -> Report:
+    """Run the audit in several threads and show its progress on stderr.
+
+    Save the checkpoints to `save` if no fault was found: those of the audited snapshot, because nobody has
+    looked at the events after it.
+    """
     from ledger_engine.store.engine import open_snapshot
-    from ledger_engine.verify import audit
+    from ledger_engine.verify import audit, kept
 
     read, lock = [0], threading.Lock()
 
@@ -117,4 +137,6 @@ def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept]) -
             rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
             found = with_progress(verify, lambda: ("Verifying", read[0], rows))
         found.checked["indexes_unchecked"] = snapshot.indexes_unchecked
+        if save is not None and not found.faults:
+            snapshot.start(partial(kept.save, file=save)).result()
         return found

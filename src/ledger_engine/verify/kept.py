@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import mode_name
-from ledger_engine.log import stored
+from ledger_engine.log import keys, stored
 from ledger_engine.log.checkpoints import Checkpoint
 from ledger_engine.log.entries import Book
 from ledger_engine.log.notes import BadNote
@@ -50,6 +50,11 @@ def _notes(text: str) -> list[str]:
     return notes or [""]
 
 
+def waits_for_seal(unit: Unit) -> bool:
+    """Return whether a book of a ledger that was served has events and no checkpoint yet."""
+    return keys.current(unit) is not None and any(each.checkpoint is None for each in stored.behind(unit))
+
+
 def save(unit: Unit, file: Path) -> None:
     """Write the last checkpoint of each log to a file, private to its owner.
 
@@ -57,7 +62,10 @@ def save(unit: Unit, file: Path) -> None:
     """
     notes = [str(each.require().note) for each in stored.every(unit)]
     if not notes:
-        raise stored.not_sealed_yet()
+        raise Conflict(
+            "not_sealed_yet",
+            "There is no checkpoint to save: a server makes the first one a second after an event.",
+        )
     write_private(file, "".join(notes))
 
 

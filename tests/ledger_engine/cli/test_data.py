@@ -9,17 +9,24 @@ import os
 import pty
 import re
 import signal
+import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledger_engine.core.settings import Location
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks.signing import Seal
+from ledger_engine.ledger import accounts
+from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.store.engine import open_engine
 from ledger_engine.tools.seed import reading
 from ledger_engine.upkeep import backups
+from ledger_engine.verify import audit, kept
 from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, RunJson, only_line
 from tests.ledger_engine.upkeep.test_backups import post_and_be_killed
@@ -145,7 +152,7 @@ def test_a_saved_checkpoint_proves_what_came_before_and_is_where_the_next_check_
 ) -> None:
     command("seed", "minimal")
     file = str(tmp_path / "proven")
-    assert "not in the log yet" in only_line(command("verify", "--save", file, status=1).stderr)
+    assert "no checkpoint to save" in only_line(command("verify", "--save", file, status=1).stderr)
     asyncio.run(_seal(database))
     whole = run_json("verify", "--save", file)
     assert whole == run_json("verify", "--checkpoint", file) | {"checked": whole["checked"]}
@@ -166,6 +173,56 @@ def test_a_saved_checkpoint_proves_what_came_before_and_is_where_the_next_check_
     assert all(line.startswith("ledger-engine: ") for line in lines)
     assert any(f"{file} does not hold" in line for line in lines)
     assert Path(file).read_bytes() == before
+
+
+def test_a_checkpoint_is_saved_right_after_the_first_posting(
+    command: Command, database: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("projects", "create", "Roastery")
+    asyncio.run(_seal(database))  # a server that runs has made the key
+    command("seed", "minimal")
+    pauses: list[None] = []
+
+    def seal_meanwhile() -> None:
+        pauses.append(None)
+        thread = threading.Thread(target=lambda: asyncio.run(_seal(database)))
+        thread.start()
+        thread.join()
+
+    monkeypatch.setattr("ledger_engine.cli.verify.pause", seal_meanwhile)
+    command("verify", "--save", str(tmp_path / "proven"))
+    assert len(pauses) == 1
+    command("verify", "--checkpoint", str(tmp_path / "proven"))
+
+
+def test_a_checkpoint_is_saved_of_what_was_audited_and_not_of_what_came_later(
+    command: Command, run_json: RunJson, database: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("seed", "minimal")
+    asyncio.run(_seal(database))
+    audited = audit.verify_all
+
+    def audit_and_grow(*arguments: Any) -> audit.Report:
+        report = audited(*arguments)
+        grow = threading.Thread(target=lambda: asyncio.run(_opened_once_more_and_sealed(database)))
+        grow.start()
+        grow.join()
+        return report
+
+    monkeypatch.setattr(audit, "verify_all", audit_and_grow)
+    checked = run_json("verify", "--save", str(tmp_path / "proven"))["checked"]
+    monkeypatch.undo()
+    (saved,) = kept.read(tmp_path / "proven")
+    assert saved.checkpoint.size == checked["sealed"]
+    assert run_json("verify", "--since", str(tmp_path / "proven"))["checked"]["events"] == 1
+
+
+async def _opened_once_more_and_sealed(database: Location) -> None:
+    engine = open_engine(database)
+    tenant = await engine.read(lambda unit: Tenant(unit.execute("SELECT id FROM projects")[0]["id"], False))
+    await engine.write(partial(accounts.create, tenant=tenant, new=NewAccount("Late", "EUR", {})))
+    await engine.close()
+    await _seal(database)
 
 
 async def _seal(database: Location) -> None:
