@@ -416,6 +416,16 @@ SEEN_IN_FILES: dict[str, tuple[str, str]] = {
         "CREATE TRIGGER mine AFTER INSERT ON transactions BEGIN UPDATE accounts SET balance = 0; END",
         "schema",
     ),
+    "a unique index of somebody's own": (
+        "CREATE UNIQUE INDEX mine ON accounts (project, name)",
+        "schema",
+    ),
+    "an index of an expression": ("CREATE INDEX mine ON accounts (lower(name))", "schema"),
+    "a partial index of somebody's own": ("CREATE INDEX mine ON users (id) WHERE name > 'x'", "schema"),
+    "a table that refers to one of the ledger's": (
+        "CREATE TABLE mine (account TEXT REFERENCES accounts (id))",
+        "schema",
+    ),
     "a unique index that is plain": (
         "DROP INDEX invoices_by_number; CREATE INDEX invoices_by_number ON invoices (project,"
         " livemode, number)"

@@ -50,6 +50,22 @@ _CAN_COMPARE = rendered(
     " AND current_setting('transaction_read_only') = 'off'"
     " AND has_database_privilege(current_database(), 'TEMP') AS int) AS can"
 )
+# Indexes and constraints that may refuse what is written, with the table; the ledger's own are among them.
+_REFUSING = rendered("""
+SELECT CAST(i.relname AS text) AS name, CAST(t.relname AS text) AS of,
+    'an index of ' || t.relname || ' that is unique, partial or of an expression' AS what
+FROM pg_index JOIN pg_class AS i ON i.oid = indexrelid JOIN pg_class AS t ON t.oid = indrelid
+WHERE t.relnamespace = current_schema()::regnamespace
+    AND (indisunique OR indisexclusion OR indexprs IS NOT NULL OR indpred IS NOT NULL)
+UNION ALL
+SELECT CAST(conname AS text), CAST(t.relname AS text), 'a constraint of ' || t.relname
+FROM pg_constraint JOIN pg_class AS t ON t.oid = conrelid
+WHERE t.relnamespace = current_schema()::regnamespace AND contype IN ('c', 'f', 'p', 'u', 'x')
+UNION ALL
+SELECT CAST(conname AS text), CAST(t.relname AS text), 'a foreign key of a table that refers to ' || t.relname
+FROM pg_constraint JOIN pg_class AS t ON t.oid = confrelid
+WHERE t.relnamespace = current_schema()::regnamespace AND contype = 'f'
+""")
 # The functions name a schema only if it is not searched, so those of temporary tables say the same.
 _OBJECTS = rendered("""
 SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
@@ -197,7 +213,7 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         require_all_there(connection)
         return []
-    found = _objects(connection)
+    found, rows = _objects(connection), connection.rows(_REFUSING, {})
     connection.send(rendered("BEGIN"))
     connection.send(rendered("SET LOCAL search_path TO pg_temp"))
     for name in schema.names("postgres"):
@@ -214,7 +230,8 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
     connection.send(rendered("ROLLBACK"))
     connection.settle()
     same = {each: made[each] for each, definition in restored.items() if found.get(each) == definition}
-    return schema.unlike_made(found | same, made)
+    refusing = {row["name"]: row["what"] for row in rows if ("table", row["of"]) in made}
+    return schema.unlike_made(found | same, made, refusing)
 
 
 def _objects(connection: Connection) -> dict[schema.Object, str]:

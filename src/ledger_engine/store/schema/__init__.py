@@ -90,10 +90,13 @@ def require_all_there(engine: Engine, found: Collection[str]) -> None:
     _refuse([f"the {made[name]} {name} is missing" for name in sorted(made.keys() - set(found))])
 
 
-def unlike_made(found: Mapping[Object, str], made: Mapping[Object, str]) -> list[tuple[str, str]]:
+def unlike_made(
+    found: Mapping[Object, str], made: Mapping[Object, str], refusing: Mapping[str, str]
+) -> list[tuple[str, str]]:
     """Return each object that has another definition than it was made with: its name, and why.
 
-    Further tables, indexes and views may be there, but no further trigger: it may change what is written.
+    Further tables, indexes and views may be there, but no further trigger, because it may change what is
+    written, and none of `refusing`: indexes and tables that may refuse it, each with what it is.
     """
     faults = [
         (
@@ -104,7 +107,13 @@ def unlike_made(found: Mapping[Object, str], made: Mapping[Object, str]) -> list
         if found.get((kind, name)) != made[kind, name]
     ]
     added = sorted(part for part in found if part[0] == "trigger" and part not in made)
-    return faults + [(name, f"the trigger {name} is not the ledger's") for _, name in added]
+    faults += [(name, f"the trigger {name} is not the ledger's") for _, name in added]
+    ours = {name for _, name in made}
+    return faults + [
+        (name, f"{name} is not the ledger's, and may refuse what the ledger writes: it is {what}")
+        for name, what in sorted(refusing.items())
+        if name not in ours
+    ]
 
 
 def _refuse(faults: list[str]) -> None:

@@ -18,6 +18,15 @@ _TABLES = (
     "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 )
 _OBJECTS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+_REFUSING_INDEXES = (
+    "SELECT DISTINCT i.name, m.name FROM sqlite_schema AS m, pragma_index_list(m.name) AS i,"
+    " pragma_index_xinfo(i.name) AS x WHERE m.type = 'table' AND i.origin = 'c'"
+    ' AND (i."unique" OR i.partial OR x.cid = -2)'
+)
+_REFUSING_TABLES = (
+    'SELECT DISTINCT m.name, f."table" FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f'
+    " WHERE m.type = 'table'"
+)
 # ALTER TABLE leaves other spaces and quotes than the baseline has; they mean nothing.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
@@ -73,7 +82,15 @@ def require_all_there(connection: sqlite3.Connection) -> None:
 
 def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     """Return what somebody has changed in the tables; see `AuditUnit.unlike_made`."""
-    return schema.unlike_made(_objects(connection), _made(schema.FOLDER))
+    made = _made(schema.FOLDER)
+    refusing = dict[str, str]()
+    for name, table in connection.execute(_REFUSING_INDEXES):
+        if ("table", table) in made:
+            refusing[name] = f"an index of {table} that is unique, partial or of an expression"
+    for name, table in connection.execute(_REFUSING_TABLES):
+        if ("table", table) in made:
+            refusing[name] = f"a table that refers to {table}"
+    return schema.unlike_made(_objects(connection), made, refusing)
 
 
 def require_no_others(connection: sqlite3.Connection) -> None:
