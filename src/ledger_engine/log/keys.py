@@ -6,13 +6,19 @@ from dataclasses import dataclass
 
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import mode_name
-from ledger_engine.events.webhooks.signing import Seal
+from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.log import notes
 from ledger_engine.log.entries import Book
-from ledger_engine.log.notes import SigningKey, VerifierKey
+from ledger_engine.log.notes import BadNote, SigningKey, VerifierKey
 from ledger_engine.store import Row, Unit
 
-_CURRENT = "SELECT id, name, secret FROM log_keys WHERE id = (SELECT max(id) FROM log_keys)"
+_CURRENT = (
+    "SELECT id, name, secret, public_key, created FROM log_keys WHERE id = (SELECT max(id) FROM log_keys)"
+)
+
+
+class BrokenKey(WrongKey):
+    """Somebody has changed the key that is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +28,26 @@ class LogKey:
     id: int
     name: str
     secret: str
+    public: str
+    created: int
+
+    def private(self, seal: Seal) -> bytes:
+        """Return the private key. Raises WrongKey, and BrokenKey unless it belongs to the public one."""
+        try:
+            private = notes.decode(seal.open(self.secret))
+            public = SigningKey(self.name, notes.LOG, private).verifier.public
+        except (BadNote, ValueError):
+            public = b""
+        if notes.encode(public) != self.public:
+            raise BrokenKey(
+                "its secret in log_keys does not belong to its public key. Restore a backup, or make a new"
+                " key with `ledger-engine log-key rotate`."
+            )
+        return private
 
     def of(self, book: Book, seal: Seal) -> SigningKey:
         """Return the key under the origin of a book's log. Raises WrongKey."""
-        return SigningKey(origin_of(self.name, book), notes.LOG, notes.decode(seal.open(self.secret)))
+        return SigningKey(origin_of(self.name, book), notes.LOG, self.private(seal))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +66,9 @@ def origin_of(name: str, book: Book) -> str:
 def current(unit: Unit) -> LogKey | None:
     """Return the key that signs, None before the ledger was first served."""
     row = unit.first(_CURRENT)
-    return None if row is None else LogKey(row["id"], row["name"], row["secret"])
+    if row is None:
+        return None
+    return LogKey(row["id"], row["name"], row["secret"], row["public_key"], row["created"])
 
 
 def add(unit: Unit, name: str, private: bytes, seal: Seal) -> LogKey:
@@ -97,15 +121,16 @@ def public(unit: Unit, book: Book) -> list[PublicKey]:
 
 def _insert(unit: Unit, id: int, name: str, private: bytes, seal: Seal) -> LogKey:
     secret = seal.close(notes.encode(private))
+    public = notes.encode(SigningKey(name, notes.LOG, private).verifier.public)
     unit.execute(
         "INSERT INTO log_keys (id, name, public_key, secret, created)"
         " VALUES (:id, :name, :public_key, :secret, :now)",
         {
             "id": id,
             "name": name,
-            "public_key": notes.encode(SigningKey(name, notes.LOG, private).verifier.public),
+            "public_key": public,
             "secret": secret,
             "now": unit.now,
         },
     )
-    return LogKey(id, name, secret)
+    return LogKey(id, name, secret, public, unit.now)

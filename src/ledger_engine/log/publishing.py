@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
+from ledger_engine.core.tenant import mode_name
 from ledger_engine.log import checkpoints, notes, stored, tree
 from ledger_engine.log.checkpoints import Checkpoint
+from ledger_engine.log.entries import Book
 from ledger_engine.log.notes import BadNote, VerifierKey
 from ledger_engine.log.stored import Log
 from ledger_engine.store import LOG, BookWork, Unit
@@ -54,13 +56,32 @@ class Outside:
     witnesses: Sequence[WitnessAddress] = ()
 
 
-def newest(folder: Path, origin: str) -> Checkpoint | None:
-    """Return the last checkpoint of a log that a folder has. Raises OSError and BadNote."""
-    files = sorted(_folder_of(folder, origin).glob(f"*{_SUFFIX}"))
+def newest(folder: Path, book: Book) -> list[Checkpoint]:
+    """Return the last checkpoint of each log of a book that a folder has. Raises OSError and BadNote.
+
+    The logs are found by the project and mode at the end of their origin, because a ledger that lost its log
+    would give the new one another name.
+    """
+    if not folder.is_dir():
+        return []
+    found = []
+    for place in sorted(folder.iterdir()):
+        if place.name.endswith(f"_{book.project}_{mode_name(book.livemode)}"):
+            files = sorted(place.glob(f"*{_SUFFIX}"))
+            found += [_read(file) for file in files[-1:]]
+    return found
+
+
+def _read(file: Path) -> Checkpoint:
     try:
-        return Checkpoint.parse(files[-1].read_bytes().decode()) if files else None
+        return Checkpoint.parse(file.read_bytes().decode())
     except UnicodeDecodeError:
-        raise BadNote(f"{files[-1].name} is not UTF-8") from None
+        raise BadNote(f"{file.name} is not UTF-8") from None
+
+
+def about(witness: str, book: int) -> str:
+    """Return the name of the notice on a witness and a book, which ends when the witness has signed."""
+    return f"witness {witness} {book}"
 
 
 class Publisher:
@@ -122,13 +143,13 @@ class Publisher:
         if size == each.size or (now - at < KEPT_EVERY_MS and not at_once):
             return
         checkpoint = each.require()
-        about = f"folder {folder}"
+        place = f"folder {folder}"
         try:
             await asyncio.to_thread(_write, folder, checkpoint, iso(now))
         except OSError as error:
-            self._say(about, f"Checkpoints cannot be written to {folder}: {error.strerror}.")
+            self._say(place, f"Checkpoints cannot be written to {folder}: {error.strerror}.")
         else:
-            self._say(about, None)
+            self._say(place, None)
             self._kept[folder, each.book.number] = each.size, now
 
     async def _ask(self, client: Client, witness: WitnessAddress) -> None:
@@ -138,9 +159,8 @@ class Publisher:
             now = asyncio.get_running_loop().time()
             if self._signed.get(place) == each.size or now < self._put_off.get(place, 0):
                 continue
-            about = f"witness {witness.key.name} {each.book.number}"
             refused = await self._sign(client, witness, each)
-            self._say(about, refused)
+            self._say(about(witness.key.name, each.book.number), refused)
             if refused is not None:
                 self._put_off[place] = now + RETRY_AFTER_S
 

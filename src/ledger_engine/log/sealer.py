@@ -29,6 +29,7 @@ READ_AT_ONCE = 512  # events, so that requests do not wait long for the interpre
 SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events of a book between two checkpoints, where many wait
 EDGES_MAX = 200  # books whose right edge is remembered
 NOTICE = "log"
+FAILED = "sealing"
 NOWHERE = Outside()
 
 log = logging.getLogger("ledger_engine.log.sealer")
@@ -56,6 +57,16 @@ class Sealer:
         self._outside = outside
         self._publisher = Publisher(engine, outside, self._latest)
         engine.listen(self._notice_commit)
+
+    async def begin(self) -> None:
+        """Make the key if there is none, unless a folder has checkpoints of a log that was here before.
+
+        A server does so before it stores that it has run, so that `verify` can name a log that is gone.
+        """
+        if await self._engine.read(keys.current) is None and await self._may_begin():
+            name = self._name or f"ledger-{secrets.token_hex(8)}"
+            private = notes.new_private()
+            await self._engine.write(partial(keys.add, name=name, private=private, seal=self._seal))
 
     def start(self) -> None:
         """Start sealing; needs a running event loop."""
@@ -94,33 +105,59 @@ class Sealer:
     async def _try_to_look(self) -> bool:
         """Look, and return whether there is more; log what fails."""
         try:
-            return await self._engine.shared.leases.leads() and await self._look()
+            more = await self._engine.shared.leases.leads() and await self._look()
         except StorageUnavailable as error:
             log.warning("sealing is paused: %s", error.cause)
         except WrongKey as error:
-            self._engine.notices[NOTICE] = f"The key of the log cannot be read, so nothing is sealed: {error}"
-        except Exception:  # of any kind: without this task nothing would be sealed
+            self._say(NOTICE, f"The key of the log cannot be read, so nothing is sealed: {error}")
+        except Exception as error:  # of any kind: without this task nothing would be sealed
             log.exception("sealing failed")
+            self._engine.notices[FAILED] = f"Sealing the log failed: {error or type(error).__name__}."
+        else:
+            self._engine.notices.pop(FAILED, None)
+            return more
         return False
+
+    def _say(self, about: str, message: str) -> None:
+        if self._engine.notices.get(about) != message:
+            self._engine.notices[about] = message
+            log.error("%s", message)
 
     async def _look(self) -> bool:
         """Seal what there is of each book, up to SIGNED_AT_ONCE events; return whether there is more."""
-        await self._follow_key()
+        if not await self._follow_key():
+            return False
         more = False
         for each in await self._engine.read(stored.behind):
             if each.book.number not in self._broken:
                 more |= await self._seal_book(each)
         return more
 
-    async def _follow_key(self) -> None:
-        """Make the key if there is none, and sign all logs again after it was changed."""
+    async def _may_begin(self) -> bool:
+        """Return whether no folder has checkpoints of a log that this ledger had before."""
+        self._broken.clear()
+        for each in await self._engine.read(stored.books):
+            try:
+                await self._compare_outside(each)
+            except Broken as error:
+                self._broken[each.book.number] = error.reason
+        self._say_what_is_broken()
+        return not self._broken
+
+    async def _follow_key(self) -> bool:
+        """Make the key if there is none, and sign all logs again after it was changed.
+
+        Return False if there is none and none may be made.
+        """
         key = await self._engine.read(keys.current)
         if key is None:
-            name = self._name or f"ledger-{secrets.token_hex(8)}"
-            private = notes.new_private()
-            key = await self._engine.write(partial(keys.add, name=name, private=private, seal=self._seal))
+            await self.begin()
+            key = await self._engine.read(keys.current)
+        if key is None:
+            return False
         if key == self._key:
-            return
+            return True
+        key.private(self._seal)
         await self._engine.write(partial(keys.seal_secret, seal=self._seal))
         for each in await self._engine.read(stored.every):
             # A ledger that was rolled back says so at its start, whether or not anything is posted.
@@ -138,8 +175,15 @@ class Sealer:
                     BookWork(partial(stored.store, log=each, full=(), sealed=signed), LOG)
                 )
                 self._latest[each.book.number] = signed
+        for witness, book in await self._engine.read(stored.garbled_cosignatures):
+            self._say(
+                publishing.about(witness, book),
+                f"The signature of the witness {witness} that is stored of book {book} cannot be read, and is"
+                " left out until the witness signs again.",
+            )
         self._key = await self._engine.read(keys.current)
         self._say_what_is_broken()
+        return True
 
     async def _seal_book(self, known: Log) -> bool:
         """Seal some events of a book, and return whether there may be more."""
@@ -178,7 +222,7 @@ class Sealer:
         if not why:
             self._engine.notices.pop(NOTICE, None)
         else:
-            self._engine.notices[NOTICE] = f"The log is not signed any more: {why}."
+            self._say(NOTICE, f"The log is not signed any more: {why}.")
 
     async def _edge(self, known: Log) -> Edge | None:
         """Return the right edge of a log, which is taken out of those remembered; None for a broken one."""
@@ -193,24 +237,29 @@ class Sealer:
         except Broken as error:
             self._broken[known.book.number] = error.reason
             self._latest.pop(known.book.number, None)
-            log.error("the log is not signed any more: %s", error.reason)
             self._say_what_is_broken()
             return None
 
     async def _compare_outside(self, known: Log) -> None:
-        """Raise Broken where a checkpoint that was kept outside is not one of this log."""
-        if known.checkpoint is None and self._key is None:
-            return
-        name = (await self._engine.read(keys.require)).name
-        origin = keys.origin_of(name, known.book)
+        """Raise Broken if a checkpoint that was kept outside is not one of this log."""
+        key = await self._engine.read(keys.current)
+        origin = None if key is None else keys.origin_of(key.name, known.book)
         for folder in self._outside.folders:
             try:
-                kept = await asyncio.to_thread(publishing.newest, folder, origin)
+                kept = await asyncio.to_thread(publishing.newest, folder, known.book)
             except (OSError, BadNote) as error:
                 log.warning("the checkpoints in %s cannot be read: %s", folder, error)
                 continue
-            if kept is not None:
-                await self._engine.read(partial(stored.require_begins_with, log=known, checkpoint=kept))
+            for each in kept:
+                if each.origin != origin:
+                    named = "no log" if origin is None else f"the log {origin}"
+                    raise Broken(
+                        f"{folder} has a checkpoint of {each.origin} with {each.size} entries, and this"
+                        f" ledger has {named}: the log was removed, or this is a fork. To begin a new log,"
+                        " move the checkpoints of the old one away, or name another folder with"
+                        " --checkpoint-to"
+                    )
+                await self._engine.read(partial(stored.require_begins_with, log=known, checkpoint=each))
 
 
 def _add(edge: Edge, ids: list[str], leaves: list[bytes]) -> list[FullTile]:

@@ -5,6 +5,7 @@ The hashes of full tiles are stored from level 1 on. Level 0 is made again from 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ from ledger_engine.events import outbox
 from ledger_engine.log import entries, notes, tiles, tree
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.entries import Book
-from ledger_engine.log.notes import Note
+from ledger_engine.log.notes import BadNote, Note, Signature
 from ledger_engine.log.tiles import ENTRIES, Tile
 from ledger_engine.log.tree import TILE_HEIGHT, TILE_WIDTH, Edge, Range
 from ledger_engine.store import Row, Unit
@@ -46,10 +47,13 @@ class Log:
     checkpoint: str | None
 
     def require(self) -> Checkpoint:
-        """Return the checkpoint. Raises Conflict `not_sealed_yet` when there is none."""
+        """Return the checkpoint. Raises Conflict `not_sealed_yet` without one, Broken for a garbled one."""
         if self.checkpoint is None:
             raise not_sealed_yet()
-        return Checkpoint.parse(self.checkpoint)
+        try:
+            return Checkpoint.parse(self.checkpoint)
+        except BadNote:
+            raise _broken(self) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,11 @@ def behind(unit: Unit) -> list[Log]:
     return [_log(row) for row in unit.execute(_BEHIND)]
 
 
+def books(unit: Unit) -> list[Log]:
+    """Return all books, sealed or not."""
+    return [_log(row) for row in unit.execute(f"{_BOOKS} ORDER BY b.book")]
+
+
 def every(unit: Unit) -> list[Log]:
     """Return the books that are sealed."""
     return [_log(row) for row in unit.execute(f"{_BOOKS} WHERE l.size IS NOT NULL ORDER BY b.book")]
@@ -89,11 +98,11 @@ def edge(unit: Unit, log: Log) -> Edge:
     for level in range(_levels(log.size), 0, -1):
         width = log.size >> TILE_HEIGHT * level
         rows = _tiles(unit, log.book, level, width // TILE_WIDTH * TILE_WIDTH, width)
-        levels.append([notes.decode(row["hash"]) for row in rows])
+        levels.append(_hashes(log, rows))
         start = width * TILE_WIDTH
     found = Edge([_leaves(unit, log, start, log.size), *reversed(levels)])
     if log.checkpoint is not None:
-        checkpoint = Checkpoint.parse(log.checkpoint)
+        checkpoint = log.require()
         if (found.size, found.root()) != (checkpoint.size, checkpoint.root) or checkpoint.size != log.size:
             raise _broken(log)
     return found
@@ -161,7 +170,7 @@ def hashes(unit: Unit, log: Log, ranges: Sequence[Range]) -> tuple[bytes, ...]:
         if level == 0:
             number, start = divmod(first, TILE_WIDTH)
             return tile(number)[start : start + end - first]
-        return [notes.decode(row["hash"]) for row in _tiles(unit, log.book, level, first, end)]
+        return _hashes(log, _tiles(unit, log.book, level, first, end))
 
     subtrees = tiles.subtrees(read)
     return tuple(tree.hash_of(each, subtrees) for each in ranges)
@@ -223,7 +232,7 @@ def tile_content(unit: Unit, tenant: Tenant, tile: Tile) -> bytes:
     if tile.level == 0:
         return b"".join(_leaves(unit, log, first, first + tile.width))
     rows = _tiles(unit, log.book, tile.level, first, first + tile.width)
-    return b"".join(notes.decode(row["hash"]) for row in rows)
+    return b"".join(_hashes(log, rows))
 
 
 def proof_of_event(unit: Unit, tenant: Tenant, event: str) -> str:
@@ -284,6 +293,13 @@ def _tiles(unit: Unit, book: Book, level: int, first: int, end: int) -> list[Row
     )
 
 
+def _hashes(log: Log, rows: Sequence[Row]) -> list[bytes]:
+    try:
+        return [notes.decode(row["hash"]) for row in rows]
+    except BadNote:
+        raise _broken(log) from None
+
+
 def _before(unit: Unit, log: Log, first: int) -> str:
     """Return the id of the event before the first one of a tile."""
     number = first // TILE_WIDTH
@@ -306,21 +322,39 @@ def _witnessed(unit: Unit, book: Book, index: int) -> Checkpoint | None:
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
         {"book": book.number, "index": index},
     )
-    found = [_cosigned(unit, book, Checkpoint.parse(row["checkpoint"])) for row in rows]
+    found: list[Checkpoint] = []
+    for row in rows:
+        with contextlib.suppress(BadNote):
+            found.append(_cosigned(unit, book, Checkpoint.parse(row["checkpoint"])))
     return max(found, key=lambda each: (len(each.note.signatures), each.size), default=None)
 
 
 def _cosigned(unit: Unit, book: Book, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with the cosignatures that are there."""
+    """Return the checkpoint with the cosignatures that are there, without those that cannot be read."""
     rows = unit.execute(
-        "SELECT line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
+        "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
         {"book": book.number, "size": checkpoint.size},
     )
     note = checkpoint.note
-    lines = tuple(each for row in rows for each in notes.parse_signatures(row["line"]))
+    lines = tuple(each for row in rows if (each := cosignature(row)) is not None)
     return Checkpoint(
         checkpoint.origin, checkpoint.size, checkpoint.root, Note(note.text, note.signatures + lines)
     )
+
+
+def cosignature(row: Row) -> Signature | None:
+    """Return the signature in a row of `log_cosignatures`, None if it is no signature of that witness."""
+    try:
+        (signature,) = notes.parse_signatures(row["line"])
+    except (BadNote, ValueError):
+        return None
+    return signature if signature.name == row["witness"] else None
+
+
+def garbled_cosignatures(unit: Unit) -> list[tuple[str, int]]:
+    """Return the witnesses whose last signature cannot be read, each with the book."""
+    rows = unit.execute("SELECT book, witness, line FROM log_cosignatures ORDER BY book, witness")
+    return [(row["witness"], row["book"]) for row in rows if cosignature(row) is None]
 
 
 def _log(row: Row) -> Log:

@@ -170,7 +170,6 @@ async def background(
     # The data of a demo are new, whatever the machine's clock shows; a clock that tests move is right.
     is_right = settings.accept_clock or settings.database is None or settings.test_helpers
     timekeeper = Timekeeper(engine, accept=is_right, monotonic=engine.clock.monotonic)
-    await timekeeper.begin()
     running = Background(
         engine,
         Seal.from_environment(),
@@ -181,6 +180,7 @@ async def background(
         log_name=settings.log_name,
         outside=_outside(settings),
     )
+    await running.begin()
     if helpers is not None:
         helpers.begin(running, timekeeper)
     running.start()

@@ -54,6 +54,11 @@ class Background:
         self._retention = Retention(engine, timekeeper.now)
         self._waiting: asyncio.Task[None] | None = None
 
+    async def begin(self) -> None:
+        """Make the log's key, and decide whether to trust the machine's clock. Raises StorageUnavailable."""
+        await self._sealer.begin()
+        await self._timekeeper.begin()
+
     def start(self) -> None:
         """Start; needs a running event loop."""
         self.recorder.start()

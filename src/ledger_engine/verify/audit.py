@@ -160,7 +160,8 @@ def _by_statements(unit: AuditUnit, since: Mapping[Book, Sequence[Kept]]) -> tup
         with_care(unit, faults, begin)
     for check in checks.CHECKS:
         with_care(unit, faults, partial(checks.run, unit, check, transactions if since else None, faults))
-    with_care(unit, faults, lambda: checks.misnamed_originals(unit, faults))
+    for other in (checks.misnamed_originals, checks.misplaced_time, checks.misplaced_log, sealed.look_at_key):
+        with_care(unit, faults, partial(other, unit, faults))
     for kind in state.KINDS:
         with_care(unit, faults, partial(state.look_at, unit, kind, counts, faults))
     with_care(unit, faults, lambda: counts.update(projects=_projects(unit)))

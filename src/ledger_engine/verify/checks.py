@@ -10,16 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ledger_engine.access import idempotency
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.ids import moment_of
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.events.outbox import BEFORE_ALL
 from ledger_engine.ledger.accounts import TRANSACTIONS
+from ledger_engine.log import keys, stored
 from ledger_engine.log.entries import Book
-from ledger_engine.store import Row, Value
+from ledger_engine.log.keys import LogKey
+from ledger_engine.store import Row, Value, kept_time
 from ledger_engine.store.snapshot import AuditUnit
 from ledger_engine.verify.faults import NAMED_MAX, Faults
 
 _ROWS_AT_ONCE = 1000
+FAR_MS = 366 * DAY
+LONG_MS = 3_600_000  # a server that is killed may leave the events of its last second without a seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,12 @@ WHERE (paid_at IS NULL) <> (status = 'open') OR (shipped_at IS NULL) = (status =
 SELECT id, status FROM users WHERE (deactivated_at IS NULL) <> (status = 'active')""",
     ),
     Check(
+        "user",
+        "user {id} is erased and was not deactivated before.",
+        """
+SELECT id FROM users WHERE erased_at < coalesce(deactivated_at, erased_at + 1)""",
+    ),
+    Check(
         "order",
         "order {id} belongs to another project or mode than its user {user_id}.",
         """
@@ -171,6 +183,22 @@ SELECT d.id, d.attempts, count(a.number) AS made FROM deliveries AS d
 GROUP BY d.id, d.attempts HAVING count(a.number) <> d.attempts""",
     ),
     Check(
+        "delivery",
+        "delivery {id} is {status}, and its last attempt says something else.",
+        """
+SELECT d.id, d.status FROM deliveries AS d
+    LEFT JOIN delivery_attempts AS a ON a.delivery = d.id AND a.number = d.attempts
+WHERE (d.status = 'succeeded' OR d.attempts > 0) AND (a.number IS NULL
+    OR d.attempted_at <> a.attempted_at OR (d.status = 'succeeded' AND a.error IS NOT NULL))""",
+    ),
+    Check(
+        "delivery",
+        "delivery {id} is missing, and its attempts are there.",
+        """
+SELECT DISTINCT a.delivery AS id FROM delivery_attempts AS a LEFT JOIN deliveries AS d ON d.id = a.delivery
+WHERE d.id IS NULL""",
+    ),
+    Check(
         "endpoint",
         "webhook endpoint {id} is at {cursor}, beyond the last event.",
         f"""
@@ -196,7 +224,7 @@ WHERE NOT CASE substr(k.object, 1, 4)
     WHEN 'usr_' THEN EXISTS (SELECT 1 FROM users AS x WHERE x.id = k.object AND x.project = k.project
         AND x.livemode = k.livemode AND k.created >= x.created)
     WHEN 'evt_' THEN EXISTS (SELECT 1 FROM events AS x WHERE x.book = b.book AND x.id = k.object)
-    ELSE k.object <> '' END""",
+    ELSE k.object = 'clock' OR substr(k.object, 1, 4) IN ('key_', 'prj_', 'whe_', 'flt_', 'snp_') END""",
     ),
     Check(
         "idempotency_key",
@@ -255,8 +283,49 @@ GROUP BY project, livemode ORDER BY project, livemode"""
             )
 
 
+def misplaced_time(unit: AuditUnit, faults: Faults) -> None:
+    """Note a stored time that is far in the future: the ledger's clock starts after it and never goes back.
+
+    A ledger whose test clock was moved has events of that time, or a server has stored that it trusts it.
+    """
+    kept, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
+    event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
+    if kept.reached - max(unit.now, event, kept.trusted or 0) > FAR_MS:
+        faults.add(
+            "time",
+            "",
+            f"kept_time.reached is {kept.reached}, more than a year after the last event and the machine's"
+            " clock: the ledger's clock would start there.",
+        )
+
+
+def misplaced_log(unit: AuditUnit, faults: Faults) -> None:
+    """Note the books whose log is gone: a server makes its key at its start, and seals within a second."""
+    trusted = kept_time.get(unit).trusted
+    if trusted is None:
+        return  # it was never served
+    key = keys.current(unit)
+    for book in stored.behind(unit):
+        if book.checkpoint is None and (
+            key is None or _sealed_long_ago(unit, book.book.number, key, trusted)
+        ):
+            mode = mode_name(book.book.livemode)
+            faults.add(
+                "log",
+                book.book.project,
+                f"{book.book.project}, {mode} mode, has events and no log, and a server has run: the log was"
+                " removed. Compare with a checkpoint that was kept elsewhere.",
+            )
+
+
+def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, trusted: int) -> bool:
+    """Return whether a server ran long after the first event of the book and after the key was made."""
+    row = unit.first("SELECT min(created) AS first FROM events WHERE book = :book", {"book": book})
+    return row is not None and max(row["first"] or trusted, key.created) + LONG_MS < trusted
+
+
 def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:
-    """Note the idempotency keys whose list of what their request made does not have it."""
+    """Note the idempotency keys that name another object than the first one that their request made."""
     given: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(
         "SELECT project, livemode, key, object, originals FROM idempotency_keys"
@@ -265,13 +334,28 @@ def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:
         {**given, "rows": _ROWS_AT_ONCE},
     ):
         for row in rows:
-            if row["object"] not in idempotency.unfolded(row["originals"]):
+            if not _is_first(unit, row["object"], idempotency.unfolded(row["originals"])):
                 faults.add(
                     "idempotency_key",
                     row["key"],
-                    f"idempotency key {row['key']} names {row['object']}, but not among all of its request.",
+                    f"idempotency key {row['key']} names {row['object']}, which is not the first one that its"
+                    " request made.",
                 )
         given = {name: rows[-1][name] for name in given}
+
+
+def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
+    """Return whether a key with these ids names the object that its request made first.
+
+    A reversal and the roll of an API key list the object that they are about before the one that they made.
+    """
+    about, *made = ids or [""]
+    if len(made) != 1:
+        return object == about
+    if about.startswith("txn_"):
+        row = unit.first("SELECT reverses FROM transactions WHERE id = :id", {"id": made[0]})
+        return object == (made[0] if row is not None and row["reverses"] == about else about)
+    return object == (made[0] if about.startswith("key_") else about)
 
 
 def _named(row: Row) -> dict[str, object]:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.events import outbox
+from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.log import checkpoints, keys, notes, stored, tree
 from ledger_engine.log.checkpoints import Checkpoint
 from ledger_engine.log.entries import Book
+from ledger_engine.log.keys import BrokenKey
 from ledger_engine.log.notes import BadNote, VerifierKey
 from ledger_engine.log.stored import Log
 from ledger_engine.log.tiles import ENTRY_MAX
@@ -122,7 +124,8 @@ class Entries:
     def _read_signed(self) -> list[Kept]:
         """Return the checkpoints that the ledger has itself, as far as they can be read."""
         rows = self.unit.execute(
-            "SELECT witness, checkpoint FROM log_cosignatures WHERE book = :book ORDER BY witness",
+            "SELECT witness, size, checkpoint, line FROM log_cosignatures WHERE book = :book"
+            " ORDER BY witness",
             {"book": self.log.book.number},
         )
         found = [(f"the checkpoint that {row['witness']} signed", row["checkpoint"]) for row in rows]
@@ -134,6 +137,19 @@ class Entries:
                 signed.append(Kept(name, Checkpoint.parse(text)))
             except BadNote as error:
                 self._note(self.log.book.project, f"{name} of {self._named()} cannot be read: {error}.")
+        for row in rows:
+            if stored.cosignature(row) is None:
+                self._note(
+                    self.log.book.project,
+                    f"the signature of the witness {row['witness']} that is stored of {self._named()} cannot"
+                    " be read, or is another one's.",
+                )
+            if all(each.checkpoint.size != row["size"] for each in signed):
+                self._note(
+                    self.log.book.project,
+                    f"the size of the checkpoint that {row['witness']} signed of {self._named()} is another"
+                    " one.",
+                )
         if self.log.size and not (signed and signed[-1].checkpoint.size == self.log.size):
             self._note(self.log.book.project, f"the log of {self._named()} has a size that is not signed.")
         return signed
@@ -283,6 +299,19 @@ class Entries:
 
     def _named(self) -> str:
         return f"{self.log.book.project}, {mode_name(self.log.book.livemode)} mode"
+
+
+def look_at_key(unit: AuditUnit, faults: Faults) -> None:
+    """Note a key that cannot sign. One that is encrypted is left to the server, which can read it."""
+    key = keys.current(unit)
+    if key is None:
+        return
+    try:
+        key.private(Seal(None))
+    except BrokenKey as error:
+        faults.add("log", "", f"the key of the log cannot sign, so nothing is sealed: {error}")
+    except WrongKey:
+        return
 
 
 def _root_of(rows: Sequence[Row]) -> bytes:

@@ -18,6 +18,7 @@ from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.log import keys, notes, publishing, stored
 from ledger_engine.log.checkpoints import Checkpoint, Proof
+from ledger_engine.log.entries import Book
 from ledger_engine.log.notes import SigningKey, VerifierKey
 from ledger_engine.log.publishing import Outside, Publisher, WitnessAddress
 from ledger_engine.log.sealer import Sealer
@@ -244,9 +245,8 @@ async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
     assert len(await kept()) == 1
     clock.advance(60_000)
     assert (await kept())[1:] == ["000000000000002-2026-09-21T1414Z.checkpoint"]
-    newest = publishing.newest(folder, f"{NAME}/{tenant.project}/test")
-    assert newest is not None
-    assert newest.size == 2
+    (newest,) = publishing.newest(folder, Book(1, tenant.project, False))
+    assert (newest.origin, newest.size) == (f"{NAME}/{tenant.project}/test", 2)
     sealer._publisher.start()
     await post(engine, tenant, account)
     await sealer.seal()
@@ -286,6 +286,49 @@ async def test_nothing_is_signed_where_a_kept_checkpoint_is_of_another_history(
         f"The log is not signed any more: a checkpoint of {origin} was kept whose 2 entries are others than"
         " those here: this ledger was rolled back, or is a fork."
     )
+
+
+async def test_no_new_log_is_begun_beside_the_checkpoints_of_one_that_was_removed(
+    engine: Engine, tenant: Tenant, account: str, tmp_path: Path, read: Run
+) -> None:
+    folder = tmp_path / "kept"
+    await post(engine, tenant, account)
+    await publish(engine, Outside([folder]))
+    await engine.write(remove_log)
+    other = Sealer(engine, Seal(None), None, Outside([folder]))
+    for _ in range(2):
+        await other.begin()
+        await other.seal()
+    assert engine.notice == (
+        f"The log is not signed any more: {folder} has a checkpoint of {NAME}/{tenant.project}/test with 2"
+        " entries, and this ledger has no log: the log was removed, or this is a fork. To begin a new log,"
+        " move the checkpoints of the old one away, or name another folder with --checkpoint-to."
+    )
+    assert await engine.read(keys.current) is None
+    folder.rename(tmp_path / "old")
+    await other.seal()
+    assert engine.notice is None
+    assert Checkpoint.parse(await read(stored.checkpoint_note)).size == 2
+
+
+async def test_a_log_is_not_signed_in_a_folder_with_another_log_of_its_book(
+    engine: Engine, tenant: Tenant, account: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "kept"
+    await post(engine, tenant, account)
+    await publish(engine, Outside([folder]))
+    await engine.write(remove_log)
+    await Sealer(engine, Seal(None), "other.example").seal()  # as a server without the folder does
+    before = sorted(folder.rglob("*"))
+    await publish(engine, Outside([folder]))
+    assert engine.notice is not None
+    assert f"and this ledger has the log other.example/{tenant.project}/test" in engine.notice
+    assert sorted(folder.rglob("*")) == before
+
+
+def remove_log(unit: Unit) -> None:
+    for table in ("log_tiles", "logs", "log_commitments", "log_keys"):
+        unit.execute(f"DELETE FROM {table}")
 
 
 async def test_a_folder_that_cannot_be_written_is_said_until_it_can(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.core.errors import Conflict, NotFound, PermissionDenied
+from ledger_engine.core.errors import Conflict, NotFound, PermissionDenied, StorageUnavailable
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.signing import Seal, WrongKey
@@ -23,6 +23,7 @@ from ledger_engine.log.entries import Book
 from ledger_engine.log.keys import LogKey
 from ledger_engine.log.notes import VerifierKey
 from ledger_engine.log.sealer import Sealer
+from ledger_engine.log.stored import Log
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
@@ -371,6 +372,76 @@ async def test_a_key_that_cannot_be_read_is_said_and_nothing_is_sealed_until_ano
     await engine.write(partial(keys.rotate, private=notes.new_private(), seal=Seal("another")))
     await sealing._try_to_look()
     assert engine.notice is None
+
+
+async def test_a_key_that_somebody_has_changed_is_said_in_the_health(
+    engine: Engine, account: str, tenant: Tenant, read: Run
+) -> None:
+    await Sealer(engine, Seal(None), NAME).seal()
+    await engine.write(partial(execute, sql="UPDATE log_keys SET secret = 'AAAA'"))
+    for _ in range(2):
+        sealing = Sealer(engine, Seal(None), NAME)
+        await post(engine, tenant, account, 1)
+        assert not await sealing._try_to_look()
+        assert engine.notice == (
+            "The key of the log cannot be read, so nothing is sealed: its secret in log_keys does not belong"
+            " to its public key. Restore a backup, or make a new key with `ledger-engine log-key rotate`."
+        )
+    await engine.write(partial(keys.rotate, private=notes.new_private(), seal=Seal(None)))
+    await sealing._try_to_look()
+    assert engine.notice is None
+    assert Checkpoint.parse(await read(stored.checkpoint_note)).size == 3
+
+
+async def test_a_checkpoint_that_is_garbled_is_said_and_refused_and_nothing_is_signed(
+    engine: Engine, account: str, tenant: Tenant, read: Run
+) -> None:
+    await Sealer(engine, Seal(None), NAME).seal()
+    await engine.write(partial(execute, sql="UPDATE logs SET checkpoint = 'garbled'"))
+    await Sealer(engine, Seal(None), NAME)._try_to_look()
+    assert engine.notice is not None
+    assert engine.notice.startswith("The log is not signed any more: ")
+    with pytest.raises(StorageUnavailable):
+        await read(stored.checkpoint_note)
+
+
+async def test_a_signature_of_a_witness_that_is_garbled_is_left_out_and_said(
+    engine: Engine, account: str, tenant: Tenant, read: Run
+) -> None:
+    (posted,) = await post(engine, tenant, account, 1)
+    await Sealer(engine, Seal(None), NAME).seal()
+    before = await read(stored.checkpoint_note)
+    garbled = (
+        "INSERT INTO log_cosignatures (book, witness, size, checkpoint, line)"
+        " SELECT book, 'w.example', size, checkpoint, 'garbled' FROM logs"
+    )
+    await engine.write(partial(execute, sql=garbled))
+    assert await read(stored.checkpoint_note) == before
+    await Sealer(engine, Seal(None), NAME)._try_to_look()
+    assert engine.notice is not None
+    assert engine.notice.startswith("The signature of the witness w.example that is stored of book ")
+    await engine.write(partial(execute, sql="UPDATE log_cosignatures SET checkpoint = 'garbled'"))
+    assert Proof.parse(await read(stored.proof_of_transaction, posted)).checkpoint.size == 2
+
+
+async def test_what_fails_in_the_sealer_is_said_until_it_works_again(
+    engine: Engine, account: str, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealing = Sealer(engine, Seal(None), NAME)
+
+    def fail(unit: Unit) -> list[Log]:
+        raise RuntimeError("out of order")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stored, "behind", fail)
+        assert not await sealing._try_to_look()
+    assert engine.notice == "Sealing the log failed: out of order."
+    await sealing._try_to_look()
+    assert engine.notice is None
+
+
+def execute(unit: Unit, sql: str) -> None:
+    unit.execute(sql)
 
 
 async def test_it_seals_by_itself_and_wakes_for_each_commit(

@@ -25,13 +25,18 @@ from ledger_engine.verify.audit import Report
 from tests.ledger_engine.manual_clock import ManualClock
 
 _DELIVERED = (
-    "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, created)"
-    " SELECT 'dlv_1', :project, :livemode, 'whe_1', min(id), 'succeeded', 1, 0, created FROM events"
+    "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries,"
+    " attempted_at, created)"
+    " SELECT 'dlv_1', :project, :livemode, 'whe_1', min(id), 'succeeded', 1, 0, 1, created FROM events"
     " GROUP BY created ORDER BY min(id) LIMIT 1"
 )
 _ATTEMPTED = (
     "INSERT INTO delivery_attempts (delivery, number, attempted_at, latency_ms, status, request_headers)"
     " VALUES ('dlv_1', 1, 1, 1, 200, '{}')"
+)
+_APP = (
+    "INSERT INTO apps (id, project, livemode, name, redirect_uris, created)"
+    " VALUES ('app_1', :project, :livemode, 'Shop', '[\"https://example.com/\"]', 1)"
 )
 _ENDPOINT = (
     "INSERT INTO webhook_endpoints (id, project, livemode, url, events, secret, cursor, created)"
@@ -103,7 +108,7 @@ def erase(unit: Unit, tenant: Tenant) -> None:
 
 def webhooks(unit: Unit, tenant: Tenant) -> None:
     """Store an endpoint that has received one event, and a logged request."""
-    for statement in (_ENDPOINT, _DELIVERED, _REQUEST):
+    for statement in (_APP, _ENDPOINT, _DELIVERED, _REQUEST):
         unit.execute(statement, tenant.bind())
     unit.execute(_ATTEMPTED)
 

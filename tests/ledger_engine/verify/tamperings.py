@@ -48,6 +48,11 @@ def _of_column(table: str, row: str, kind: str, /, **values: str) -> dict[str, t
     }
 
 
+_COSIGNED = (
+    "INSERT INTO log_cosignatures (book, witness, size, checkpoint, line)"
+    " SELECT book, 'witness.example', size, checkpoint,"
+)
+
 # What is named without a checkpoint.
 SEEN: dict[str, tuple[str, str]] = {
     **_of_column(
@@ -406,6 +411,51 @@ SEEN: dict[str, tuple[str, str]] = {
         "UPDATE log_commitments SET commitment = 'A' || substr(commitment, 2)",
         "event",
     ),
+    "a user who is active and erased by hand": (
+        "UPDATE users SET name = NULL, email = NULL, email_folded = NULL, password_hash = NULL,"
+        f" erased_at = created + 1 WHERE id = {ADA}",
+        "user",
+    ),
+    "idempotency_keys.object of no kind": (
+        "UPDATE idempotency_keys SET object = 'xyz_1' WHERE key = 'bank'",
+        "idempotency_key",
+    ),
+    "idempotency_keys.object, another one of its batch": (
+        "UPDATE idempotency_keys SET object = (SELECT t.id FROM transactions AS t WHERE t.created ="
+        " idempotency_keys.created AND t.id > idempotency_keys.object AND t.transfer IS NULL"
+        " AND t.reverses IS NULL ORDER BY t.id LIMIT 1) WHERE key = 'batch'",
+        "idempotency_key",
+    ),
+    "idempotency_keys.object of a reversal, what it reverses": (
+        "UPDATE idempotency_keys SET object = (SELECT reverses FROM transactions AS t WHERE t.id = object)"
+        " WHERE key = 'undone'",
+        "idempotency_key",
+    ),
+    "a delivery that is gone": ("DELETE FROM deliveries", "delivery"),
+    "deliveries.attempted_at": ("UPDATE deliveries SET attempted_at = attempted_at + 1", "delivery"),
+    "a delivery that failed and is called a success": (
+        "UPDATE delivery_attempts SET error = 'timeout', status = NULL",
+        "delivery",
+    ),
+    "delivery_attempts.number": ("UPDATE delivery_attempts SET number = 2", "delivery"),
+    "kept_time.reached": ("UPDATE kept_time SET reached = 99999999999999", "time"),
+    "log_keys.secret": ("UPDATE log_keys SET secret = 'AAAA'", "log"),
+    "log_keys.secret of another key": (f"UPDATE log_keys SET secret = '{'A' * 43}='", "log"),
+    "log_cosignatures.line": (f"{_COSIGNED} 'garbled' FROM logs", "log"),
+    "log_cosignatures.line of another witness": (
+        f"{_COSIGNED} '— other.example AAAAAAAAAAA=\n' FROM logs",
+        "log",
+    ),
+    "the whole log, and a posting": (
+        "UPDATE kept_time SET trusted = 1780000000000; DELETE FROM log_tiles; DELETE FROM logs;"
+        " DELETE FROM log_commitments; DELETE FROM log_keys;"
+        f" UPDATE transactions SET description = 'forged' WHERE id = {POSTING}",
+        "log",
+    ),
+    "the log, and its key left": (
+        "UPDATE kept_time SET trusted = 1790000000000; DELETE FROM log_tiles; DELETE FROM logs",
+        "log",
+    ),
     "log_commitments.salt": ("UPDATE log_commitments SET salt = NULL", "log"),
     "a commitment that is gone": ("DELETE FROM log_commitments", "log"),
 }
@@ -454,7 +504,10 @@ SEEN_IN_FILES: dict[str, tuple[str, str]] = {
 SEEN_BY_CHECKPOINT: dict[str, str] = {
     "a description": _set("transactions", "description", "'Theirs'", POSTING),
     "a transfer cut in two": SEEN["a transfer cut in two"][0],
-    "a reversal that is none any more": _set("transactions", "reverses", "NULL", REVERSAL),
+    "a reversal that is none any more": (
+        f"UPDATE idempotency_keys SET originals = NULL WHERE key = 'undone';"
+        f"{_set('transactions', 'reverses', 'NULL', REVERSAL)}"
+    ),
     "the customer of an invoice": SEEN["events.body of the last event, with the object"][0],
     "the time of a posting, with its event": (
         f"UPDATE transactions SET created = created + 1 WHERE id = {POSTING};"
@@ -487,5 +540,9 @@ UNSEEN: dict[str, str] = {
     " = 'bank'",
     "the fingerprint of an idempotency key": "UPDATE idempotency_keys SET fingerprint = 5",
     "which request caused an event": "UPDATE events SET request = 'req_2'",
+    "which redirects an app may ask for": "UPDATE apps SET redirect_uris = '[]'",
+    "whether a project refuses overdrafts": "UPDATE projects SET overdraft = 'refuse'",
+    "the name of a project": "UPDATE projects SET name = 'Theirs'",
+    "a delivery that is gone with its attempts": "DELETE FROM delivery_attempts; DELETE FROM deliveries",
     "the request log": "UPDATE requests SET path = '/v1/orders', idempotency_key = NULL",
 }
