@@ -44,7 +44,7 @@ MEANINGS: dict[str, str] = {
     "invalid_value": "A value breaks a rule. The message says which rule, `param` names the field.",
     "invalid_json": "The body is not a JSON object in the [strict sense](conventions.md#requests). The"
     " message says where.",
-    "invalid_cursor": "The cursor is not the id of an object of this list. Begin the list anew.",
+    "invalid_cursor": "The cursor never was the id of an object of this list. Begin the list again.",
     "unsupported_content_type": "Send JSON: `Content-Type: application/json`, or no such header.",
     "currency_mismatch": "The two accounts of a transfer have different currencies.",
     "insufficient_funds": "The debit would take the account below zero, and the project forbids that.",

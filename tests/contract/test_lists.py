@@ -52,6 +52,24 @@ def filled(make_project: MakeProject) -> httpx.Client:
     return api
 
 
+@holds("lists-next-cursor")
+def test_a_loop_that_deletes_what_it_lists_leaves_nothing(make_project: MakeProject) -> None:
+    api = make_project().api
+    path = "/v1/webhook_endpoints"
+    made = [api.post(path, json={"url": "http://127.0.0.1:9/"}).json()["id"] for _ in range(7)]
+    deleted: list[str] = []
+    query: dict[str, Any] = {"limit": 3}
+    while True:
+        page = api.get(path, params=query).json()
+        for endpoint in page["data"]:
+            deleted.append(api.delete(f"{path}/{endpoint['id']}").json()["id"])
+        if not page["has_more"]:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert deleted == made[::-1]
+    assert api.get(path).json()["data"] == []
+
+
 def ids(page: Any) -> list[str]:
     return [item["id"] for item in page["data"]]
 

@@ -100,6 +100,14 @@ def test_a_story_of_everything(ledger: Ledger) -> None:
     assert patched.events == [each.id for each in ledger.requests.events(patched.id)] != []
 
 
+def test_a_loop_that_deletes_what_it_lists_leaves_nothing(ledger: Ledger) -> None:
+    for _ in range(101):  # more than one page
+        ledger.webhook_endpoints.create("http://127.0.0.1:9/hook")
+    for endpoint in ledger.webhook_endpoints.list():
+        ledger.webhook_endpoints.delete(endpoint.id)
+    assert [*ledger.webhook_endpoints.list()] == []
+
+
 def test_the_keys_the_plan_and_the_state_of_the_server(ledger: Ledger) -> None:
     made = ledger.api_keys.create("till", scopes=["read:projects"])
     assert made.key is not None

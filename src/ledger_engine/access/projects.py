@@ -16,7 +16,7 @@ from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, Permis
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit, Value
-from ledger_engine.store.pages import Page, PageRequest
+from ledger_engine.store.pages import Page, PageRequest, bad_cursor
 from ledger_engine.store.rows import insert, reader
 
 NAME_MAX = 255
@@ -218,9 +218,7 @@ def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Project]:
         try:
             visible(unit, tenant, wanted.after)
         except NotFound:
-            raise InvalidRequest(
-                "invalid_cursor", f"{wanted.cursor} must be the id of an object of this list.", wanted.cursor
-            ) from None
+            raise bad_cursor(wanted.cursor) from None
         older = " AND id < :after"
     rows = unit.execute(
         f"SELECT * FROM projects WHERE parent = :project{older}"

@@ -25,7 +25,8 @@ class Plan:
     webhook_endpoints: int | None
 
 
-RECOVERABLE_FOR = 30 * DAY  # deleted objects (docs/interface.md#quotas-and-retention)
+LOGS_KEPT_FOR = 7 * DAY  # the request log and deliveries (docs/interface.md#quotas-and-retention)
+RECOVERABLE_FOR = 30 * DAY  # deleted objects
 PLANS = {
     "free": Plan(requests_per_minute=60, burst=10, stored_objects=10_000, webhook_endpoints=5),
     "pro": Plan(requests_per_minute=600, burst=50, stored_objects=500_000, webhook_endpoints=50),

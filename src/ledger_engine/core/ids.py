@@ -88,6 +88,11 @@ def first_at(prefix: str, moment: int) -> str:
     return prefix + "_" + _encode(max(0, min(moment, (1 << 48) - 1)), 0)
 
 
+def is_before(id: str, prefix: str, moment: int) -> bool:
+    """Return whether `id` has the form of an id with this prefix and was made before `moment`."""
+    return is_id(id, prefix) and id < first_at(prefix, moment)
+
+
 def is_id(text: str, prefix: str) -> bool:
     """Return whether `text` has the form of an id with this prefix."""
     head, separator, tail = text.partition("_")

@@ -20,7 +20,8 @@ from typing import ClassVar, NamedTuple
 
 from ledger_engine.access import projects
 from ledger_engine.access.credentials import Credential
-from ledger_engine.core.errors import InvalidRequest, StorageUnavailable
+from ledger_engine.access.quotas import LOGS_KEPT_FOR
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.masking import MASK, masked, may_hold_secrets
 from ledger_engine.core.records import Moment
@@ -29,7 +30,7 @@ from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Event
 from ledger_engine.store import OWN, BookWork, Row, Unit, Value
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.pages import Listing, Page, PageRequest, bad_cursor, expires_with
 from ledger_engine.store.rows import reader
 
 # The clock that dates events and the one that measures a request's duration may differ by this much.
@@ -128,9 +129,7 @@ def events_of(unit: Unit, tenant: Tenant, wanted: PageRequest, id: str) -> Page[
     caused = _caused(unit, tenant, _LISTING.row(unit, tenant, id))[::-1]
     if wanted.after is not None:
         if wanted.after not in caused:
-            raise InvalidRequest(
-                "invalid_cursor", "cursor must be the id of an event of this list.", "cursor"
-            )
+            raise bad_cursor("cursor")
         caused = caused[caused.index(wanted.after) + 1 :]
     shown, more = caused[: wanted.limit], len(caused) > wanted.limit
     return Page(outbox.with_ids(unit, tenant, shown), more, shown[-1] if more else None)
@@ -209,7 +208,7 @@ def _read(row: Row) -> LoggedRequest:
 
 
 _stored = reader(LoggedRequest, duration_ms="duration_us")
-_LISTING = Listing("requests", "request", _read)
+_LISTING = Listing("requests", "request", _read, was_listed=expires_with("req", LOGS_KEPT_FOR))
 
 
 class Note(NamedTuple):

@@ -115,6 +115,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
+        self._removed: dict[str, tuple[str, bool]] = {}  # ids, which as cursors still mark a place: whose
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -123,27 +124,33 @@ class Faults:
         """Add a fault; of too many the oldest is deleted."""
         own = self._of(tenant)
         if len(own) >= FAULTS_MAX:
-            del self._entries[own[0].id]
+            self._remove(own[0].id)
         self._entries[fault.id] = _Entry(fault, tenant.project)
         return fault
 
     def page(self, tenant: Tenant, wanted: PageRequest) -> Page[Fault]:
         """Return a page of the faults, newest first. Raises InvalidRequest."""
-        return page_of(self._of(tenant), wanted)
+        removed = [id for id, owner in self._removed.items() if owner == tenant.book]
+        return page_of(self._of(tenant), wanted, removed)
 
     def remove(self, tenant: Tenant, id: str) -> Fault:
         """Forget a fault. Raises NotFound."""
         entry = self._entries.get(id)
         if entry is None or entry.fault not in self._of(tenant):
             raise NotFound("fault", id)
-        return self._entries.pop(id).fault
+        return self._remove(id)
 
     def clear(self, tenant: Tenant) -> int:
         """Forget all faults of the project and mode; return how many those were."""
         own = self._of(tenant)
         for fault in own:
-            del self._entries[fault.id]
+            self._remove(fault.id)
         return len(own)
+
+    def _remove(self, id: str) -> Fault:
+        entry = self._entries.pop(id)
+        self._removed[id] = entry.project, entry.fault.livemode
+        return entry.fault
 
     def of_request(self, request: Request, project: str | None, livemode: bool) -> Iterator[Fault]:
         """Yield the faults that happen to a request, in the order they were set.

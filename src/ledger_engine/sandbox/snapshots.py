@@ -124,12 +124,13 @@ class Snapshots:
     def __init__(self, database: Path) -> None:
         self._folder = database.with_name(f"{database.name}.snapshots")
         self._ids = IdSource()
+        self._removed: set[str] = set()  # ids, which as cursors still mark a place
         found = map(_read, sorted(self._folder.glob("*.json")))
         self._stored = {each.snapshot.name: each for each in found if each is not None}
 
     def page(self, wanted: PageRequest) -> Page[Snapshot]:
         """Return a page of the snapshots, newest first. Raises InvalidRequest."""
-        return page_of([each.snapshot for each in self._stored.values()], wanted)
+        return page_of([each.snapshot for each in self._stored.values()], wanted, self._removed)
 
     def check_new(self, name: str) -> None:
         """Raise InvalidRequest for a name that is not one, or is taken."""
@@ -182,6 +183,7 @@ class Snapshots:
         file.with_suffix(".json").unlink(missing_ok=True)
         file.unlink(missing_ok=True)
         del self._stored[name]
+        self._removed.add(found.snapshot.id)
         return found.snapshot
 
     def _find(self, name: str) -> _Stored:

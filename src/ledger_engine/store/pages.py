@@ -5,13 +5,14 @@ See docs/decisions.md#lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.ids import is_before
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Row, Unit, Value
 from ledger_engine.store.books import OF_TENANT
@@ -53,14 +54,16 @@ class Page(Generic[R]):
     next_cursor: str | None
 
 
-def page_of(objects: Iterable[W], wanted: PageRequest) -> Page[W]:
-    """Return a page of objects that are in memory, newest first. Raises InvalidRequest `invalid_cursor`."""
+def page_of(objects: Iterable[W], wanted: PageRequest, removed: Collection[str] = ()) -> Page[W]:
+    """Return a page of objects that are in memory, newest first.
+
+    A cursor may also be one of the ids that were `removed`. Raises InvalidRequest `invalid_cursor`.
+    """
     left = sorted(objects, key=attrgetter("id"), reverse=True)
     if wanted.after is not None:
-        ids = [each.id for each in left]
-        if wanted.after not in ids:
-            raise _bad_cursor(wanted.cursor)
-        left = left[ids.index(wanted.after) + 1 :]
+        if wanted.after not in removed and all(each.id != wanted.after for each in left):
+            raise bad_cursor(wanted.cursor)
+        left = [each for each in left if each.id < wanted.after]
     items, has_more = left[: wanted.limit], len(left) > wanted.limit
     return Page(items, has_more, items[-1].id if has_more else None)
 
@@ -71,7 +74,9 @@ class Listing(Generic[R]):
 
     `noun` is what errors call a record. `of_tenant` is the condition on the tenant's rows: those of a table
     with the columns `project` and `livemode`, or those of its book. `columns` is what is read of each row,
-    and `id` the name of its id. `hint` follows the table in the statement that reads a page.
+    and `id` the name of its id. `hint` follows the table in the statement that reads a page. `was_listed`
+    returns whether an id that the table does not have was in the tenant's list once: as a cursor it still
+    marks a place.
     """
 
     table: str
@@ -81,10 +86,15 @@ class Listing(Generic[R]):
     columns: str = "*"
     id: str = "id"
     hint: str = ""
+    was_listed: Callable[[Unit, Tenant, str], bool] | None = None
 
     def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
         """Return the tenant's record. Raises NotFound, naming `param` if the id came in a field."""
         return self.read(self.row(unit, tenant, id, param))
+
+    def has(self, unit: Unit, tenant: Tenant, id: str) -> bool:
+        """Return whether the tenant has the record."""
+        return self._find(unit, tenant, id, "1") is not None
 
     def row(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
         """Return the row of the record that `get` returns. Raises NotFound as `get` does."""
@@ -157,10 +167,12 @@ class Listing(Generic[R]):
         return Page(items, has_more, next_cursor)
 
     def require_cursors(self, unit: Unit, tenant: Tenant, wanted: PageRequest) -> None:
-        """Raise InvalidRequest `invalid_cursor` for one that is no object of this project and mode."""
+        """Raise InvalidRequest `invalid_cursor` for one that never was an object of this project and mode."""
         for cursor, param in ((wanted.after, wanted.cursor), (wanted.before, "ending_before")):
-            if cursor is not None and self._find(unit, tenant, cursor, "1") is None:
-                raise _bad_cursor(param)
+            if cursor is None or self.has(unit, tenant, cursor):
+                continue
+            if self.was_listed is None or not self.was_listed(unit, tenant, cursor):
+                raise bad_cursor(param)
 
     def _bound(
         self, unit: Unit, tenant: Tenant, wanted: PageRequest, ceiling: str | None
@@ -184,5 +196,14 @@ class Listing(Generic[R]):
         )
 
 
-def _bad_cursor(param: str) -> InvalidRequest:
+def expires_with(prefix: str, kept_for: int) -> Callable[[Unit, Tenant, str], bool]:
+    """Return the `was_listed` of a list whose entries are deleted after `kept_for` milliseconds.
+
+    Nothing is stored of a deleted entry, so an id of that age is taken as one. Its place is at the end.
+    """
+    return lambda unit, _tenant, id: is_before(id, prefix, unit.now - kept_for)
+
+
+def bad_cursor(param: str) -> InvalidRequest:
+    """Return the error for a cursor that marks no place in its list."""
     return InvalidRequest("invalid_cursor", f"{param} must be the id of an object of this list.", param)

@@ -13,8 +13,7 @@ from functools import partial
 
 from ledger_engine.access import projects
 from ledger_engine.access.oauth import apps
-from ledger_engine.access.quotas import RECOVERABLE_FOR
-from ledger_engine.core.clock import DAY
+from ledger_engine.access.quotas import LOGS_KEPT_FOR, RECOVERABLE_FOR
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.tasks import cancel, take_turns
@@ -24,7 +23,6 @@ from ledger_engine.ledger import users
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 
-LOGS_KEPT_FOR = 7 * DAY
 FIRST_AFTER_S = 10.0  # starting the server comes first
 EVERY_S = 3600.0
 AT_ONCE = 200  # rows in one work, so that requests do not wait long for the writer

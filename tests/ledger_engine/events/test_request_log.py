@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.access.credentials import Credential
-from ledger_engine.access.quotas import PLANS
+from ledger_engine.access.quotas import LOGS_KEPT_FOR, PLANS
 from ledger_engine.core.errors import InvalidRequest, NotFound, StorageUnavailable
 from ledger_engine.core.ids import IdSource, first_at
 from ledger_engine.core.masking import MASK
@@ -24,6 +24,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.core.test_masking import VALUES
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until
 
 KEY = "sk_test_" + "a" * 28 + "WXYZ"
@@ -282,6 +283,24 @@ async def test_to_others_a_request_does_not_exist(
     assert (await read(request_log.page, PageRequest(), by=stranger)).items == []
     with pytest.raises(InvalidRequest):
         await read(request_log.page, PageRequest(after=entry.id, cursor="cursor"), by=stranger)
+
+
+async def test_an_expired_entry_still_marks_its_place_in_the_list(
+    engine: Engine, tenant: Tenant, read: Run, clock: ManualClock
+) -> None:
+    old = await log(engine, tenant)
+    clock.advance(LOGS_KEPT_FOR + 1)
+    before = first_at("req", clock.now() - LOGS_KEPT_FOR)
+    await engine.write(
+        partial(request_log.purge, project=tenant.project, livemode=False, before_id=before, limit=9)
+    )
+    recent = await log(engine, tenant, request=IdSource().new("req", clock.now()), created=clock.now())
+    for filters in ({}, {"method": recent.method}):
+        page = await read(request_log.page, PageRequest(after=old.id, cursor="cursor"), **filters)
+        assert (page.items, page.has_more) == ([], False)
+    for unknown in (first_at("req", clock.now()), first_at("evt", 0), "req_none"):
+        with pytest.raises(InvalidRequest):
+            await read(request_log.page, PageRequest(after=unknown, cursor="cursor"))
 
 
 async def test_old_entries_are_purged(engine: Engine, tenant: Tenant, stranger: Tenant) -> None:

@@ -196,6 +196,17 @@ def test_the_helpers_themselves_have_no_faults(own: Owned) -> None:
     assert own.api.get("/v1/accounts").status_code == 200
 
 
+def test_a_loop_that_deletes_the_faults_it_lists_leaves_none(own: Owned) -> None:
+    for number in range(3):
+        fault(own, {"status": 500 + number})
+    query: dict[str, Any] = {"limit": 1}
+    for _ in range(3):
+        page = own.api.get(f"{ROOT}/faults", params=query).json()
+        own.api.delete(f"{ROOT}/faults/{page['data'][0]['id']}")
+        query["cursor"] = page["next_cursor"]
+    assert own.api.get(f"{ROOT}/faults").json()["data"] == []
+
+
 def test_faults_are_listed_page_by_page(own: Owned) -> None:
     made = [fault(own, {"status": 500 + number})["id"] for number in range(3)]
     first = own.api.get(f"{ROOT}/faults", params={"limit": 2}).json()

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Annotated, ClassVar, NamedTuple, TypedDict
 
 from ledger_engine.access import idempotency
+from ledger_engine.access.quotas import LOGS_KEPT_FOR
 from ledger_engine.core.clock import iso
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tasks import AT_ONCE, take_turns
@@ -26,7 +27,7 @@ from ledger_engine.limits import Semaphore
 from ledger_engine.store import Row, Unit, Value, kept_time
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
@@ -265,7 +266,9 @@ def _read(row: Row) -> Delivery:
     )
 
 
-_LISTING: Listing[Delivery] = Listing("deliveries", "delivery", _read)
+_LISTING: Listing[Delivery] = Listing(
+    "deliveries", "delivery", _read, was_listed=expires_with("dlv", LOGS_KEPT_FOR)
+)
 
 
 async def resend_failed(

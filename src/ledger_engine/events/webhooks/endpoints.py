@@ -374,10 +374,14 @@ def forget_previous_secrets(unit: Unit) -> None:
 
 
 def purge(unit: Unit, before: int, limit: int) -> int:
-    """Purge up to `limit` endpoints that were deleted before `before`; return how many."""
+    """Erase the URLs of up to `limit` endpoints that were deleted before `before`; return how many.
+
+    Their ids stay, because a cursor marks a place for good (docs/decisions.md#lists-next-cursor).
+    """
     forgotten = unit.execute(
-        "DELETE FROM deleted_webhook_endpoints WHERE id IN (SELECT id FROM deleted_webhook_endpoints"
-        " WHERE deleted_at < :before ORDER BY deleted_at LIMIT :limit) RETURNING id",
+        "UPDATE deleted_webhook_endpoints SET url = '', events = '[]' WHERE id IN"
+        " (SELECT id FROM deleted_webhook_endpoints WHERE deleted_at < :before AND url <> ''"
+        " ORDER BY deleted_at LIMIT :limit) RETURNING id",
         {"before": before, "limit": limit},
     )
     return len(forgotten)
@@ -452,4 +456,7 @@ def _with_secret(endpoint: WebhookEndpoint, secret: str) -> EndpointWithSecret:
 
 
 read = reader(WebhookEndpoint)  # of an enabled, disabled or deleted one
-_LISTING: Listing[WebhookEndpoint] = Listing("webhook_endpoints", "webhook endpoint", read)
+_DELETED: Listing[WebhookEndpoint] = Listing("deleted_webhook_endpoints", "webhook endpoint", read)
+_LISTING: Listing[WebhookEndpoint] = Listing(
+    "webhook_endpoints", "webhook endpoint", read, was_listed=_DELETED.has
+)

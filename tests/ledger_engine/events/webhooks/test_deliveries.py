@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ledger_engine.access.quotas import LOGS_KEPT_FOR
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import dumps
@@ -168,6 +169,25 @@ async def test_of_others_nothing_is_sent_again(sending: Sending, write: Run, str
 
 
 # How long they are kept
+
+
+async def test_an_expired_delivery_still_marks_its_place_in_the_list(
+    sending: Sending, engine: Engine, read: Run
+) -> None:
+    await attempted(sending)
+    (expired,) = await sending.deliveries()
+    sending.clock.advance(LOGS_KEPT_FOR + 1)
+    (recent,) = await attempted(sending)
+    before = first_at("dlv", sending.clock.now() - LOGS_KEPT_FOR)
+    assert await engine.write(lambda unit: deliveries.purge(unit, before, 10)) == 1
+    endpoint = sending.subscription.endpoint
+    page = await read(deliveries.page, endpoint, PageRequest(after=expired.id, cursor="cursor"))
+    assert page.items == []
+    newer = await read(deliveries.page, endpoint, PageRequest(before=expired.id))
+    assert [each.event for each in newer.items] == [recent]
+    for unknown in (first_at("dlv", sending.clock.now()), first_at("evt", 0), "dlv_none"):
+        with pytest.raises(InvalidRequest):
+            await read(deliveries.page, endpoint, PageRequest(after=unknown, cursor="cursor"))
 
 
 async def test_old_deliveries_are_purged_with_their_attempts(sending: Sending, engine: Engine) -> None:

@@ -11,6 +11,7 @@ from ledger_engine.access import projects
 from ledger_engine.access.projects import Changes
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, LedgerError, NotFound
+from ledger_engine.core.ids import first_at
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints, signing
@@ -368,6 +369,29 @@ async def test_after_30_days_it_is_gone_whether_or_not_it_was_purged(
     with pytest.raises(NotFound):
         await write(endpoints.restore, made.id, *NEW)
     assert await engine.read(lambda unit: endpoints.deleted(unit, tenant.project)) == []
+
+
+async def test_a_deleted_endpoint_still_marks_its_place_in_the_list(
+    engine: Engine, write: Run, read: Run, clock: ManualClock, stranger: Tenant
+) -> None:
+    oldest, deleted, newest = [(await registered(write)).id for _ in range(3)]
+    await write(endpoints.delete, deleted)
+    for _ in range(2):
+        after = await read(endpoints.page, PageRequest(after=deleted, cursor="cursor"))
+        assert [each.id for each in after.items] == [oldest]
+        before = await read(endpoints.page, PageRequest(before=deleted))
+        assert [each.id for each in before.items] == [newest]
+        for by, id in ((stranger, deleted), (None, first_at("whe", 0)), (None, "whe_none")):
+            with pytest.raises(InvalidRequest) as refused:
+                await read(endpoints.page, PageRequest(after=id, cursor="cursor"), by=by)
+            assert refused.value.code == "invalid_cursor"
+        clock.advance(31 * DAY)
+        oldest_kept = clock.now() - 30 * DAY
+        assert await engine.write(lambda unit, before=oldest_kept: endpoints.purge(unit, before, 10)) <= 1
+    rows = await engine.read(lambda unit: unit.execute("SELECT url FROM deleted_webhook_endpoints"))
+    assert [row["url"] for row in rows] == [""], (
+        "of an endpoint that is gone for good, only its place is stored"
+    )
 
 
 async def test_an_endpoint_that_is_not_deleted_keeps_its_secret(engine: Engine, write: Run) -> None:
