@@ -168,6 +168,30 @@ class Delivery(Object):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Skipped(Record):
+    """An endpoint that gets nothing from a resend; the reason is `disabled` or `deleted`."""
+
+    endpoint: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resent(Record):
+    """The deliveries that a resend began, or queued after the attempt under way."""
+
+    data: list[Delivery]
+    skipped: list[Skipped]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResentFailed(Record):
+    """The number of deliveries that are sent again, and the endpoints whose failed deliveries are not."""
+
+    deliveries: int
+    skipped: list[Skipped]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApiKey(Object):
     """`key` is there once: in the answer that made or rolled it."""
 

@@ -21,6 +21,8 @@ from ledger_client.records import (
     Health,
     LoggedRequest,
     Project,
+    Resent,
+    ResentFailed,
     TokenPair,
     WebhookEndpoint,
     token_pair,
@@ -45,10 +47,10 @@ class Events(Objects[L]):
     @Operation
     def resend(
         self, id: str, *, endpoint: str | None = None, key: str | None = None, if_match: str | None = None
-    ) -> Call[list[Delivery]]:
+    ) -> Call[Resent]:
         """Send an event again, to every endpoint that takes it or to one."""
         path, query = path_to(self.path, id, "resend"), {"endpoint": endpoint}
-        return Call(many(Delivery), "POST", path, query=query, key=key, if_match=if_match)
+        return Call(one(Resent), "POST", path, query=query, key=key, if_match=if_match)
 
     @Iteration
     def list(
@@ -60,11 +62,11 @@ class Events(Objects[L]):
     @Operation
     def resend_failed(
         self, since: datetime, *, endpoint: str | None = None, key: str | None = None
-    ) -> Call[int]:
-        """Send again what has finally failed since a time; return the number of deliveries."""
+    ) -> Call[ResentFailed]:
+        """Send again the deliveries that failed since a time."""
         body = body_of(since=since.isoformat(), endpoint=endpoint)
         path = path_to(self.path, "resend")
-        return Call(lambda answer: int(answer.object["deliveries"]), "POST", path, body, key=key)
+        return Call(one(ResentFailed), "POST", path, body, key=key)
 
     @Operation
     def proof(self, id: str) -> Call[str]:

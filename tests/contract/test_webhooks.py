@@ -295,9 +295,33 @@ async def test_events_are_listed_and_sent_again(client: httpx.AsyncClient) -> No
         receiver.behave = answering()
         for since, count in (("9999-01-01", 0), ("2026-01-01", 1)):
             answer = await client.post("/v1/events/resend", json={"since": since})
-            assert (answer.status_code, answer.json()) == (200, {"deliveries": count})
+            assert (answer.status_code, answer.json()) == (200, {"deliveries": count, "skipped": []})
         found = await looked_until(lambda: deliveries(client, endpoint), settled)
         assert {delivery["status"] for delivery in found} == {"succeeded"}
+
+
+@holds("webhooks-resend")
+async def test_a_resend_in_the_last_attempt_is_sent_after_it(client: httpx.AsyncClient) -> None:
+    may_answer = asyncio.Event()
+
+    async def fail_late(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.attempt == 3:
+            await may_answer.wait()
+        await answering(500 if request.attempt < 4 else 200)(request, writer)
+
+    async with receiving(fail_late) as receiver:
+        endpoint = (await register(client, receiver))["id"]
+        await client.post("/v1/accounts", json=TILL)
+        await receiver.until_received(3)
+        (event,) = (await get(client, "/v1/events"))["data"]
+        answer = (await client.post(f"/v1/events/{event['id']}/resend")).json()
+        assert ([delivery["status"] for delivery in answer["data"]], answer["skipped"]) == (["pending"], [])
+        may_answer.set()
+        (delivery,) = await looked_until(lambda: deliveries(client, endpoint), settled)
+    assert [attempt["status"] for attempt in delivery["attempts"]] == [500, 500, 500, 200]
+    await client.post(f"{ENDPOINTS}/{endpoint}/disable")
+    answer = await client.post(f"/v1/events/{event['id']}/resend")
+    assert answer.json() == {"data": [], "skipped": [{"endpoint": endpoint, "reason": "disabled"}]}
 
 
 async def messages(lines: AsyncIterator[str], count: int) -> list[dict[str, str]]:

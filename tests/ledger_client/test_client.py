@@ -81,7 +81,13 @@ def test_a_story_of_everything(ledger: Ledger) -> None:
     assert ledger.webhook_endpoints.get(endpoint.id).secret is None
     assert ledger.webhook_endpoints.disable(endpoint.id).status == "disabled"
     assert ledger.webhook_endpoints.enable(endpoint.id).status == "enabled"
-    assert ledger.events.resend_failed(till.created, endpoint=endpoint.id) == 0
+    assert ledger.events.resend_failed(till.created, endpoint=endpoint.id).deliveries == 0
+    ledger.webhook_endpoints.disable(endpoint.id)
+    resent = ledger.events.resend(next(ledger.events.list(object=till.id)).id)
+    assert (resent.data, [(each.endpoint, each.reason) for each in resent.skipped]) == (
+        [],
+        [(endpoint.id, "disabled")],
+    )
     assert ledger.webhook_endpoints.delete(endpoint.id).id == endpoint.id
     project = ledger.projects.create("Branch")
     assert project.api_key is not None

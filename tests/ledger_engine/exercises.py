@@ -236,7 +236,8 @@ async def enable_endpoint(world: World) -> None:
 
 
 async def resend_event(world: World) -> None:
-    event = _middle(await world.ids("/v1/events"))
+    account = _middle(await world.ids("/v1/accounts"))
+    (event,) = await world.ids(f"/v1/events?object={account}")
     to = (await world.ids("/v1/webhook_endpoints"))[-1]
     await world.send("POST", f"/v1/events/{event}/resend")
     await world.send("POST", f"/v1/events/{event}/resend?endpoint={to}")

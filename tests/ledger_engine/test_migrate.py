@@ -60,10 +60,10 @@ INSERT INTO grants VALUES ('gra_1', 'app_1', :user, '[]', 'https://a.example', '
     NULL, NULL, 1, 2);
 INSERT INTO oauth_tokens VALUES ('h4', 'refresh', 'gra_1', '[]', 1, 2, 3);
 INSERT INTO deleted_webhook_endpoints VALUES ('whe_1', :project, 0, 'http://a.example', '[]', 'disabled',
-    'gone', 3, 1, 4);
+    'gone', 3, 1, 4, 2, 1);
 INSERT INTO webhook_endpoints VALUES ('whe_2', :project, 0, 'http://a.example', '["*"]', 'fernet:gAAAA=',
-    'enabled', NULL, NULL, NULL, :event, 1, 'fernet:gAAAB=', 9);
-INSERT INTO deliveries VALUES ('del_1', :project, 0, 'whe_2', :event, 'pending', 1, 1, 5, 4, 3);
+    'enabled', NULL, NULL, NULL, :event, 1, 'fernet:gAAAB=', 9, 3, 1);
+INSERT INTO deliveries VALUES ('del_1', :project, 0, 'whe_2', :event, 'pending', 1, 1, 5, 4, 3, 2);
 INSERT INTO delivery_attempts VALUES ('del_1', 1, 4, 12, 500, NULL, '{}', '{}', :text);
 INSERT INTO idempotency_keys VALUES (:project, 0, 'k', 'app_1', 1, -9223372036854775808, 'app_ 1 2');
 INSERT INTO seeds VALUES (:project, 'roastery', 'f', 1, 's', 2, 3);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 
 import click
@@ -15,7 +16,7 @@ from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events import outbox
 from ledger_engine.events.outbox import KINDS, Event
 from ledger_engine.events.webhooks import deliveries, endpoints
-from ledger_engine.events.webhooks.deliveries import Attempt, Delivery
+from ledger_engine.events.webhooks.deliveries import Attempt, Delivery, ResentFailed
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.store import Unit
@@ -68,22 +69,28 @@ def resend(ledger: Ledger, id: str | None, failed_since: int | None, endpoint: s
     if failed_since is not None:
         since = failed_since
 
-        async def resend_failed(engine: Engine) -> int:
+        async def resend_failed(engine: Engine) -> ResentFailed:
             tenant = await engine.read(ledger.tenant)
             return await deliveries.resend_failed(engine, tenant, since, endpoint)
 
-        count = ledger.use(resend_failed)
-        if not (count or ledger.as_json):
+        resent = ledger.use(resend_failed)
+        if not (resent.deliveries or resent.skipped or ledger.as_json):
             say(f"Nothing failed since {iso(since)}.")
             return
     else:
 
-        def resend_one(unit: Unit) -> list[Delivery]:
-            return deliveries.resend(unit, outbox.tenant_of(unit, str(id)), str(id), endpoint)
+        def resend_one(unit: Unit) -> ResentFailed:
+            sent = deliveries.resend(unit, outbox.tenant_of(unit, str(id)), str(id), endpoint)
+            return ResentFailed(len(sent.data), sent.skipped)
 
-        count = len(ledger.write(resend_one))
+        resent = ledger.write(resend_one)
+    count = resent.deliveries
     line = f"{count} {'delivery is' if count == 1 else 'deliveries are'} sent again."
-    ledger.print_one({"deliveries": count}, line)
+    skipped = [asdict(each) for each in resent.skipped]
+    ledger.print_one({"deliveries": count, "skipped": skipped}, line)
+    if not ledger.as_json:
+        for each in resent.skipped:
+            say(f"Nothing is sent to {each.endpoint}: it is {each.reason}.")
 
 
 # Webhook endpoints

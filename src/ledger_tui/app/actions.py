@@ -105,7 +105,10 @@ def _show_acted(navigation: Navigation, wanted: ActionRequested, record: Record,
     answered_id = record.get("id")
     another = answered_id not in (None, wanted.record.get("id"))
     made = another and str(answered_id).startswith(wanted.resource.id_prefix)
-    sentence = f"{wanted.action.done} {literal(wanted.record.get('id'))}"
+    wanted_id = literal(wanted.record.get("id"))
+    sentence = f"{wanted.action.done} {wanted_id}"
+    if wanted.action.result is not None:
+        sentence = wanted.action.result(record, wanted_id)
     if made:
         sentence += f": {literal(answered_id)}"
     navigation.notify(sentence, markup=False)

@@ -179,6 +179,9 @@ class Action:
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     part: str | None = None  # set when it goes beyond the contract
     why_not: str = ""  # shown where it is not allowed and the object's status does not say why
+    result: Callable[[Record, str], str] | None = (
+        None  # the sentence shown after it, of the answer and the id
+    )
 
 
 def in_state(*states: str | None) -> Callable[[Record], bool]:

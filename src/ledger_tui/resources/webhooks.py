@@ -215,6 +215,17 @@ def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
     )
 
 
+def _resent(answer: Record, resent_id: str) -> str:
+    """Return what a resend has done: what is sent again, and to which endpoints nothing is sent, and why."""
+    skipped = [
+        f"Nothing is sent to {literal(each.get('endpoint'))}: it is {literal(each.get('reason'))}"
+        for each in records_of(answer.get("skipped"))
+    ]
+    if answer.get("data") == []:
+        return ". ".join(skipped) or f"Nothing is sent: no endpoint receives {resent_id}"
+    return ". ".join([f"Sending again {resent_id}", *skipped])
+
+
 def _resend_path(record: Record) -> str:
     event, endpoint = (quote(str(record.get(name)), safe="") for name in ("event", "endpoint"))
     return f"/v1/events/{event}/resend?endpoint={endpoint}"
@@ -238,7 +249,17 @@ DELIVERIES = Resource(
     ),
     detail=_delivery_detail,
     filters=(Filter("endpoint", "endpoint", "whe_…"),),
-    actions=(Action("resend_delivery", "s", "resend", "Sending again", target=_resend_path, creates=True),),
+    actions=(
+        Action(
+            "resend_delivery",
+            "s",
+            "resend",
+            "Sending again",
+            target=_resend_path,
+            creates=True,
+            result=_resent,
+        ),
+    ),
     changes=True,
     has_object_path=False,
     part="deliveries",
@@ -464,7 +485,7 @@ def events_resource(log: WebhookLog) -> Resource:
             Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
         ),
         detail=detail,
-        actions=(Action("resend", "s", "resend", "Sending again", creates=True),),
+        actions=(Action("resend", "s", "resend", "Sending again", creates=True, result=_resent),),
         filters=_filters(log),
         related=(RelatedView("endpoints", "e", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
         part="events",

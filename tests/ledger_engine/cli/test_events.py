@@ -185,10 +185,16 @@ def test_an_event_is_sent_again(
     endpoint = run_json("webhooks", "create", URL)["id"]
     happen(database, project)
     event = fail_first(database, endpoint)
-    assert run_json("events", "resend", event) == {"deliveries": 1}
+    assert run_json("events", "resend", event) == {"deliveries": 1, "skipped": []}
     (delivery,) = run_json("webhooks", "deliveries", endpoint)
     assert (delivery["status"], delivery["next_attempt_at"] is not None) == ("pending", True)
     assert command("events", "resend", event, "--endpoint", endpoint).stdout == "1 delivery is sent again.\n"
+    run_json("webhooks", "disable", endpoint)
+    skipped = [{"endpoint": endpoint, "reason": "disabled"}]
+    assert run_json("events", "resend", event) == {"deliveries": 0, "skipped": skipped}
+    assert command("events", "resend", event).stdout == (
+        f"0 deliveries are sent again.\nNothing is sent to {endpoint}: it is disabled.\n"
+    )
 
 
 def test_all_that_failed_is_sent_again(
@@ -197,10 +203,10 @@ def test_all_that_failed_is_sent_again(
     endpoint = run_json("webhooks", "create", URL)["id"]
     happen(database, project)
     fail_first(database, endpoint)
-    assert run_json("events", "resend", "--failed-since", "2100-01-01") == {"deliveries": 0}
+    assert run_json("events", "resend", "--failed-since", "2100-01-01") == {"deliveries": 0, "skipped": []}
     nothing = command("events", "resend", "--failed-since", "2100-01-01").stdout
     assert nothing == "Nothing failed since 2100-01-01T00:00:00.000Z.\n"
-    assert run_json("events", "resend", "--failed-since", "2026-01-01") == {"deliveries": 1}
+    assert run_json("events", "resend", "--failed-since", "2026-01-01") == {"deliveries": 1, "skipped": []}
 
 
 @pytest.mark.parametrize(

@@ -132,3 +132,25 @@ def test_what_is_forgotten_counts_anew_and_it_still_listens() -> None:
     assert (log.endpoints, log.deliveries("evt_1")) == ({}, [])
     assert log.listening is Listening.ON
     assert log.note_signature("evt_1", True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ({"data": [{"id": "dlv_1"}], "skipped": []}, "Sending again evt_1"),
+        ({}, "Sending again evt_1"),
+        (
+            {"data": [{}], "skipped": [{"endpoint": "whe_1", "reason": "deleted"}]},
+            "Sending again evt_1. Nothing is sent to whe_1: it is deleted",
+        ),
+        (
+            {"data": [], "skipped": [{"endpoint": "whe_1", "reason": "disabled"}]},
+            "Nothing is sent to whe_1: it is disabled",
+        ),
+        ({"data": [], "skipped": []}, "Nothing is sent: no endpoint receives evt_1"),
+    ],
+)
+def test_a_resend_says_what_is_sent_and_what_is_not(answer: dict[str, Any], sentence: str) -> None:
+    (resend,) = events_resource(WebhookLog()).actions
+    assert resend.result is not None
+    assert resend.result(answer, "evt_1") == sentence

@@ -3,17 +3,23 @@
 First attempts follow the endpoint's cursor and have no row until they are made. From then on the delivery's
 row has the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state
 is in the database, so that the next process continues where the last one stopped.
+
+A delivery or its endpoint may change while an attempt runs. An attempt therefore carries the counts that were
+stored when it was read, and `record` compares them: a resend made since then stays due, and an endpoint that
+was deleted since then gets no retry. A delivery that was resent before its first attempt has a row without
+attempts; it becomes a retry once that attempt is recorded.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Message
+from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.store import Unit, Value, kept_time
 from ledger_engine.store.books import OF_BOOK
@@ -27,22 +33,24 @@ _LOOKED_THROUGH_MAX = 2000  # events of unwanted kinds skipped in one work
 @dataclass(frozen=True, slots=True)
 class Feed:
     """The endpoint's next first attempts, in order. Its events up to `read_to` were read; with `more`, others
-    may follow."""
+    may follow. `resends` counts the resends of the events that were resent before their first attempt."""
 
     messages: list[Message]
     read_to: str
     more: bool
+    resends: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A pending delivery after `attempts` attempts, of which `retries` since it was last resent."""
+    """A pending delivery after `attempts` attempts, of which `retries` since the last of its `resends`."""
 
     delivery: str
     message: Message
     attempts: int
     retries: int
     due: int
+    resends: int
 
 
 class Respread(NamedTuple):
@@ -57,7 +65,8 @@ class Respread(NamedTuple):
 class Outcome:
     """The result of one attempt. `error` is None for a success; `retry_in_ms` is None after the last try.
 
-    The headers are JSON text, an array of pairs.
+    The headers are JSON text, an array of pairs. `resends` of the delivery, and `enables` and `restores` of
+    the endpoint, are the counts when the attempt was read.
     """
 
     endpoint: str
@@ -73,10 +82,21 @@ class Outcome:
     response_headers: str | None
     response_body: str | None
     retry_in_ms: int | None
+    resends: int
+    enables: int
+    restores: int
+
+
+class _Known(NamedTuple):
+    """A stored delivery, with the number of its attempts and of its resends."""
+
+    id: str
+    attempts: int
+    resends: int
 
 
 def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, bytes_left: int) -> Feed:
-    """Return the next events after `after` that the endpoint wants and has no delivery of.
+    """Return the next events after `after` that the endpoint wants and has no attempt of.
 
     At most `count_max` of them, and none after their bodies have reached `bytes_left` characters.
     """
@@ -84,16 +104,20 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     wanted = "TRUE" if subscription.kinds is None else f"e.type IN ({listed})"
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
     # Attempted events come before those read here, except after a restart: mostly one search is enough.
-    has_delivery = joined = ""
+    not_attempted = joined = ""
+    resends = "0"
     if _latest(unit, subscription.endpoint) > after:
-        has_delivery = " AND d.id IS NULL"
+        not_attempted = " AND coalesce(d.attempts, 0) = 0"
         joined = " LEFT JOIN deliveries AS d ON d.endpoint = :endpoint AND d.event = e.id"
+        resends = "coalesce(d.resends, 0)"
         parameters["endpoint"] = subscription.endpoint
     messages: list[Message] = []
+    resent: dict[str, int] = {}
     looked_through = 0
     while len(messages) < count_max and bytes_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
         rows = unit.execute(
-            f"SELECT {outbox.COLUMNS}, :livemode AS livemode, {wanted}{has_delivery} AS wanted"
+            f"SELECT {outbox.COLUMNS}, :livemode AS livemode, {wanted}{not_attempted} AS wanted,"
+            f" {resends} AS resends"
             f" FROM events AS e {outbox.JOIN}{joined}"
             f" WHERE e.{OF_BOOK} AND e.id > :after ORDER BY e.id LIMIT :rows",
             parameters | {"after": after},
@@ -101,28 +125,33 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
         for row in rows:
             if row["wanted"]:
                 if len(messages) == count_max or bytes_left <= 0:
-                    return Feed(messages, after, True)
+                    return Feed(messages, after, True, resent)
+                if row["resends"]:
+                    resent[row["id"]] = row["resends"]
                 body = outbox.body_of(row)
                 messages.append(Message(row["id"], row["type"], body))
                 bytes_left -= len(body)
             after = row["id"]
         looked_through += len(rows)
         if len(rows) < _ROWS:
-            return Feed(messages, after, False)
-    return Feed(messages, after, True)
+            return Feed(messages, after, False, resent)
+    return Feed(messages, after, True, resent)
 
 
 def pending(unit: Unit, endpoint: str, limit: int, paused_before: int = 0) -> list[Retry]:
     """Return the endpoint's pending deliveries that are due first.
 
-    Leave out those last attempted before the ledger's time `paused_before`, unless they were resent.
+    Leave out those last attempted before the ledger's time `paused_before`, unless they were resent, and
+    those resent before their first attempt, until that is recorded.
     """
     rows = unit.execute(
-        f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.due, d.livemode"
+        f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due, d.livemode"
         " FROM deliveries AS d JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode"
         f" JOIN events AS e ON e.book = b.book AND e.id = d.event {outbox.JOIN}"
         " WHERE d.endpoint = :endpoint AND d.status = 'pending'"
-        " AND (d.retries = 0 OR d.attempted_at >= :paused_before) ORDER BY d.due LIMIT :limit",
+        " AND (d.retries = 0 OR d.attempted_at >= :paused_before)"
+        " AND (d.attempts > 0 OR d.event <= (SELECT cursor FROM webhook_endpoints WHERE id = :endpoint))"
+        " ORDER BY d.due LIMIT :limit",
         {"endpoint": endpoint, "limit": limit, "paused_before": paused_before},
     )
     put_off = kept_time.get(unit).put_off
@@ -133,35 +162,42 @@ def pending(unit: Unit, endpoint: str, limit: int, paused_before: int = 0) -> li
             row["attempts"],
             row["retries"],
             row["due"] + put_off,
+            row["resends"],
         )
         for row in rows
     ]
 
 
-def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
+def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, str]]:
     """Record attempts, and when the next ones are due, counted from `now` in milliseconds.
 
-    Those of events that do not exist are left out: a failover of the database may have lost the events.
+    Those of events that do not exist are left out: a failover of the database may have lost the events. A
+    delivery that was resent during the attempt stays due; return the endpoint and event of these. The failure
+    of an attempt whose endpoint was deleted during it, restored or not, is final.
     """
     put_off = kept_time.get(unit).put_off
     outcomes = _of_events(unit, outcomes)
     known = _known(unit, outcomes)
+    restores = endpoints.restores(unit, {outcome.endpoint for outcome in outcomes})
+    resent: set[tuple[str, str]] = set()
     new: list[tuple[Value, ...]] = []
     again: list[dict[str, Value]] = []
     attempts: list[tuple[Value, ...]] = []
     for outcome in outcomes:
         if outcome.error is None:
             status, due = "succeeded", None
-        elif outcome.retry_in_ms is not None:
+        elif outcome.retry_in_ms is not None and outcome.restores == restores.get(outcome.endpoint):
             status, due = "pending", now + outcome.retry_in_ms - put_off
         else:
             status, due = "failed", None
         retries = outcome.retries + (status == "pending")
-        delivery, made = known.get((outcome.endpoint, outcome.event), ("", 0))
+        delivery, made, resends = known.get((outcome.endpoint, outcome.event), _Known("", 0, 0))
         number = made + 1
         if delivery:
+            if resends != outcome.resends:
+                resent.add((outcome.endpoint, outcome.event))
             row: dict[str, Value] = {"id": delivery, "status": status, "attempts": number, "retries": retries}
-            again.append(row | {"due": due, "attempted_at": outcome.attempted_at})
+            again.append(row | {"due": due, "attempted_at": outcome.attempted_at, "resends": outcome.resends})
         else:
             delivery = unit.new_id("dlv")
             of = (delivery, outcome.project, outcome.livemode, outcome.endpoint, outcome.event)
@@ -181,11 +217,14 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
         )
     unit.insert_many("deliveries", _DELIVERY, new)
     unit.execute_many(
-        "UPDATE deliveries SET status = :status, attempts = :attempts, retries = :retries, due = :due,"
-        " attempted_at = :attempted_at WHERE id = :id",
+        "UPDATE deliveries SET attempts = :attempts, attempted_at = :attempted_at,"
+        " status = CASE WHEN resends = :resends THEN :status ELSE status END,"
+        " retries = CASE WHEN resends = :resends THEN :retries ELSE retries END,"
+        " due = CASE WHEN resends = :resends THEN :due ELSE due END WHERE id = :id",
         again,
     )
     unit.insert_many("delivery_attempts", _ATTEMPT, attempts)
+    return resent
 
 
 def last_pending_attempt(unit: Unit) -> int:
@@ -258,21 +297,21 @@ def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
     return found
 
 
-def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], tuple[str, int]]:
-    """Return the deliveries that are stored, by endpoint and event: id, and number of attempts."""
+def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _Known]:
+    """Return the deliveries that are stored, by endpoint and event."""
     # Most outcomes are of events later than all that are stored. Where an endpoint has many, it is asked for
     # its latest instead of for each.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
     asked = [each for each in outcomes if each.event <= latest.get(each.endpoint, each.event)]
-    known: dict[tuple[str, str], tuple[str, int]] = {}
+    known: dict[tuple[str, str], _Known] = {}
     for first in range(0, len(asked), _READ_TOGETHER):
         parameters = dict(_NOTHING)  # one statement, whatever their number
         for number, outcome in enumerate(asked[first : first + _READ_TOGETHER]):
             parameters[_ENDPOINTS[number]] = outcome.endpoint
             parameters[_EVENTS[number]] = outcome.event
         for row in unit.execute(_READ, parameters):
-            known[row["endpoint"], row["event"]] = row["id"], row["attempts"]
+            known[row["endpoint"], row["event"]] = _Known(row["id"], row["attempts"], row["resends"])
     return known
 
 
@@ -300,6 +339,6 @@ _PAIRS = ", ".join(f"(:{endpoint}, :{event})" for endpoint, event in zip(_ENDPOI
 _THERE = f"SELECT id FROM events WHERE {OF_BOOK} AND id IN ({', '.join(f':{event}' for event in _EVENTS)})"
 _READ = (
     f"WITH wanted (endpoint, event) AS (VALUES {_PAIRS})"
-    " SELECT d.id, d.endpoint, d.event, d.attempts FROM wanted AS w CROSS JOIN deliveries AS d"
+    " SELECT d.id, d.endpoint, d.event, d.attempts, d.resends FROM wanted AS w CROSS JOIN deliveries AS d"
     " WHERE d.endpoint = w.endpoint AND d.event = w.event"
 )

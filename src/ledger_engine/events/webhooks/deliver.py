@@ -198,14 +198,14 @@ class OwnEndpoints:
                 await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
 
     async def follow(self) -> None:
-        """Add new endpoints, drain those that are gone, and restart those whose secret has changed."""
+        """Add new endpoints, drain those that are gone, and restart those rolled or enabled again."""
         if not self.changed:
             return
         self.changed = False
         wanted = {each.endpoint: each for each in await self._leases.take(set(self.outgoing))}
         for id, outgoing in list(self.outgoing.items()):
             now_wanted = wanted.get(id)
-            if now_wanted is None or now_wanted.secret != outgoing.subscription.secret:
+            if now_wanted is None or not now_wanted.is_sent_as(outgoing.subscription):
                 outgoing.drains = True
                 self._sender.drop(id)
             if outgoing.drains and outgoing.with_sender == 0:
@@ -341,10 +341,11 @@ class Feeder:
         times = self._engine.clock.now(), int(time.time())
         if demand.firsts:
             for message in outgoing.take_feed(feed):
-                self._submit(Sent(outgoing, message, True, 0, ""), 1, *times)
+                sent = Sent(outgoing, message, True, 0, feed.resends.get(message.id, 0), "")
+                self._submit(sent, 1, *times)
         if demand.retries:
             for retry in outgoing.take_retries(retries, demand.retries, now):
-                sent = Sent(outgoing, retry.message, False, retry.retries, "")
+                sent = Sent(outgoing, retry.message, False, retry.retries, retry.resends, "")
                 self._submit(sent, retry.attempts + 1, *times)
         if outgoing.may_have_more:
             self._woken.set()

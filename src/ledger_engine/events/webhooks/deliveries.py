@@ -18,6 +18,7 @@ from typing import Annotated, ClassVar, NamedTuple, TypedDict
 from ledger_engine.access import idempotency
 from ledger_engine.access.quotas import LOGS_KEPT_FOR
 from ledger_engine.core.clock import iso
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tasks import AT_ONCE, take_turns
 from ledger_engine.core.tenant import Tenant
@@ -30,6 +31,8 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
+# `resends` tells the attempt under way, if there is one, that its result does not change when this is due.
+_DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
 _ONE_AT_A_TIME = Semaphore("resending", 1)
@@ -62,6 +65,14 @@ class Failed(NamedTuple):
 
 
 @dataclass(slots=True)
+class Skipped:
+    """An endpoint that an event would be resent to if it were not disabled or deleted."""
+
+    endpoint: str
+    reason: Annotated[str, OneOf("disabled", "deleted")]
+
+
+@dataclass(slots=True)
 class Delivery:
     """The delivery of an event to an endpoint. `attempts` are in the order they were made."""
 
@@ -76,6 +87,23 @@ class Delivery:
     attempts: list[Attempt]
     created: Moment
     livemode: bool
+
+
+@dataclass(slots=True)
+class Resent:
+    """The deliveries of the event that are sent again, and the endpoints that it is not sent to. A delivery
+    with an attempt under way is sent again after that attempt, whatever its result."""
+
+    data: list[Delivery]
+    skipped: list[Skipped]
+
+
+@dataclass(slots=True)
+class ResentFailed:
+    """The number of deliveries that are sent again, and the endpoints whose failed deliveries are not."""
+
+    deliveries: int
+    skipped: list[Skipped]
 
 
 def page(
@@ -109,45 +137,43 @@ def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
 
 def resend(
     unit: Unit, tenant: Tenant, event: str, endpoint: str | None = None, key: str | None = None
-) -> list[Delivery]:
+) -> Resent:
     """Send an event again, now: to each enabled endpoint that wants its kind, or to the one given.
 
-    Nothing changes where the first attempt is still to come, or under way. Raises NotFound for the event
-    or the endpoint.
+    If an attempt is under way, the event is sent again after it. If its first attempt has not begun, that one
+    is the resend. Raises NotFound for the event or the endpoint, and InvalidRequest for an endpoint that does
+    not receive this kind.
     """
     known = outbox.get(unit, tenant, event)
     idempotency.take(unit, tenant, key, event)
     due = unit.now - kept_time.get(unit).put_off
     sent: list[Delivery] = []
-    for subscription in endpoints.enabled(unit, tenant, endpoint, "endpoint"):
-        if not (subscription.kinds is None or known.type in subscription.kinds):
+    skipped: list[Skipped] = []
+    for receiver in endpoints.receivers(unit, tenant, endpoint):
+        if not receiver.wants(known.type):
+            if endpoint is not None:
+                raise InvalidRequest(
+                    "invalid_value", f"{endpoint} does not receive {known.type} events.", "endpoint"
+                )
             continue
+        if receiver.status != "enabled":
+            skipped.append(Skipped(receiver.endpoint, receiver.status))
+            continue
+        # Without a row the event was never attempted: it is older than the endpoint, or its turn is to come.
         row = unit.first(
-            "UPDATE deliveries SET status = 'pending', retries = 0, due = :due WHERE endpoint = :endpoint"
-            " AND event = :event AND project = :project AND livemode = :livemode RETURNING *",
-            tenant.bind(endpoint=subscription.endpoint, event=event, due=due),
+            "INSERT INTO deliveries"
+            " (id, project, livemode, endpoint, event, status, attempts, retries, resends, due, created)"
+            " VALUES (:id, :project, :livemode, :endpoint, :event, 'pending', 0, 0, 1, :due, :now)"
+            f" ON CONFLICT (endpoint, event) DO UPDATE SET {_DUE_AGAIN} RETURNING *",
+            tenant.bind(
+                id=unit.new_id("dlv"), endpoint=receiver.endpoint, event=event, due=due, now=unit.now
+            ),
         )
-        # Without a row it was never attempted: it is before the cursor when it is older than the endpoint,
-        # and after the cursor when its turn is still to come.
-        if row is None and event <= subscription.cursor:
-            row = unit.first(
-                "INSERT INTO deliveries"
-                " (id, project, livemode, endpoint, event, status, attempts, retries, due, created)"
-                " VALUES (:id, :project, :livemode, :endpoint, :event, 'pending', 0, 0, :due, :now)"
-                " RETURNING *",
-                tenant.bind(
-                    id=unit.new_id("dlv"),
-                    endpoint=subscription.endpoint,
-                    event=event,
-                    due=due,
-                    now=unit.now,
-                ),
-            )
-        if row is not None:
-            sent.append(_read(row))
+        assert row is not None, "it is inserted or updated"
+        sent.append(_read(row))
     unit.announce(endpoints.TOPIC)
     _fill(unit, tenant, sent)
-    return sent
+    return Resent(sent, skipped)
 
 
 def failed(
@@ -174,8 +200,7 @@ def send_again(unit: Unit, ids: Sequence[str]) -> int:
     due = unit.now - kept_time.get(unit).put_off
     listed, parameters = any_of(ids)
     changed = unit.execute(
-        "UPDATE deliveries SET status = 'pending', retries = 0, due = :due"
-        f" WHERE id IN ({listed}) AND {_FAILED} RETURNING id",
+        f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({listed}) AND {_FAILED} RETURNING id",
         {"due": due, **parameters},
     )
     unit.announce(endpoints.TOPIC)
@@ -273,15 +298,17 @@ _LISTING: Listing[Delivery] = Listing(
 
 async def resend_failed(
     engine: Engine, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
-) -> int:
+) -> ResentFailed:
     """Send again, now, the deliveries last attempted at `since` or later that failed; return how many.
 
     Only to enabled endpoints, or to the one given. Deliveries that are already waiting to be resent stay as
-    they are. Raises NotFound for the endpoint, and DuplicateIdempotencyKey.
+    they are. One with an attempt under way is sent again after it. Raises NotFound for the endpoint, and
+    DuplicateIdempotencyKey.
     """
     # One at a time: the turns of several together would be grouped into one long commit.
     async with engine.shared.semaphores.hold(_ONE_AT_A_TIME, wait=True):
-        wanted, until = await engine.read(partial(_begin, tenant=tenant, endpoint=endpoint, key=key))
+        begin = partial(_begin, tenant=tenant, since=since, endpoint=endpoint, key=key)
+        wanted, skipped, until = await engine.read(begin)
         attempted_at, count = since, 0
 
         async def turn() -> int:
@@ -300,16 +327,33 @@ async def resend_failed(
         if key is not None:
             object = endpoint or tenant.project
             await engine.write(partial(idempotency.take, tenant=tenant, key=key, object=object))
-        return count
+        return ResentFailed(count, skipped)
 
 
-def _begin(unit: Unit, tenant: Tenant, endpoint: str | None, key: str | None) -> tuple[list[str], int]:
-    """Return the endpoints to resend to, and the time after which failures are left out."""
-    wanted = [each.endpoint for each in endpoints.enabled(unit, tenant, endpoint, "endpoint")]
+def _begin(
+    unit: Unit, tenant: Tenant, since: int, endpoint: str | None, key: str | None
+) -> tuple[list[str], list[Skipped], int]:
+    """Return the endpoints to resend to, those to skip, and the time after which failures are left out."""
+    receivers = endpoints.receivers(unit, tenant, endpoint)
+    wanted = [receiver.endpoint for receiver in receivers if receiver.status == "enabled"]
+    others = {receiver.endpoint: receiver.status for receiver in receivers if receiver.status != "enabled"}
+    failing = _failing(unit, tenant, since, [*others]) if others else set()
+    skipped = [Skipped(id, status) for id, status in others.items() if id in failing]
     used = None if key is None else idempotency.second_use(unit, tenant, key)
     if used is not None:
         raise used
-    return wanted, unit.now
+    return wanted, skipped, unit.now
+
+
+def _failing(unit: Unit, tenant: Tenant, since: int, wanted: Sequence[str]) -> set[str]:
+    """Return those of these endpoints with a delivery that failed and was last attempted since then."""
+    listed, parameters = any_of(wanted)
+    rows = unit.execute(
+        "SELECT DISTINCT endpoint FROM deliveries WHERE project = :project AND livemode = :livemode"
+        f" AND attempted_at >= :since AND status <> 'succeeded' AND {_FAILED} AND endpoint IN ({listed})",
+        tenant.bind(since=since) | parameters,
+    )
+    return {row["endpoint"] for row in rows}
 
 
 COUNTED_MAX = 10_000  # events after one endpoint's cursor; more are not looked at

@@ -11,8 +11,10 @@ A deleted endpoint can be restored for 30 days, with a new secret.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Annotated, ClassVar
 
 from ledger_engine.access import api_keys, idempotency, projects
@@ -25,16 +27,19 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.store import Row, Unit, Value
+from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
-from ledger_engine.store.rows import insert, reader, update_row
+from ledger_engine.store.rows import any_of, insert, reader, update_row
 
 TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was changed
 EVERY = "*"
 PREVIOUS_SIGNS_FOR = DAY  # after a roll (docs/decisions.md#webhooks-roll)
 DISABLED_AFTER = 5 * DAY  # of nothing but failures (docs/decisions.md#webhooks-retries)
 # The columns of a deleted endpoint. Its secrets are deleted at once.
-_COLUMNS = "id, project, livemode, url, events, status, disabled_reason, disabled_at, created"
+_COLUMNS = (
+    "id, project, livemode, url, events, status, disabled_reason, disabled_at, created, enables, restores"
+)
 
 
 @dataclass(slots=True)
@@ -71,7 +76,8 @@ class NewEndpoint:
 class Subscription:
     """An enabled endpoint as the deliverer needs it. `kinds` is None for every kind; `secret` is sealed.
 
-    `previous` is the sealed secret before the last roll, which signs too until `previous_until`.
+    `previous` is the sealed secret before the last roll, which signs too until `previous_until`. `enables`
+    counts how often the endpoint was enabled or restored, `restores` how often it was restored.
     """
 
     endpoint: str
@@ -83,6 +89,26 @@ class Subscription:
     cursor: str
     previous: str | None = None
     previous_until: int = 0
+    enables: int = 0
+    restores: int = 0
+
+    def is_sent_as(self, other: Subscription) -> bool:
+        """Return whether what is sent with the other, signed and counted, is right for this one too."""
+        return (self.secret, self.enables) == (other.secret, other.enables)
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """An endpoint to which events may be resent. `status` is `enabled`, `disabled` or `deleted`, which means
+    that it can still be restored. `kinds` is None for every kind."""
+
+    endpoint: str
+    kinds: frozenset[str] | None
+    status: str
+
+    def wants(self, kind: str) -> bool:
+        """Return whether the endpoint receives events of this kind."""
+        return self.kinds is None or kind in self.kinds
 
 
 def new_secret() -> str:
@@ -115,7 +141,14 @@ def create(
 
 
 def add(
-    unit: Unit, tenant: Tenant, endpoint: WebhookEndpoint, secret: str, sealed: str
+    unit: Unit,
+    tenant: Tenant,
+    endpoint: WebhookEndpoint,
+    secret: str,
+    sealed: str,
+    *,
+    enables: int = 0,
+    restores: int = 0,
 ) -> EndpointWithSecret:
     """Store an endpoint that receives events from now on. Raises PermissionDenied over the plan's number."""
     _check_number(unit, tenant)
@@ -129,6 +162,8 @@ def add(
         disabled_at=endpoint.disabled_at,
         cursor=outbox.resume(unit, tenant, None),
         created=endpoint.created,
+        enables=enables,
+        restores=restores,
     )
     insert(unit, "webhook_endpoints", values)
     unit.announce(TOPIC)
@@ -174,8 +209,12 @@ def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webh
 def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
     """Send again from where it stopped, so that no event in between is missed."""
     idempotency.take(unit, tenant, key, id)
-    values: dict[str, Value] = {"status": "enabled", "disabled_reason": None, "disabled_at": None}
-    update_row(unit, tenant, "webhook_endpoints", id, failing_since=None, **values)
+    unit.execute(
+        "UPDATE webhook_endpoints SET status = 'enabled', disabled_reason = NULL, disabled_at = NULL,"
+        " failing_since = NULL, enables = enables + 1"
+        f" WHERE id = :id AND {OF_TENANT}",
+        tenant.bind(id=id),
+    )
     unit.announce(TOPIC)
     return get(unit, tenant, id)
 
@@ -236,7 +275,8 @@ def restore(
     )
     if EVERY in endpoint.events or not set(endpoint.events).isdisjoint(outbox.USER_KINDS):
         tenant.require_scope("read:users")
-    return add(unit, tenant, endpoint, secret, sealed)
+    counts = {"enables": row["enables"] + 1, "restores": row["restores"] + 1}
+    return add(unit, tenant, endpoint, secret, sealed, **counts)
 
 
 def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
@@ -272,20 +312,25 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
     return Tenant(row["project"], bool(row["livemode"]))
 
 
-def enabled(
-    unit: Unit, tenant: Tenant, id: str | None = None, param: str | None = None
-) -> list[Subscription]:
-    """Return the enabled endpoints of the project and mode, or only the one with this id.
+def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[Receiver]:
+    """Return the endpoints of the project and mode, or only the one with this id, in the order of their ids.
 
-    Raises NotFound for the id, naming `param`. The result is empty when that endpoint is disabled.
+    Raises NotFound for the id, naming the parameter `endpoint`.
     """
-    if id is not None:
-        get(unit, tenant, id, param)
     rows = unit.execute(
-        "SELECT * FROM webhook_endpoints WHERE project = :project AND livemode = :livemode ORDER BY id",
-        tenant.bind(),
+        f"SELECT id, events, status FROM webhook_endpoints WHERE {OF_TENANT} UNION ALL"
+        f" SELECT id, events, 'deleted' AS status FROM deleted_webhook_endpoints WHERE {OF_TENANT}"
+        " AND deleted_at >= :oldest",
+        tenant.bind(oldest=unit.now - RECOVERABLE_FOR),
     )
-    return [_subscription(row) for row in rows if row["status"] == "enabled" and id in (None, row["id"])]
+    found = [
+        Receiver(row["id"], _kinds(row), row["status"])
+        for row in sorted(rows, key=itemgetter("id"))
+        if id in (None, row["id"])
+    ]
+    if id is not None and not found:
+        raise NotFound("webhook endpoint", id, "endpoint")
+    return found
 
 
 # For the deliverer
@@ -313,16 +358,27 @@ def advance(unit: Unit, id: str, cursor: str) -> None:
     )
 
 
-def note_outcomes(unit: Unit, id: str, now: int, *, any_succeeded: bool, gone: bool) -> None:
+def restores(unit: Unit, ids: Collection[str]) -> dict[str, int]:
+    """Return how often each of these endpoints was restored; a deleted one is left out."""
+    if not ids:
+        return {}
+    listed, parameters = any_of(sorted(ids))
+    rows = unit.execute(f"SELECT id, restores FROM webhook_endpoints WHERE id IN ({listed})", parameters)
+    return {row["id"]: row["restores"] for row in rows}
+
+
+def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded: bool, gone: bool) -> None:
     """Record the success or failure of attempts on the endpoint.
 
     A 410 disables it at once; so does a failure when nothing has succeeded in the five days before.
+    Nothing follows if the endpoint was enabled or restored during the attempts: `enables` is the count when
+    they were read.
     """
     row = unit.first(
         "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded = 1 THEN NULL"
         " ELSE COALESCE(failing_since, :now) END WHERE id = :id AND status = 'enabled'"
-        " RETURNING failing_since",
-        {"id": id, "now": now, "succeeded": any_succeeded},
+        " AND enables = :enables RETURNING failing_since",
+        {"id": id, "enables": enables, "now": now, "succeeded": any_succeeded},
     )
     if row is None:
         return
@@ -436,18 +492,25 @@ def _check_number(unit: Unit, tenant: Tenant) -> None:
         raise PermissionDenied("quota_exceeded", f"The plan allows {most} webhook endpoints.")
 
 
-def _subscription(row: Row) -> Subscription:
+def _kinds(row: Row) -> frozenset[str] | None:
+    """Return the kinds of events that an endpoint receives; None for every kind."""
     wanted = json.loads(row["events"])
+    return None if EVERY in wanted else frozenset(wanted)
+
+
+def _subscription(row: Row) -> Subscription:
     return Subscription(
         endpoint=row["id"],
         project=row["project"],
         livemode=bool(row["livemode"]),
         url=row["url"],
-        kinds=None if EVERY in wanted else frozenset(wanted),
+        kinds=_kinds(row),
         secret=row["secret"],
         cursor=row["cursor"],
         previous=row["previous_secret"],
         previous_until=row["previous_until"] or 0,
+        enables=row["enables"],
+        restores=row["restores"],
     )
 
 

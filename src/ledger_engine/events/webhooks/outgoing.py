@@ -41,6 +41,7 @@ class Sent:
     message: Message
     is_first: bool
     retries: int
+    resends: int
     headers: str
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -299,6 +300,9 @@ class Recorder:
             response_headers=answer.headers,
             response_body=answer.body,
             retry_in_ms=retry_in_ms,
+            resends=sent.resends,
+            enables=subscription.enables,
+            restores=subscription.restores,
         )
 
 
@@ -309,6 +313,7 @@ class Recording:
         self._engine = engine
         self._batches = [OutcomeBatch(outcomes, cursors)]
         self._recorded_at: dict[tuple[str, str], int] = {}  # by endpoint and event
+        self._resent: set[tuple[str, str]] = set()
 
     async def run(self, now: int) -> None:
         """Record what is not recorded yet; the waits before retries count from `now`.
@@ -318,7 +323,8 @@ class Recording:
         while self._batches:
             batch = self._batches[0]
             try:
-                await self._engine.write(BookWork(partial(store, batch=batch, now=now), ATTEMPTS))
+                work = BookWork(partial(store, batch=batch, now=now), ATTEMPTS)
+                self._resent |= await self._engine.write(work)
                 self._batches[:1] = []
                 self._recorded_at |= {(each.endpoint, each.event): now for each in batch.outcomes}
             except StorageUnavailable:
@@ -335,6 +341,8 @@ class Recording:
 
     def retry_at(self, outcome: Outcome) -> int | None:
         """Return when the retry of a recorded outcome is due, as the database has it; None without one."""
+        if (outcome.endpoint, outcome.event) in self._resent:
+            return 0
         if outcome.retry_in_ms is None:
             return None
         return self._recorded_at[outcome.endpoint, outcome.event] + outcome.retry_in_ms
@@ -346,16 +354,22 @@ class Recording:
             log.exception("the cursor of %s cannot be recorded", endpoint)
 
 
-def store(unit: Unit, batch: OutcomeBatch, now: int) -> None:
-    """Record the outcomes and the cursors, and disable endpoints where that follows."""
-    attempts.record(unit, batch.outcomes, now)
+def store(unit: Unit, batch: OutcomeBatch, now: int) -> set[tuple[str, str]]:
+    """Record the outcomes and the cursors, and disable endpoints if that follows.
+
+    Return the endpoint and event of each delivery that was resent during its attempt, and so is due.
+    """
+    resent = attempts.record(unit, batch.outcomes, now)
     for id, cursor in batch.cursors.items():
         endpoints.advance(unit, id, cursor)
-    attempted = {outcome.endpoint for outcome in batch.outcomes}
-    succeeded = {outcome.endpoint for outcome in batch.outcomes if outcome.error is None}
-    gone = {outcome.endpoint for outcome in batch.outcomes if outcome.status == GONE}
-    for id in attempted:
-        endpoints.note_outcomes(unit, id, now, any_succeeded=id in succeeded, gone=id in gone)
+    attempted: defaultdict[tuple[str, int], list[Outcome]] = defaultdict(list)
+    for outcome in batch.outcomes:
+        attempted[outcome.endpoint, outcome.enables].append(outcome)
+    for (id, enables), outcomes in attempted.items():
+        succeeded = any(outcome.error is None for outcome in outcomes)
+        gone = any(outcome.status == GONE for outcome in outcomes)
+        endpoints.note_outcomes(unit, id, enables, now, any_succeeded=succeeded, gone=gone)
+    return resent
 
 
 def _without_exchange(outcome: Outcome) -> Outcome:

@@ -20,7 +20,7 @@ from ledger_engine.events.following import Followers
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.webhooks import deliveries, endpoints, signing
 from ledger_engine.events.webhooks.addresses import URL_MAX
-from ledger_engine.events.webhooks.deliveries import Delivery
+from ledger_engine.events.webhooks.deliveries import Delivery, Resent, ResentFailed
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
 from ledger_engine.events.webhooks.sending import check_url
 from ledger_engine.events.webhooks.signing import Seal
@@ -145,20 +145,6 @@ class EventDeliveries:
     data: list[Delivery]
 
 
-@dataclass(slots=True)
-class Resent:
-    """The deliveries of the event that are sent again."""
-
-    data: list[Delivery]
-
-
-@dataclass(slots=True)
-class ResentFailed:
-    """The number of deliveries that are sent again."""
-
-    deliveries: int
-
-
 @event_routes.add("GET", "/events")
 async def list_events(call: Call, query: ListEvents) -> Page[Event]:
     """List the events, newest first; with `object`, those about the object with this id.
@@ -197,9 +183,10 @@ async def list_event_deliveries(call: Call, id: str) -> list[Delivery]:
     return await call.read(deliveries.of_event, id)
 
 
-@event_routes.add("POST", "/events/<id>/resend", answer=Resent, changes=outbox.get)
-async def resend_event(call: Call, id: str, query: OneEndpoint) -> list[Delivery]:
-    """Send an event again, now: to one endpoint, or to every enabled one that wants its type."""
+@event_routes.add("POST", "/events/<id>/resend", changes=outbox.get)
+async def resend_event(call: Call, id: str, query: OneEndpoint) -> Resent:
+    """Send an event again, now or after the attempt under way: to one endpoint, or to every enabled one that
+    wants its type."""
     return await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
 
 
@@ -209,7 +196,7 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
     since = parse_moment(body.since, "since")
     tenant = call.authenticate()
     key = call.idempotency_key
-    return ResentFailed(await deliveries.resend_failed(call.engine, tenant, since, body.endpoint, key))
+    return await deliveries.resend_failed(call.engine, tenant, since, body.endpoint, key)
 
 
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:

@@ -78,6 +78,9 @@ class Sending:
             response_headers='[["content-type","text/plain"]]',
             response_body="ok",
             retry_in_ms=None,
+            resends=0,
+            enables=self.subscription.enables,
+            restores=self.subscription.restores,
         )
         return replace(good, **changed)
 
@@ -248,7 +251,7 @@ async def test_postponing_puts_off_what_is_pending_and_nothing_else(sending: Sen
     await sending.record(sending.outcome(done), sending.failure(waiting))
     endpoint = sending.subscription.endpoint
     await sending.engine.write(
-        lambda unit: endpoints.note_outcomes(unit, endpoint, START, any_succeeded=False, gone=False)
+        lambda unit: endpoints.note_outcomes(unit, endpoint, 0, START, any_succeeded=False, gone=False)
     )
     await sending.engine.write(lambda unit: attempts.postpone(unit, 1_000_000))
     assert [retry.due for retry in await sending.pending()] == [START + 1_005_000]

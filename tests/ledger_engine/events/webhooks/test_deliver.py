@@ -195,6 +195,82 @@ async def test_what_another_process_does_is_noticed(
         await beside.close()
 
 
+# Sending again while an attempt runs
+
+
+async def answer_late(request: Received, writer: asyncio.StreamWriter, may_answer: asyncio.Event) -> None:
+    """Answer 500 to the first attempt once the test says so, and 200 to the others at once."""
+    if request.attempt == 1:
+        await may_answer.wait()
+    await answering(500 if request.attempt == 1 else 200)(request, writer)
+
+
+async def test_an_event_resent_during_its_first_attempt_is_sent_again_after_it(
+    engine: Engine, tenant: Tenant
+) -> None:
+    may_answer = asyncio.Event()
+    async with (
+        receiving(partial(answer_late, may_answer=may_answer)) as receiver,
+        delivering(engine, tenant, retries_s=(HOUR_S,)) as ledger,
+    ):
+        endpoint = await ledger.endpoint(receiver)
+        (event,) = await ledger.happen()
+        await receiver.until_received(1)
+        resent = await ledger.change(deliveries.resend, event)
+        assert [each.status for each in resent.data] == ["pending"]
+        may_answer.set()
+        (delivery,) = await ledger.until_settled(endpoint.id, 1)
+        assert delivery.status == "succeeded"
+        assert [attempt["status"] for attempt in delivery.attempts] == [500, 200]
+    assert [request.attempt for request in receiver.received] == [1, 2]
+
+
+async def test_a_resend_of_all_that_failed_follows_the_attempt_under_way(
+    engine: Engine, tenant: Tenant
+) -> None:
+    may_answer = asyncio.Event()
+
+    async def fail_twice(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.attempt == 2:
+            await may_answer.wait()
+        await answering(500 if request.attempt < 3 else 200)(request, writer)
+
+    async with (
+        receiving(fail_twice) as receiver,
+        delivering(engine, tenant, retries_s=(0.05,)) as ledger,
+    ):
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen()
+        await receiver.until_received(2)
+        assert (await resend_failed(engine, tenant, 0)).deliveries == 1
+        may_answer.set()
+        (delivery,) = await ledger.until_settled(endpoint.id, 1)
+        assert [attempt["status"] for attempt in delivery.attempts] == [500, 500, 200]
+
+
+async def test_the_410_of_an_attempt_does_not_disable_an_endpoint_that_was_enabled_during_it(
+    engine: Engine, tenant: Tenant
+) -> None:
+    may_answer = asyncio.Event()
+
+    async def gone_at_first(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.attempt == 1:
+            await may_answer.wait()
+        await answering(410 if request.attempt == 1 else 200)(request, writer)
+
+    async with receiving(gone_at_first) as receiver, delivering(engine, tenant) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen()
+        await receiver.until_received(1)
+        await ledger.change(endpoints.disable, endpoint.id)
+        await ledger.change(endpoints.enable, endpoint.id)
+        may_answer.set()
+        await ledger.until(endpoint.id, lambda found: len(found) == 1)
+        await ledger.happen()
+        await receiver.until_received(2)
+        assert (await engine.read(partial(endpoints.get, tenant=tenant, id=endpoint.id))).status == "enabled"
+
+
 # Failures
 
 
@@ -329,11 +405,11 @@ async def test_an_outcome_that_cannot_be_recorded_holds_up_no_other(
         happened = await before.happen(10)
         bad, real = happened[1], attempts.record
 
-        def fail(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
+        def fail(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, str]]:
             for outcome in outcomes:
                 if outcome.event == bad and (is_given_up or outcome.response_headers is not None):
                     raise ValueError("no such text")
-            real(unit, outcomes, now)
+            return real(unit, outcomes, now)
 
         monkeypatch.setattr(attempts, "record", fail)
         async with delivering(engine, tenant, retries_s=(0.05,)) as ledger:
@@ -525,7 +601,7 @@ async def test_all_that_failed_is_sent_again_with_a_schedule_of_its_own(
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen(30)
         await ledger.until_settled(endpoint.id, 30)
-        assert await resend_failed(engine, tenant, 0) == 30
+        assert (await resend_failed(engine, tenant, 0)).deliveries == 30
         await receiver.until_received(120)
         found = await ledger.until_settled(endpoint.id, 30)
         assert {(each.status, len(each.attempts)) for each in found} == {("failed", 4)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger_engine.access.quotas import LOGS_KEPT_FOR
+from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import dumps
@@ -93,7 +94,7 @@ async def test_headers_of_one_name_are_one_list(sending: Sending) -> None:
 async def test_a_delivered_event_is_due_again_at_once(sending: Sending, write: Run) -> None:
     (event,) = await attempted(sending)
     sending.clock.advance(1000)
-    (delivery,) = await write(deliveries.resend, event)
+    (delivery,) = (await write(deliveries.resend, event)).data
     assert (delivery.status, delivery.next_attempt_at, len(delivery.attempts)) == ("pending", START + 1000, 1)
     (retry,) = await sending.pending()
     assert (retry.message.id, retry.attempts, retry.retries) == (event, 1, 0)
@@ -104,7 +105,7 @@ async def test_an_event_from_before_the_endpoint_can_be_sent_to_it(
 ) -> None:
     (event,) = await attempted(sending)
     later = await begin(engine, clock, tenant, ["*"])
-    (delivery,) = await write(deliveries.resend, event, later.subscription.endpoint)
+    (delivery,) = (await write(deliveries.resend, event, later.subscription.endpoint)).data
     assert (delivery.endpoint, delivery.attempts) == (later.subscription.endpoint, [])
     assert [retry.attempts for retry in await later.pending()] == [0]
     assert await sending.pending() == []
@@ -119,22 +120,89 @@ async def test_it_goes_to_every_enabled_endpoint_that_wants_its_kind(
     disabled = await begin(engine, clock, tenant, ["*"])
     await write(endpoints.disable, disabled.subscription.endpoint)
     sent = await write(deliveries.resend, event)
-    assert {delivery.endpoint for delivery in sent} == {
+    assert {delivery.endpoint for delivery in sent.data} == {
         sending.subscription.endpoint,
         wanting.subscription.endpoint,
     }
 
 
-async def test_what_is_still_to_come_is_not_sent_twice(sending: Sending, write: Run) -> None:
-    (event,) = await sending.happen()
-    assert await write(deliveries.resend, event) == []
+async def test_the_first_attempt_serves_as_the_resend_if_it_begins_after_that(
+    sending: Sending, write: Run
+) -> None:
+    before, event = await sending.happen(2)
+    (delivery,) = (await write(deliveries.resend, event)).data
+    assert (delivery.status, delivery.attempts) == ("pending", [])
+    assert await sending.pending() == [], "its turn comes after that of the event before it"
+    feed = await sending.feed()
+    assert ([message.id for message in feed.messages], feed.resends) == ([before, event], {event: 1})
+    await sending.record(sending.outcome(event, resends=feed.resends[event]))
+    assert {each.status for each in await sending.deliveries()} == {"succeeded"}
+    assert await sending.pending() == []
+
+
+async def test_a_resend_during_an_attempt_follows_it_whatever_its_result(
+    sending: Sending, write: Run
+) -> None:
+    first, second, third = await sending.happen(3)
+    await sending.record(sending.failure(second), sending.failure(third))
+    sending.clock.advance(1000)
+    for event in (first, second, third):
+        await write(deliveries.resend, event)
+    resent_at = sending.clock.now()
+    sending.clock.advance(1000)
+    await sending.record(
+        sending.failure(first), sending.outcome(second), sending.failure(third, retries=1, retry_in_ms=None)
+    )
+    pending = await sending.pending()
+    assert {retry.message.id: retry.attempts for retry in pending} == {first: 1, second: 2, third: 2}
+    assert {(retry.due, retry.retries, retry.resends) for retry in pending} == {(resent_at, 0, 1)}
+    await sending.record(*(sending.failure(retry.message.id, resends=1) for retry in pending))
+    assert {retry.retries for retry in await sending.pending()} == {1}, "the schedule begins again"
+
+
+async def test_an_attempt_under_way_begins_no_retry_once_its_endpoint_was_deleted_and_restored(
+    sending: Sending, write: Run
+) -> None:
+    first, second, third = await sending.happen(3)
+    await sending.record(sending.failure(second), sending.failure(third))
+    endpoint = sending.subscription.endpoint
+    await write(endpoints.delete, endpoint)
+    await write(endpoints.restore, endpoint, "whsec_new", "whsec_new")
+    await sending.record(
+        sending.failure(first), sending.failure(second, retries=1), sending.outcome(third, retries=1)
+    )
+    assert await sending.pending() == []
+    statuses = {delivery.event: delivery.status for delivery in await sending.deliveries()}
+    assert statuses == {first: "failed", second: "failed", third: "succeeded"}
+
+
+async def test_a_resend_names_each_matching_endpoint_that_gets_none_and_why(
+    engine: Engine, clock: ManualClock, tenant: Tenant, write: Run, sending: Sending
+) -> None:
+    (event,) = await attempted(sending)
+    others = [await begin(engine, clock, tenant, kinds) for kinds in (["*"], ["*"], ["user.created"])]
+    disabled, deleted, unmatched = (other.subscription.endpoint for other in others)
+    await write(endpoints.disable, disabled)
+    await write(endpoints.delete, deleted)
+    resent = await write(deliveries.resend, event)
+    assert [delivery.endpoint for delivery in resent.data] == [sending.subscription.endpoint]
+    skipped = [deliveries.Skipped(disabled, "disabled"), deliveries.Skipped(deleted, "deleted")]
+    assert resent.skipped == skipped
+    for each in skipped:
+        assert await write(deliveries.resend, event, each.endpoint) == deliveries.Resent([], [each])
+    with pytest.raises(InvalidRequest, match=r"does not receive account\.created") as refused:
+        await write(deliveries.resend, event, unmatched)
+    assert refused.value.param == "endpoint"
+    clock.advance(31 * DAY)
+    with pytest.raises(NotFound):
+        await write(deliveries.resend, event, deleted)
 
 
 async def test_what_overtook_another_event_is_sent_again(sending: Sending, write: Run) -> None:
     """The first of the two hangs, so the endpoint's cursor stands before both."""
     _, event = await sending.happen(2)
     await sending.record(sending.failure(event, retry_in_ms=None))
-    (delivery,) = await write(deliveries.resend, event)
+    (delivery,) = (await write(deliveries.resend, event)).data
     assert (delivery.event, delivery.status) == (event, "pending")
     assert [retry.message.id for retry in await sending.pending()] == [event]
 
@@ -150,7 +218,7 @@ async def test_sending_again_is_announced(sending: Sending, write: Run) -> None:
 async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, write: Run) -> None:
     (event,) = await attempted(sending)
     await write(deliveries.resend, event, key="once")
-    await sending.record(sending.outcome(event))
+    await sending.record(sending.outcome(event, resends=1))
     with pytest.raises(DuplicateIdempotencyKey):
         await write(deliveries.resend, event, key="once")
     assert await sending.pending() == []

@@ -63,10 +63,27 @@ async def test_all_that_failed_since_a_time_is_sent_again(sending: Sending) -> N
         sending.failure(final, retry_in_ms=None), sending.failure(waiting, retry_in_ms=10**9)
     )
     sending.clock.advance(60_000)
-    assert await resend_failed(sending.engine, sending.tenant, since) == 2
+    assert (await resend_failed(sending.engine, sending.tenant, since)).deliveries == 2
     found = await sending.pending()
     assert {retry.message.id for retry in found} == {final, waiting}
     assert {(retry.due, retry.retries) for retry in found} == {(since + 60_000, 0)}
+
+
+async def test_a_resend_of_all_that_failed_names_the_endpoints_whose_deliveries_are_not_sent(
+    sending: Sending, engine: Engine, tenant: Tenant, clock: ManualClock
+) -> None:
+    disabled, deleted, good = [await begin(engine, clock, tenant, ["*"]) for _ in range(3)]
+    for each in (disabled, deleted):
+        await fail(each, 1)
+    await engine.write(partial(endpoints.disable, tenant=tenant, id=disabled.subscription.endpoint))
+    await engine.write(partial(endpoints.disable, tenant=tenant, id=good.subscription.endpoint))
+    await engine.write(partial(endpoints.delete, tenant=tenant, id=deleted.subscription.endpoint))
+    resent = await resend_failed(engine, tenant, 0)
+    assert resent.deliveries == 0
+    assert [(each.endpoint, each.reason) for each in resent.skipped] == [
+        (disabled.subscription.endpoint, "disabled"),
+        (deleted.subscription.endpoint, "deleted"),
+    ]
 
 
 async def test_it_takes_turns_between_which_others_write(
@@ -85,7 +102,7 @@ async def test_it_takes_turns_between_which_others_write(
             )
 
     engine.listen(post)
-    assert await resend_failed(engine, tenant, 0) == 5
+    assert (await resend_failed(engine, tenant, 0)).deliveries == 5
     assert [count for _, count in commits] == [2, 2, 1]
     assert [outbox.TOPIC in topics for topics in heard] == [False, True, False, False]
     assert {retry.message.id for retry in await sending.pending()} == set(happened)
@@ -97,7 +114,7 @@ async def test_of_several_at_once_the_turns_are_not_one_commit(
 ) -> None:
     await fail(sending, 6)
     counts = await asyncio.gather(*(resend_failed(engine, tenant, 0) for _ in range(4)))
-    assert sum(counts) == 6
+    assert sum(count.deliveries for count in counts) == 6
     assert len({commit for commit, _ in commits}) == len(commits) == 3
 
 
@@ -105,8 +122,8 @@ async def test_what_is_to_be_sent_again_already_is_not_counted_twice(
     sending: Sending, engine: Engine, tenant: Tenant
 ) -> None:
     await fail(sending, 3)
-    assert await resend_failed(engine, tenant, 0) == 3
-    assert await resend_failed(engine, tenant, 0) == 0
+    assert (await resend_failed(engine, tenant, 0)).deliveries == 3
+    assert (await resend_failed(engine, tenant, 0)).deliveries == 0
 
 
 async def test_what_fails_meanwhile_is_left_for_the_next_time(
@@ -122,7 +139,7 @@ async def test_what_fails_meanwhile_is_left_for_the_next_time(
 
     failing: list[asyncio.Future[None]] = []
     engine.listen(fail_again)
-    assert await resend_failed(engine, tenant, 0) == 3
+    assert (await resend_failed(engine, tenant, 0)).deliveries == 3
     assert len(failing) >= 2
     await asyncio.gather(*failing)
 
@@ -136,7 +153,7 @@ async def test_a_resend_that_was_cut_off_can_be_repeated_with_its_key(
     with pytest.raises(asyncio.CancelledError):
         await resend
     assert [count for _, count in commits] == [2]
-    assert await resend_failed(engine, tenant, 0, key="once") == 3
+    assert (await resend_failed(engine, tenant, 0, key="once")).deliveries == 3
     assert len(await sending.pending()) == 5
     with pytest.raises(DuplicateIdempotencyKey):
         await resend_failed(engine, tenant, 0, key="once")
@@ -144,7 +161,7 @@ async def test_a_resend_that_was_cut_off_can_be_repeated_with_its_key(
 
 async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, engine: Engine, tenant: Tenant) -> None:
     endpoint = sending.subscription.endpoint
-    assert await resend_failed(engine, tenant, 0, endpoint, "once") == 0
+    assert (await resend_failed(engine, tenant, 0, endpoint, "once")).deliveries == 0
     taken = await engine.read(partial(idempotency.second_use, tenant=tenant, key="once"))
     assert taken is not None
     assert taken.original == endpoint
@@ -158,7 +175,7 @@ async def test_of_others_nothing_is_sent_again(sending: Sending, engine: Engine,
     await fail(sending, 1)
     with pytest.raises(NotFound):
         await resend_failed(engine, stranger, 0, sending.subscription.endpoint)
-    assert await resend_failed(engine, stranger, 0) == 0
+    assert (await resend_failed(engine, stranger, 0)).deliveries == 0
     assert await sending.pending() == []
 
 
@@ -169,8 +186,8 @@ async def test_only_what_failed_at_an_enabled_endpoint_is_sent_again(
     (event,) = await fail(sending, 1)
     await other.record(other.failure(event, retry_in_ms=None))
     await write(endpoints.disable, sending.subscription.endpoint)
-    assert await resend_failed(engine, tenant, 0, sending.subscription.endpoint) == 0
-    assert await resend_failed(engine, tenant, 0) == 1
+    assert (await resend_failed(engine, tenant, 0, sending.subscription.endpoint)).deliveries == 0
+    assert (await resend_failed(engine, tenant, 0)).deliveries == 1
     assert (await sending.pending(), len(await other.pending())) == ([], 1)
 
 

@@ -175,7 +175,7 @@ async def test_a_disabled_endpoint_is_not_subscribed_and_an_enabled_one_goes_on(
     await write(accounts.create, TILL)
     enabled = await write(endpoints.enable, made.id)
     assert (enabled.status, enabled.disabled_reason, enabled.disabled_at) == ("enabled", None, None)
-    assert (await subscriptions(engine))[made.id] == before
+    assert (await subscriptions(engine))[made.id] == replace(before, enables=1)
 
 
 async def test_a_deleted_endpoint_is_gone_with_its_secret(engine: Engine, register: Run, write: Run) -> None:
@@ -244,8 +244,12 @@ class Outcomes:
         """Return the endpoint after some outcomes, `after` milliseconds after the ones before."""
         self._clock.advance(after)
         now = self._clock.now()
+        subscription = (await subscriptions(self._engine)).get(self._id)
+        enables = 0 if subscription is None else subscription.enables
         await self._engine.write(
-            lambda unit: endpoints.note_outcomes(unit, self._id, now, any_succeeded=succeeded, gone=gone)
+            lambda unit: endpoints.note_outcomes(
+                unit, self._id, enables, now, any_succeeded=succeeded, gone=gone
+            )
         )
         return await self._read(endpoints.get, self._id)
 

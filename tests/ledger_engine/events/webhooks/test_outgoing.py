@@ -38,11 +38,11 @@ def feed(outgoing: Outgoing, *numbers: int, more: bool = False, read_to: int | N
     """Take these events as the next first attempts."""
     last = read_to or numbers[-1]
     found = Feed([message(number) for number in numbers], f"evt_{last:03}", more)
-    return [Sent(outgoing, each, True, 0, "") for each in outgoing.take_feed(found)]
+    return [Sent(outgoing, each, True, 0, 0, "") for each in outgoing.take_feed(found)]
 
 
 def retry(number: int, due: int) -> Retry:
-    return Retry(f"dlv_{number}", message(number), 1, 1, due)
+    return Retry(f"dlv_{number}", message(number), 1, 1, due, 0)
 
 
 def test_the_cursor_follows_what_was_answered_without_a_gap(outgoing: Outgoing) -> None:
@@ -121,7 +121,7 @@ def test_large_bodies_take_the_room_of_many(outgoing: Outgoing) -> None:
     outgoing.take_feed(Feed([large], "evt_001", True))
     outgoing.looks_at = NEVER
     assert not outgoing.has_demand(0)
-    outgoing.take_back(Sent(outgoing, large, True, 0, ""), made=True)
+    outgoing.take_back(Sent(outgoing, large, True, 0, 0, ""), made=True)
     assert outgoing.has_demand(0)
 
 
@@ -142,7 +142,7 @@ def test_a_retry_recorded_while_the_database_was_read_is_not_taken_again(outgoin
     (due,) = outgoing.take_retries([retry(1, 50)], first.retries, 100)
     outgoing.looks_at = 0
     second = outgoing.demand(100, 10)  # its reading sees the delivery as it was before what follows
-    sent = Sent(outgoing, due.message, False, 1, "")
+    sent = Sent(outgoing, due.message, False, 1, 0, "")
     outgoing.take_back(sent, made=True)
     outgoing.is_recorded(sent, None)
     assert not outgoing.take_retries([retry(1, 50)], second.retries, 100)
@@ -156,7 +156,7 @@ def test_when_all_places_are_taken_retries_wait_for_one(outgoing: Outgoing) -> N
     taken = outgoing.take_retries(pending, demand.retries, 100)
     assert len(taken) == RETRIES_AHEAD
     assert outgoing.looks_for_retries_at == NEVER
-    sent = Sent(outgoing, taken[0].message, False, 1, "")
+    sent = Sent(outgoing, taken[0].message, False, 1, 0, "")
     outgoing.take_back(sent, made=True)
     outgoing.is_recorded(sent, None)
     assert outgoing.looks_for_retries_at <= 100
