@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ledger_tui.features.trace.nodes import Node
-from ledger_tui.features.trace.reading import REQUESTS_MAX, most_requests
+from ledger_tui.features.trace.reading import REQUESTS_MAX, Trace, most_requests
 from ledger_tui.features.trace.view import TraceView
+from tests.ledger_engine.waiting import looked_until
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -111,6 +112,25 @@ async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver:
     await driver.press("s")
     await until(lambda: len(driver.app.screen_stack) == 2, "the question")
     await driver.press("escape")
+
+
+async def test_what_was_sent_to_a_deleted_endpoint_stays_in_the_trace(driver: Driver) -> None:
+    await paid_invoice(driver)
+    endpoint = (await driver.app.api.read("/v1/webhook_endpoints")).record["data"][0]["id"]
+    path = f"/v1/webhook_endpoints/{endpoint}/deliveries"
+
+    async def attempts() -> list[object]:
+        found = (await driver.app.api.read(path)).record["data"]
+        return [attempt for delivery in found for attempt in delivery["attempts"]]
+
+    await looked_until(attempts, bool)
+    await write(driver, "DELETE", f"/v1/webhook_endpoints/{endpoint}")
+    await driver.press("3", sees="Ada Lovelace")
+    await driver.press("T")
+    view = await traced(driver)
+    await driver.sees("✕ Connection refused", endpoint)
+    assert "no webhook endpoint is registered" not in driver.text()
+    assert [delivery["status"] for delivery in (view.trace or Trace("", {})).deliveries()] == ["failed"]
 
 
 async def test_a_request_and_a_node_of_a_trace_are_traced(driver: Driver) -> None:

@@ -10,15 +10,16 @@ used: the same request does the rest. `measure` counts what is still to be sent,
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Annotated, ClassVar, NamedTuple, TypedDict
 
 from ledger_engine.access import idempotency
 from ledger_engine.access.quotas import LOGS_KEPT_FOR
 from ledger_engine.core.clock import iso
-from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tasks import AT_ONCE, take_turns
 from ledger_engine.core.tenant import Tenant
@@ -33,6 +34,7 @@ from ledger_engine.store.rows import any_of
 
 # `resends` tells the attempt under way, if there is one, that its result does not change when this is due.
 _DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
+_READ_TOGETHER = 500
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
 _ONE_AT_A_TIME = Semaphore("resending", 1)
@@ -112,26 +114,35 @@ def page(
     endpoint: str,
     wanted: PageRequest,
 ) -> Page[Delivery]:
-    """Return the endpoint's deliveries with their attempts, newest first. Raises NotFound."""
-    endpoints.get(unit, tenant, endpoint)
+    """Return the deliveries, with their attempts, of an endpoint that is there or can be restored.
+
+    The newest come first. Raises NotFound.
+    """
+    try:
+        (receiver,) = endpoints.receivers(unit, tenant, endpoint)
+    except NotFound:
+        raise NotFound("webhook endpoint", endpoint) from None
     found = _LISTING.page(unit, tenant, wanted, {"endpoint": endpoint})
-    _fill(unit, tenant, found.items)
+    _fill(unit, tenant, found.items, {endpoint} if receiver.status == "deleted" else set())
     return found
 
 
 def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
-    """Return the event's deliveries to the endpoints there are now, in the order of the endpoints.
+    """Return the event's deliveries to the endpoints that are there or can be restored, in their order.
 
     Raises NotFound, and PermissionDenied for the event of a user without `read:users`.
     """
     outbox.get(unit, tenant, event)
-    rows = unit.execute(
-        "SELECT d.* FROM webhook_endpoints AS w CROSS JOIN deliveries AS d ON d.endpoint = w.id"
-        " AND d.event = :event WHERE w.project = :project AND w.livemode = :livemode ORDER BY w.id",
-        tenant.bind(event=event),
-    )
-    found = [_read(row) for row in rows]
-    _fill(unit, tenant, found)
+    status = {each.endpoint: each.status for each in endpoints.receivers(unit, tenant)}
+    found: list[Delivery] = []
+    for first in range(0, len(status), _READ_TOGETHER):
+        listed, parameters = any_of([*status][first : first + _READ_TOGETHER])
+        rows = unit.execute(
+            f"SELECT * FROM deliveries WHERE endpoint IN ({listed}) AND event = :event",
+            parameters | {"event": event},
+        )
+        found += sorted(map(_read, rows), key=attrgetter("endpoint"))
+    _fill(unit, tenant, found, {id for id, state in status.items() if state == "deleted"})
     return found
 
 
@@ -223,10 +234,11 @@ def purge(unit: Unit, before_id: str, limit: int) -> int:
     return len(ids)
 
 
-def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
+def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery], deleted: Collection[str] = ()) -> None:
     """Add to each its event's type and its attempts; bodies about users only if the tenant may read users.
 
-    `due` is stored without the time that retries are put off by.
+    `due` is stored without the time that retries are put off by. Nothing more is sent to the endpoints that
+    are `deleted`, so their open deliveries are shown as failed.
     """
     if not deliveries:
         return
@@ -246,6 +258,8 @@ def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
         )
         assert event is not None, "a delivery has an event"
         delivery.event_type = event["type"]
+        if delivery.status == "pending" and delivery.endpoint in deleted:
+            delivery.status, delivery.next_attempt_at = "failed", None
         if delivery.next_attempt_at is not None:
             delivery.next_attempt_at = Moment(delivery.next_attempt_at + put_off)
         body: str | None = outbox.body_of(event).encode()[:SHOWN_MAX].decode(errors="ignore")

@@ -222,8 +222,8 @@ def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webho
 def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
     """Delete the endpoint and its secret: what was not delivered to it is not sent any more.
 
-    Its open deliveries may be many and are left as they are: nobody sends or shows them while the endpoint is
-    not there. `restore` ends them.
+    Its open deliveries may be many and are stored as they are: nobody sends them while the endpoint is not
+    there, and `deliveries` shows them as failed. `restore` ends them.
     """
     endpoint = get(unit, tenant, id)
     of_endpoint = tenant.bind(id=id, now=unit.now)

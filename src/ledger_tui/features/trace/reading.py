@@ -234,6 +234,8 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
         steps[number] = await _with_deliveries(reader, steps[number], no_deliveries or "", record)
         trace = replace(trace, steps=tuple(steps), requests=reader.count)
         yield trace
+    if any(trace.deliveries()):  # to endpoints that were deleted since then
+        steps = [_after_deletion(step) for step in steps]
     for number in reversed(range(len(steps))):
         steps[number] = await _with_entries(reader, steps[number])
     yield replace(trace, steps=tuple(steps), complete=True, requests=reader.count)
@@ -325,8 +327,11 @@ async def _with_before(reader: _Reader, step: Step) -> Step:
 
 
 async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Record) -> Step:
-    """Return the step with the deliveries of its events; those of the traced event are read first."""
-    if none or not step.events:
+    """Return the step with the deliveries of its events; those of the traced event are read first.
+
+    They are also read if no endpoint is registered: one may have been deleted since then.
+    """
+    if none not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=none)
     wanted = (record.get("id"), record.get("event"))
     found = dict(step.deliveries)
@@ -340,8 +345,21 @@ async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Recor
                 record.get("attempts"), list
             ):  # the traced delivery itself is known
                 found.setdefault(str(record.get("event")), (record,))
-            return replace(step, deliveries=found, no_deliveries=_why(error, _NO_DELIVERIES))
+            why = none or _why(error, _NO_DELIVERIES)
+            return replace(
+                step, deliveries={} if none and not any(found.values()) else found, no_deliveries=why
+            )
+    if none and not any(found.values()):
+        return replace(step, no_deliveries=none)
     return replace(step, deliveries=found)
+
+
+def _after_deletion(step: Step) -> Step:
+    """Return the step without the reason that no endpoint is registered."""
+    if step.no_deliveries != _NO_ENDPOINTS:
+        return step
+    unsent: dict[str, tuple[Record, ...]] = {str(event.get("id")): () for event in step.events}
+    return replace(step, deliveries=unsent | dict(step.deliveries), no_deliveries="")
 
 
 async def _with_entries(reader: _Reader, step: Step) -> Step:

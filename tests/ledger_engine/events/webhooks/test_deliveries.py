@@ -16,6 +16,7 @@ from ledger_engine.ledger.users import NewUser
 from ledger_engine.ledger.users import create as create_user
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
+from tests.contract.rules import holds
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.events.webhooks.test_attempts import Sending, begin
 from tests.ledger_engine.manual_clock import ManualClock
@@ -234,6 +235,33 @@ async def test_of_others_nothing_is_sent_again(sending: Sending, write: Run, str
         with pytest.raises(NotFound):
             await asked
     assert await sending.pending() == []
+
+
+# Of a deleted endpoint
+
+
+@holds("webhooks-deleted")
+async def test_deliveries_to_a_deleted_endpoint_are_shown_while_it_can_be_restored(
+    sending: Sending, read: Run, write: Run, stranger: Tenant
+) -> None:
+    done, waiting = await attempted(sending, 2)
+    await sending.record(sending.failure(waiting))
+    endpoint = sending.subscription.endpoint
+    await write(endpoints.delete, endpoint)
+    sending.clock.advance(30 * DAY)
+    page = await read(deliveries.page, endpoint, PageRequest())
+    assert [(each.event, each.status, each.next_attempt_at) for each in page.items] == [
+        (waiting, "failed", None),
+        (done, "succeeded", None),
+    ]
+    for shown in page.items:
+        assert await read(deliveries.of_event, shown.event) == [shown]
+    with pytest.raises(NotFound):
+        await read(deliveries.page, endpoint, PageRequest(), by=stranger)
+    sending.clock.advance(1)
+    assert await read(deliveries.of_event, done) == []
+    with pytest.raises(NotFound):
+        await read(deliveries.page, endpoint, PageRequest())
 
 
 # How long they are kept
