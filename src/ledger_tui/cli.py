@@ -366,16 +366,15 @@ async def _run(app: LedgerApp) -> None:
     import signal
     import threading
 
-    if sys.platform != "win32":
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, app.exit)
-        if "TEXTUAL_DRIVER" not in os.environ:  # in a browser stdin is a pipe from the server
-            from ledger_tui.app.terminal import TerminalDriver
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, app.exit)
+    if "TEXTUAL_DRIVER" not in os.environ:  # in a browser stdin is a pipe from the server
+        from ledger_tui.app.terminal import TerminalDriver
 
-            app.driver_class = TerminalDriver
-            quit_app = partial(loop.call_soon_threadsafe, app.exit)
-            threading.Thread(target=_end_without_terminal, args=[quit_app], daemon=True).start()
+        app.driver_class = TerminalDriver
+        quit_app = partial(loop.call_soon_threadsafe, app.exit)
+        threading.Thread(target=_end_without_terminal, args=[quit_app], daemon=True).start()
     await app.run_async()
 
 

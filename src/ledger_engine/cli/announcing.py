@@ -90,7 +90,7 @@ def _is_read(output: TextIO | None) -> bool:
             return False
     except (OSError, ValueError):  # a stream in memory
         return output is not None and not output.closed
-    if sys.platform == "win32" or not stat.S_ISFIFO(os.fstat(output.fileno()).st_mode):
+    if not stat.S_ISFIFO(os.fstat(output.fileno()).st_mode):
         return True
     import fcntl
     import termios

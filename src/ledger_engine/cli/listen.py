@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import re
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
@@ -149,9 +148,8 @@ def _follow(target: Target, work: Callable[[str, str], Awaitable[None]]) -> None
 
     async def run() -> None:
         task = asyncio.ensure_future(follow())
-        if sys.platform != "win32":
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task
 

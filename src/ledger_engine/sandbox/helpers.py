@@ -67,7 +67,7 @@ class Helpers:
         return _OF[engine]
 
     def make_sender(
-        self, report: sender_process.Report, make: sender_process.MakeSender = sender_process.new_sender
+        self, report: sender_process.Report, make: sender_process.MakeSender = sender_process.SenderProcess
     ) -> sender_process.AnySender:
         """Return a sender of webhooks to whose jobs faults happen."""
         return FaultySender(self._engine, self.faults, make, report)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import ssl
-import sys
 from pathlib import Path
 
 from hypercorn.config import Config
@@ -48,8 +47,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise OSError(f"Cannot listen on {host}: {error.strerror}.") from error
     listener = socket.socket(family, kind, protocol)
     try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, HEAD_BUFFER)
         listener.bind(address)
@@ -100,7 +98,7 @@ def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
 def tell_systemd(state: str) -> None:
     """Tell systemd a state such as `READY=1` (sd_notify(3)), if it started this process and waits for it."""
     address = os.environ.get("NOTIFY_SOCKET")
-    if not address or sys.platform == "win32":
+    if not address:
         return
     if address.startswith("@"):  # an abstract socket, which has no file
         address = f"\0{address[1:]}"

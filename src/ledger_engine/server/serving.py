@@ -7,7 +7,6 @@ import contextlib
 import gc
 import os
 import signal
-import sys
 import threading
 from collections.abc import Awaitable, Callable
 from types import ModuleType
@@ -39,7 +38,7 @@ class Stop:
         loop = asyncio.get_running_loop()
         signals = [signal.SIGTERM, signal.SIGINT]
         # nohup ignores SIGHUP; then it stays ignored.
-        if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             signals.append(signal.SIGHUP)
 
         def note_signal() -> None:
@@ -50,10 +49,7 @@ class Stop:
                 self.asked.set()
 
         for number in signals:
-            if sys.platform == "win32":
-                signal.signal(number, lambda *_: loop.call_soon_threadsafe(note_signal))
-            else:
-                loop.add_signal_handler(number, note_signal)
+            loop.add_signal_handler(number, note_signal)
 
     def at_end_of_stdin(self) -> None:
         """Stop when stdin ends.
@@ -82,8 +78,6 @@ async def first_of(task: asyncio.Future[None], event: asyncio.Event, seconds: fl
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     """Return what makes the event loops of a server."""
-    if sys.platform == "win32":
-        return asyncio.new_event_loop
     import uvloop
 
     return uvloop.new_event_loop

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,39 +15,32 @@ from typing import TextIO
 
 _PREFIX = ".ledger-part-"
 
-if sys.platform == "win32":
 
-    def _hold(folder: Path) -> int | None:
-        """Return None: Windows cannot lock a folder, so leftovers stay there."""
+def _hold(folder: Path) -> int | None:
+    """Lock a folder and return the descriptor that holds the lock.
+
+    None when another process has it or has removed the folder. Raises OSError when the system fails.
+
+    The folder is locked, not the file in it: SQLite locks files by itself, and on some systems the two
+    kinds of locks exclude each other. The system releases the lock when the process ends, however it
+    ends.
+    """
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
         return None
-else:
-    import fcntl
-
-    def _hold(folder: Path) -> int | None:
-        """Lock a folder and return the descriptor that holds the lock.
-
-        None when another process has it or has removed the folder. Raises OSError when the system fails.
-
-        The folder is locked, not the file in it: SQLite locks files by itself, and on some systems the two
-        kinds of locks exclude each other. The system releases the lock when the process ends, however it
-        ends.
-        """
-        try:
-            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Another process that removes leftovers may have removed it between the open and the lock.
-            if os.path.samestat(os.fstat(held), os.stat(folder)):
-                return held
-        except (BlockingIOError, FileNotFoundError):
-            pass
-        except OSError:
-            os.close(held)
-            raise
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another process that removes leftovers may have removed it between the open and the lock.
+        if os.path.samestat(os.fstat(held), os.stat(folder)):
+            return held
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
         os.close(held)
-        return None
+        raise
+    os.close(held)
+    return None
 
 
 @contextmanager
@@ -78,7 +71,7 @@ def _make(parent: Path) -> tuple[Path, int | None]:
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        if held is not None or sys.platform == "win32":
+        if held is not None:
             return folder, held
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -27,7 +27,7 @@ FIRST_AFTER_S = 10.0  # starting the server comes first
 RETRY_S = 300.0  # after a failure, unless the next backup is due before
 STOP_TIMEOUT_S = 3.0  # for a backup under way to remove its files
 # In a process group of its own, so that Ctrl-C reaches only the server. Requests come before backups.
-_BEHIND = "" if sys.platform == "win32" else "import os; os.setpgrp(); os.nice(5); "
+_BEHIND = "import os; os.setpgrp(); os.nice(5); "
 _PROGRAM = f"{_BEHIND}from ledger_engine.cli import main; main()"
 _STAMP = "%Y%m%dT%H%M%SZ"
 _NOTICE = "backup"

@@ -304,7 +304,7 @@ class LedgerApp(App[int]):
     @property
     def _can_suspend(self) -> bool:
         """Whether a shell would take over the terminal; in a browser there is none."""
-        return sys.platform != "win32" and self._driver is not None and self._driver.can_suspend
+        return self._driver is not None and self._driver.can_suspend
 
     def action_suspend_process(self) -> None:
         """Restore the terminal and stop the process group, as ctrl+z does elsewhere; `fg` redraws the screen.
@@ -313,7 +313,7 @@ class LedgerApp(App[int]):
         shell would wait for it. Without a shell's job control the signal stops nothing, so that nobody is
         left with a process that cannot be resumed.
         """
-        if sys.platform != "win32" and self._can_suspend:
+        if self._can_suspend:
             with self.suspend():
                 textuals = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
                 os.kill(0, signal.SIGTSTP)

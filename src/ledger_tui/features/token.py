@@ -390,4 +390,4 @@ class SignInScreen(Dialog[Any]):
 def _has_windows() -> bool:
     """Return whether a browser would open its own window; one in the terminal would cover the dashboard."""
     named = (os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-    return sys.platform in ("darwin", "win32") or any(named)
+    return sys.platform == "darwin" or any(named)

@@ -228,11 +228,10 @@ async def _serve(
     runner = await dashboard.open(port)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    if sys.platform != "win32":  # on Windows Ctrl-C ends the loop itself
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # nohup ignores SIGHUP, which comes when the terminal is closed; then it stays ignored.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                loop.add_signal_handler(number, ended.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # nohup ignores SIGHUP, which comes when the terminal is closed; then it stays ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, ended.set)
     last_words = _watch(server, ended) if server is not None else []
     try:
         show_link(dashboard.guard.link)

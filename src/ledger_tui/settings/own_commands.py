@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import signal
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -89,7 +88,7 @@ async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: 
     except TimeoutError:
         return f"{command.name} was ended after {_SECONDS_MAX:.0f} s"
     finally:
-        if process.returncode is None and sys.platform != "win32":
+        if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     lines = masked(written.decode(errors="replace")).strip().splitlines()

@@ -43,7 +43,7 @@ from ledger_engine.events.webhooks.recording import (
     try_until_done,
     wait_to_retry,
 )
-from ledger_engine.events.webhooks.sender_process import AnySender, MakeSender, new_sender
+from ledger_engine.events.webhooks.sender_process import AnySender, MakeSender, SenderProcess
 from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.store.engine import Engine
 
@@ -69,7 +69,7 @@ class Deliverer:
         real_time: Callable[[], int] | None = None,
     ) -> None:
         self._new_clock = partial(RetryClock, engine, retries_s, monotonic, real_time or engine.clock.now)
-        self._new_run = partial(_Run, engine, seal, retries_s, make_sender or new_sender)
+        self._new_run = partial(_Run, engine, seal, retries_s, make_sender or SenderProcess)
         self._run: _Run | None = None
         engine.listen(self._notice_commit)
 

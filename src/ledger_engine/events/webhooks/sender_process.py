@@ -194,13 +194,6 @@ class SenderProcess:
         return status
 
 
-def new_sender(report: Report) -> AnySender:
-    """Return the sender that a server uses; `report` is called once with each result."""
-    if sys.platform == "win32":
-        return Sender(report)  # on Windows asyncio cannot wait for this process's ends of the pipes
-    return SenderProcess(report)
-
-
 def main(form: str) -> None:
     """Run the process: send the jobs from stdin until it ends, which happens when the owner ends.
 

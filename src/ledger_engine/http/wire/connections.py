@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import resource
 import sys
 from collections.abc import Callable
 from itertools import takewhile
@@ -125,10 +126,6 @@ class Connections:
 
 def connections_max() -> int:
     """Return how many connections the system's limit of open files allows."""
-    if sys.platform == "win32":
-        return sys.maxsize
-    import resource
-
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft // 2, soft - FILES_SPARE)
 

@@ -274,8 +274,6 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = Tr
 
 def _sync(path: Path) -> None:
     """Sync a file to the disk, or a folder, so that its names last."""
-    if sys.platform == "win32" and path.is_dir():
-        return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,19 +25,9 @@ from ledger_engine.store.sqlite.log import log_file
 
 _HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors of a lock that another process has
 
-if sys.platform == "win32":
-    import msvcrt
 
-    _FAR_BEYOND = 1 << 30  # on Windows others cannot read a locked byte, so it is beyond the text
-
-    def _lock(file: int) -> None:
-        os.lseek(file, _FAR_BEYOND, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _lock(file: int) -> None:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class ServingLock:
@@ -68,7 +58,7 @@ class ServingLock:
         Whoever has opened the removed file finds that it has lost its name, and opens a new one.
         """
         os.ftruncate(self._file, 0)
-        with contextlib.suppress(OSError):  # Windows keeps a file that is open
+        with contextlib.suppress(OSError):  # the file may be gone
             if self._made and os.path.samestat(os.fstat(self._file), os.stat(self._name)):
                 self._name.unlink()
         os.close(self._file)
@@ -101,8 +91,6 @@ def hold_log(database: Path) -> int | None:
 
     Raises StorageUnavailable while another process holds it.
     """
-    if sys.platform == "win32":  # Windows does not delete open files, such as the lock file
-        return None
     try:
         log = os.open(log_file(database), os.O_RDWR)
     except FileNotFoundError:

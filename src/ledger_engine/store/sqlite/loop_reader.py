@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import resource
 import sqlite3
 import sys
 import threading
@@ -17,9 +18,6 @@ from ledger_engine.store import T, Work
 from ledger_engine.store.sqlite.connection import code_of
 from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.unit import ReadingUnit
-
-if sys.platform != "win32":
-    import resource
 
 STEPS = 1000  # of SQLite's virtual machine, after which it is asked whether to go on
 STEPS_MAX = 20  # times so many for one work: about a millisecond at most. 100 transactions take 1,700 steps.
