@@ -61,6 +61,7 @@ check: dev
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy --strict src
+	$(bin)/mypy --strict --platform darwin src
 	$(bin)/lint-imports --no-cache
 	$(bin)/python -m pytest -q tests/house
 
