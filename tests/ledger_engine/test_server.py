@@ -298,13 +298,8 @@ def test_a_folder_that_checkpoints_cannot_be_written_to_is_refused(start: Start,
     assert f"--checkpoint-to {checkpoints[1]} cannot be written to: Not a directory." in said
 
 
-@pytest.mark.parametrize("make_key", [False, True])
-def test_a_key_that_cannot_be_printed_is_left_to_the_next_start(
-    start: Start, database: Location, make_key: bool
-) -> None:
-    options = ["--port", "0", *(["--make-key"] if make_key else [])]
-    if make_key:
-        answer_of_command(database, "seed", "minimal")
+def test_a_key_that_cannot_be_printed_is_left_to_the_next_start(start: Start, database: Location) -> None:
+    options = ["--port", "0"]
     with open("/dev/full", "w") as full:
         server = Process(
             ["serve", "--database", str(database), *options], stdout=full, stderr=subprocess.PIPE
@@ -314,27 +309,18 @@ def test_a_key_that_cannot_be_printed_is_left_to_the_next_start(
     server.send_signal(signal.SIGTERM)
     assert server.wait(timeout=PATIENCE_S) == 0
     server.communicate()
-    assert answer_of_command(database, "projects", "list") == [] or make_key
+    assert answer_of_command(database, "projects", "list") == []
     url_of(server := start(*options))
     assert re.search(r"shown this once: sk_test_\w{32}\n", stopped(server))
 
 
-def test_a_ledger_without_a_key_is_served_with_a_hint_and_with_make_key_gets_one_once(
-    start: Start, database: Location
-) -> None:
+def test_a_ledger_without_a_key_is_served_with_a_hint(start: Start, database: Location) -> None:
     answer_of_command(database, "seed", "minimal")
     server = start("--port", "0")
     url_of(server)
     assert stopped(server) == (
-        "This ledger has no API key: `ledger-engine keys create --mode test` creates one, and so does"
-        " `serve --make-key`.\n"
+        "This ledger has no API key: `ledger-engine keys create --mode test` creates one.\n"
     )
-    server = start("--port", "0", "--make-key")
-    url_of(server)
-    assert re.search(r"A test key for the ledger, shown this once: sk_test_\w{32}\n", stopped(server))
-    server = start("--port", "0", "--make-key")
-    url_of(server)
-    assert stopped(server) == ""
 
 
 def test_with_seed_an_empty_ledger_gets_a_data_set_and_a_key_and_another_stays_as_it_is(

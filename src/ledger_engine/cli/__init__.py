@@ -60,10 +60,12 @@ class OneLineErrors(click.Group):
         if not isinstance(self.commands, LazyCommands):
             super().format_commands(context, formatter)
             return
-        names = sorted(self.commands)
-        limit = formatter.width - 6 - max(map(len, names))
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self.commands.short_help(name, limit)) for name in names])
+        limit = formatter.width - 6 - max(map(len, self.commands))
+        tasks = {task: list(commands) for task, commands in _TASKS.items()}
+        tasks["Other"] = [name for name in self.commands if name not in _COMMANDS]
+        for task, names in tasks.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, self.commands.short_help(name, limit)) for name in names])
 
     def main(self, args: Sequence[str] | None = None, *names: Any, **settings: Any) -> NoReturn:
         settings["standalone_mode"] = False
@@ -151,64 +153,75 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# Where each command is, and what the list of the commands says of it.
-_COMMANDS = {
-    "api": ("api:api", "Send one request and print the answer."),
-    "apps": ("users:apps", "Register, list, delete and restore the apps that users can authorize."),
-    "backup": ("data:backup", "Copy the ledger as it is now to DEST, and check the copy."),
-    "check-proof": (
-        "log:check_proof",
-        "Check without a ledger that PROOF proves ENTRY, the body of an event as webhooks deliver it.",
-    ),
-    "checkpoint": (
-        "log:checkpoint",
-        "Print the last checkpoint of a log, with the signatures of witnesses that are there.",
-    ),
-    "conform": (
-        "api:conform",
-        "Check whether the server at URL keeps the contract, rule by rule, over HTTP alone.",
-    ),
-    "events": ("events:events", "List events, and send them to the webhook endpoints again."),
-    "export": (
-        "data:export",
-        "Write the transactions of a project in one mode, oldest first, for another program.",
-    ),
-    "keys": ("access:keys", "Create, list, revoke and roll API keys."),
-    "listen": (
-        "listen:listen",
-        "Post each event that happens on a server to a URL of yours, signed as a webhook, until Ctrl-C.",
-    ),
-    "log-key": ("log:log_key", "Show the key that signs the logs, or make a new one."),
-    "migrate": (
-        "data:migrate",
-        "Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….",
-    ),
-    "post": (
-        "api:post",
-        "Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT.",
-    ),
-    "projects": ("access:projects", "Create, list, change, archive and restore projects."),
-    "proof": ("log:proof", "Print the proof that the event or the transaction ID is in its log."),
-    "recover": ("data:recover", "Write what the log of a lost database contains to DEST."),
-    "restore": ("data:restore", "Replace the database with the backup SRC."),
-    "seed": ("data:seed", "Load the data set FILE."),
-    "serve": ("serve:serve", "Serve the ledger over HTTP."),
-    "tail": ("listen:tail", "Print each event that happens on a server, one line each, until Ctrl-C."),
-    "trigger": (
-        "api:trigger",
-        "Produce an event of TYPE, like invoice.paid, by the requests that lead to it, in test mode.",
-    ),
-    "users": ("users:users", "Create and list the users of a project, and set their passwords."),
-    "verify": ("verify:verify", "Compute everything from the transactions and events again, and compare."),
-    "webhooks": (
-        "events:webhooks",
-        "Create, list and change webhook endpoints, and list the deliveries to them.",
-    ),
-    "witness": (
-        "log:witness",
-        "Sign the checkpoints of other ledgers' logs, each only if it continues the one before.",
-    ),
+# The commands by task: where each one is, and its line in the list of commands.
+_TASKS = {
+    "Serve and look": {
+        "serve": ("serve:serve", "Serve the ledger over HTTP."),
+        "api": ("api:api", "Send one request and print the answer."),
+        "post": (
+            "api:post",
+            "Post a transaction to an account.",
+        ),
+        "trigger": (
+            "api:trigger",
+            "Make an event of a type happen, in test mode.",
+        ),
+        "listen": (
+            "listen:listen",
+            "Forward each event of a server to a URL of yours.",
+        ),
+        "tail": ("listen:tail", "Print each event of a server as it happens."),
+    },
+    "Projects, keys and users": {
+        "projects": ("access:projects", "Create, list, change, archive and restore projects."),
+        "keys": ("access:keys", "Create, list, revoke and roll API keys."),
+        "users": ("users:users", "Create and list users, and set their passwords."),
+        "apps": ("users:apps", "Manage the OAuth apps that users can authorize."),
+    },
+    "Data": {
+        "seed": ("data:seed", "Load a demo data set."),
+        "export": (
+            "data:export",
+            "Write transactions for an accounting program.",
+        ),
+        "events": ("events:events", "List events and send them again."),
+        "webhooks": (
+            "events:webhooks",
+            "Manage webhook endpoints and list their deliveries.",
+        ),
+    },
+    "Backups and moves": {
+        "backup": ("data:backup", "Copy the ledger to a file and check the copy."),
+        "restore": ("data:restore", "Replace the database with a backup."),
+        "recover": ("data:recover", "Rebuild a lost database from its log."),
+        "migrate": (
+            "data:migrate",
+            "Copy a ledger between SQLite and PostgreSQL.",
+        ),
+    },
+    "Checks and proof": {
+        "verify": ("verify:verify", "Recompute every balance and compare."),
+        "checkpoint": (
+            "log:checkpoint",
+            "Print the last signed checkpoint of a log.",
+        ),
+        "proof": ("log:proof", "Print the proof that an event is in its log."),
+        "check-proof": (
+            "log:check_proof",
+            "Check a proof without a ledger.",
+        ),
+        "log-key": ("log:log_key", "Show the key that signs the logs, or make a new one."),
+        "witness": (
+            "log:witness",
+            "Sign the checkpoints of other ledgers' logs.",
+        ),
+        "conform": (
+            "api:conform",
+            "Check a server against the contract.",
+        ),
+    },
 }
+_COMMANDS = {name: command for commands in _TASKS.values() for name, command in commands.items()}
 
 
 @click.group(
@@ -218,7 +231,7 @@ _COMMANDS = {
 )
 @click.version_option(__version__, prog_name=_PROGRAM, message="%(prog)s %(version)s")
 def main() -> None:
-    """Serve a ledger on one SQLite file over HTTP, and administer it."""
+    """Serve a ledger over HTTP from one SQLite file or from PostgreSQL, and administer it."""
 
 
 @main.command()

@@ -43,6 +43,21 @@ class TrueOrFalse(click.types.BoolParamType):
             self.fail(f"{str(value)!r} must be true or false.", param, ctx)
 
 
+# The options of `serve --help`, by the names of their parameters.
+_GROUPS = {
+    "Listening": ("host", "port", "certfile", "keyfile", "insecure", "trusted_proxies", "issuer"),
+    "Ledger": ("database", "seed", "demo", "accept_loss"),
+    "Keys and limits": ("api_key", "auth_rate_limit", "cors_origins"),
+    "Webhooks": ("webhook_retries_s",),
+    "Backups": ("backup_to", "backup_every_s", "backup_keep"),
+    "Log, metrics and proof": (
+        *("log_level", "log_format", "metrics"),
+        *("checkpoint_to", "witnesses", "witness_keys"),
+    ),
+    "Tests": ("test_helpers",),
+}
+
+
 class Configured(click.Command):
     """A command whose options can be set in all three ways.
 
@@ -57,6 +72,18 @@ class Configured(click.Command):
                 option.envvar = f"LEDGER_{line_name(option).replace('-', '_').upper()}"
                 if option.is_flag:
                     option.type = TrueOrFalse()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in the groups of `_GROUPS`, and all others after them."""
+        lines = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
+        for title, names in _GROUPS.items():
+            group = [line for name in names if (line := lines.pop(name, None)) is not None]
+            if group:
+                with formatter.section(title):
+                    formatter.write_dl(group)
+        others = [line for line in lines.values() if line is not None]
+        with formatter.section("Other"):
+            formatter.write_dl(others)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read all options. Raises UsageError that names where a bad value was set."""
@@ -317,11 +344,6 @@ def _address(text: str) -> tuple[str, int]:
     show_default=True,
     metavar="N",
     help="How many backups to keep.",
-)
-@click.option(
-    "--make-key",
-    is_flag=True,
-    help="Create a key and show it once, if the ledger has none.",
 )
 @click.option(
     "--seed",

@@ -62,7 +62,7 @@ class ServeSettings:
     `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     `backup_to` is the folder of the backups that the server makes every `backup_every_s` seconds; the newest
     `backup_keep` are kept.
-    `seed` is the name or file of a data set for a ledger that is empty. With it, or with `make_key`, a ledger
+    `seed` is the name or file of a data set for a ledger that is empty. With it a ledger
     without a key gets one.
     `checkpoint_to` are folders for checkpoints of the log, `witnesses` the URLs of who signs them, and
     `witness_keys` their keys, in the same order.
@@ -92,7 +92,6 @@ class ServeSettings:
     backup_every_s: float = 3600.0
     backup_keep: int = 24
     seed: str | None = None
-    make_key: bool = False
     checkpoint_to: tuple[Path, ...] = ()
     witnesses: tuple[str, ...] = ()
     witness_keys: tuple[str, ...] = ()

@@ -81,7 +81,7 @@ def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
     """Return whether the settings ask for a key: always in a demo, otherwise if the ledger has none."""
     if settings.database is None:
         return True
-    return (settings.make_key or settings.seed is not None) and not api_keys.has_any(unit)
+    return settings.seed is not None and not api_keys.has_any(unit)
 
 
 def _remove(unit: Unit, made: NewKey) -> None:

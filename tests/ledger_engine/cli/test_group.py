@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -212,10 +213,12 @@ def test_an_argument_that_is_not_utf8_is_a_wrong_call(command: Command) -> None:
     assert only_line(done.stderr) == "ledger-engine: An argument is not UTF-8."
 
 
-def test_the_list_of_commands_says_of_each_what_the_command_says_itself() -> None:
-    for name, (_, short_help) in cli._COMMANDS.items():
-        command = cli.main.commands[name]
-        assert (command.name, command.get_short_help_str(limit=200)) == (name, short_help)
+def test_the_list_shows_each_command_with_a_whole_line_on_a_narrow_terminal(command: Command) -> None:
+    listed = command("--help").stdout
+    for name, (_, line) in cli._COMMANDS.items():
+        assert cli.main.commands[name].name == name
+        assert line.endswith(".")
+        assert re.search(rf"(?m)^  {name} +{re.escape(line)}$", listed), name
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:
