@@ -89,9 +89,9 @@ async def shows(url: str, _seconds: float) -> None:
     ]
     if await _answers(api):
         uses += [
-            lambda: fetch_page(api, "/v1/accounts", "starting_after", {}, want),
-            lambda: fetch_page(api, "/api/users", "page", {}, want),
-            lambda: fetch_page(api, "/v1/accounts/acc_1/statement", "statement", {}, want),
+            lambda: fetch_page(api, "/v1/accounts", {}, want),
+            lambda: fetch_page(api, "/api/users", {}, want),
+            lambda: fetch_page(api, "/v1/accounts/acc_1/statement", {}, want),
             lambda: learn_account(api, AccountNames(), "acc_1"),
             lambda: read_deliveries(api),
         ]

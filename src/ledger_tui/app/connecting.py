@@ -109,7 +109,7 @@ class Connecting:
         """Read the newest accounts, so that the first transactions show names and currencies at once."""
         want = Want(0, "page", 0, None)
         try:
-            page = await fetch_page(self._api, "/v1/accounts", "starting_after", {}, want)
+            page = await fetch_page(self._api, "/v1/accounts", {}, want)
         except LedgerError:
             return
         self._names.learn(page.rows)

@@ -119,9 +119,7 @@ class Notifier:
         requests = 0
         new: list[Happened] = []
         if any(each not in DELIVERY_KINDS for each in self._config.on):
-            page = await fetch_page(
-                self._api, "/v1/events", "starting_after", {}, Want(0, "page", 0, None), "events"
-            )
+            page = await fetch_page(self._api, "/v1/events", {}, Want(0, "page", 0, None), "events")
             new += self._news.since("events", events_of(page.rows))
             requests += 1
         if any(fnmatchcase(kind, each) for each in self._config.on for kind in DELIVERY_KINDS):

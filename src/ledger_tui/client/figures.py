@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.lists import Paging, fetch_page
+from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
 from ledger_tui.client.totals import Balances, Stage, Stages, overdue_by_age, sums_of
 
@@ -125,7 +125,7 @@ async def read_orders(api: Api, pages: int) -> Stages:
     """Return the orders by state; at most 2 × `pages` + 1 requests, one of them for those shipped."""
     stages = []
     for status, most in (("open", pages), ("paid", pages), ("shipped", 1)):
-        rows, whole = await _read_pages(api, "/api/orders", {"status": status}, most, None, "cursor")
+        rows, whole = await _read_pages(api, "/api/orders", {"status": status}, most, None)
         stages.append(Stage(status, len(rows), not whole))
     return Stages(stages)
 
@@ -138,7 +138,7 @@ async def read_requests(api: Api, known: str | None, pages: int) -> list[Record]
     rows: list[Record] = []
     cursor: str | None = None
     for _ in range(pages):
-        page = await _read_page(api, "/v1/requests", {}, cursor, "requests", "cursor")
+        page = await _read_page(api, "/v1/requests", {}, cursor, "requests")
         rows += page.rows
         cursor = page.older
         if cursor is None or any(row.get("id") == known for row in page.rows):
@@ -148,7 +148,7 @@ async def read_requests(api: Api, known: str | None, pages: int) -> list[Record]
 
 async def read_events(api: Api, limit: int) -> list[Record]:
     """Return the newest events. Raises NotOffered where the server shows none."""
-    return [*(await _read_page(api, "/v1/events", {}, None, "events", "cursor", limit)).rows]
+    return [*(await _read_page(api, "/v1/events", {}, None, "events", limit)).rows]
 
 
 async def read_health(api: Api) -> list[EndpointHealth]:
@@ -184,13 +184,12 @@ async def _read_pages(
     filters: dict[str, str],
     pages: int,
     part: str | None,
-    paging: Paging = "starting_after",
 ) -> tuple[list[Record], bool]:
     """Return the newest objects of a list, and whether those are all."""
     rows: list[Record] = []
     cursor: str | None = None
     for _ in range(pages):
-        page = await _read_page(api, path, filters, cursor, part, paging)
+        page = await _read_page(api, path, filters, cursor, part)
         rows += page.rows
         cursor = page.older
         if cursor is None:
@@ -204,8 +203,7 @@ async def _read_page(
     filters: dict[str, str],
     cursor: str | None = None,
     part: str | None = None,
-    paging: Paging = "starting_after",
     limit: int = PAGE_SIZE,
 ) -> Page:
     """Return a page, as the lists read it; raises when the answer is not a ledger's."""
-    return await fetch_page(api, path, paging, filters, Want(0, "page", 0, cursor, limit), part)
+    return await fetch_page(api, path, filters, Want(0, "page", 0, cursor, limit), part)

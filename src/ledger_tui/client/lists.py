@@ -21,8 +21,17 @@ from ledger_tui.client.records import Page, Record, Want
 _PAGES_SEARCHED = 10
 _PAGES_AFTER = 20
 _PAGES_BETWEEN = 50
-Paging = Literal["starting_after", "cursor", "page", "statement", "difference"]
+Paging = Literal["starting_after", "cursor", "page", "statement"]
 _DIFFERENCE = "/v1/diff"
+# A statement is one page. Every list that is not here is a generic one (docs/decisions.md#lists).
+_PAGING: Mapping[str, Paging] = MappingProxyType(
+    {
+        "/v1/accounts": "starting_after",
+        "/v1/transactions": "starting_after",
+        "/v1/invoices": "starting_after",
+        "/api/users": "page",
+    }
+)
 
 
 class TooMany(LedgerError):
@@ -31,6 +40,11 @@ class TooMany(LedgerError):
 
 class NotAList(LedgerError):
     """A 2xx answer that is not a list: another program listens at this address."""
+
+
+def paging_of(path: str) -> Paging:
+    """Return how the list at a path is read page by page: the name of the parameter that takes a cursor."""
+    return "statement" if path.endswith("/statement") else _PAGING.get(path, "cursor")
 
 
 async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
@@ -52,7 +66,7 @@ async def learn_accounts_until(api: Api, names: AccountNames, name: str) -> None
     """
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
-        page = await fetch_page(api, "/v1/accounts", "starting_after", {}, want)
+        page = await fetch_page(api, "/v1/accounts", {}, want)
         names.learn(page.rows)
         if names.having(name) or page.older is None:
             return
@@ -63,7 +77,7 @@ async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
     """Read users as `learn_accounts_until` reads accounts. Raises LedgerError."""
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
-        page = await fetch_page(api, "/api/users", "page", {}, want)
+        page = await fetch_page(api, "/api/users", {}, want)
         names.learn_users(page.rows)
         if names.users.search(name, 1) or page.older is None:
             return
@@ -71,21 +85,21 @@ async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
 
 
 async def fetch_page(
-    api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, part: str | None = None
+    api: Api, path: str, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> Page:
     """Return the page that a window wants. Waits as `Api.read` does; raises LedgerError for a refusal."""
-    if paging == "difference":
+    if path == _DIFFERENCE:
         return await _difference(api, filters, want)
     moment = past.shown_moment(api.session)
     if moment is not None and past.PART in api.session.missing_parts:
-        return await _page_then(api, path, paging, filters, want, moment)
-    return await _page_as_asked(api, path, paging, filters, want, part)
+        return await _page_then(api, path, filters, want, moment)
+    return await _page_as_asked(api, path, filters, want, part)
 
 
 async def _page_as_asked(
-    api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, part: str | None = None
+    api: Api, path: str, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> Page:
-    params = dict(filters)
+    params, paging = dict(filters), paging_of(path)
     if paging == "page":
         # The size must be the same for all pages of a numbered list, or they would overlap or leave gaps.
         params |= {"page": want.cursor or "1", "per_page": "100"}
@@ -104,20 +118,18 @@ async def _page_as_asked(
     return page
 
 
-async def _page_then(
-    api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, moment: int
-) -> Page:
+async def _page_then(api: Api, path: str, filters: Mapping[str, str], want: Want, moment: int) -> Page:
     """Return the page as it was, on a server with the contract alone."""
     if path not in ("/v1/accounts", "/v1/transactions"):
-        return await _page_as_asked(api, path, paging, filters, want)
+        return await _page_as_asked(api, path, filters, want)
     if api.later is None or api.later.moment_ms != moment:
         with past.the_present():
             api.later = past.later(moment, await postings_after(api, moment))
     if path == "/v1/accounts":
-        return past.accounts_then(await _page_as_asked(api, path, paging, filters, want), api.later)
+        return past.accounts_then(await _page_as_asked(api, path, filters, want), api.later)
     if want.cursor is None:
         want = replace(want, cursor=api.later.oldest)
-    return await _page_as_asked(api, path, paging, filters, want)
+    return await _page_as_asked(api, path, filters, want)
 
 
 async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
@@ -127,13 +139,13 @@ async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
     start, end = filters["from"], filters["to"]
     if past.PART in api.session.missing_parts:
         return await _difference_of_balances(api, start, end)
-    page = await _page_as_asked(api, _DIFFERENCE, "cursor", filters, want, past.PART)
+    page = await _page_as_asked(api, _DIFFERENCE, filters, want, past.PART)
     rows = [past.difference_row(row, start, end) for row in page.rows]
     summary = {**(page.summary or {})}
     if page.older is None:
         with past.the_present(), suppress(LedgerError):
             all_keys = Want(0, "page", 0, None)
-            keys = await _page_as_asked(api, "/v1/api_keys", "cursor", {}, all_keys, "api_keys")
+            keys = await _page_as_asked(api, "/v1/api_keys", {}, all_keys, "api_keys")
             changed = past.changed_keys(keys.rows, start, end)
             rows += [past.difference_row(row, start, end) for row in changed]
             summary["keys"] = len(changed)
@@ -147,7 +159,7 @@ async def _difference_of_balances(api: Api, start: str, end: str) -> Page:
         accounts: list[Record] = []
         want = Want(0, "page", 0, None)
         for _page in range(_PAGES_SEARCHED):
-            page = await _page_as_asked(api, "/v1/accounts", "starting_after", {}, want)
+            page = await _page_as_asked(api, "/v1/accounts", {}, want)
             accounts += page.rows
             if page.older is None:
                 break
@@ -179,7 +191,7 @@ async def postings_after(
     rows: list[Record] = []
     want = Want(0, "page", 0, None)
     for _page in range(pages):
-        page = await _page_as_asked(api, "/v1/transactions", "starting_after", asked, want)
+        page = await _page_as_asked(api, "/v1/transactions", asked, want)
         rows += page.rows
         if page.older is None:
             return rows

@@ -26,7 +26,7 @@ from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import LedgerError
-from ledger_tui.client.lists import Paging, fetch_page, learn_account
+from ledger_tui.client.lists import fetch_page, learn_account
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want
 from ledger_tui.client.traffic import masked
@@ -95,7 +95,6 @@ class ExportRequest:
     """Which list to export, and to which file."""
 
     path: str
-    paging: Paging
     filters: Mapping[str, str]
     part: str | None
     file: Path
@@ -174,7 +173,7 @@ async def _write_pages(
     while first or cursor is not None:
         first = False
         want = Want(0, "page", 0, cursor, met=met)
-        page = await fetch_page(api, wanted.path, wanted.paging, wanted.filters, want, wanted.part)
+        page = await fetch_page(api, wanted.path, wanted.filters, want, wanted.part)
         kept = page.rows if wanted.keep is None else [*filter(wanted.keep, page.rows)]
         await _in_thread(draft.add, await _with_currencies(api, wanted.names, kept))
         rows += len(kept)
@@ -367,7 +366,7 @@ class ExportScreen(Dialog[str | None]):
 
 def export_rows(view: View, rows: Sequence[Record], file: str, what: str) -> None:
     """Write rows that were computed to a file."""
-    wanted = ExportRequest("", "cursor", {}, None, Path(file), "csv", names=view.context.names, rows=rows)
+    wanted = ExportRequest("", {}, None, Path(file), "csv", names=view.context.names, rows=rows)
     _ask(view, wanted, what, len(rows))
 
 
@@ -380,7 +379,6 @@ def export_list(view: View) -> None:
     (path, params), resource, list_ = listed, view.resource, view.record_list
     wanted = ExportRequest(
         path,
-        resource.paging,
         params,
         resource.part,
         Path(f"{resource.kind}.csv"),

@@ -271,7 +271,7 @@ async def read_since(
     rows: list[Record] = []
     want = Want(0, "page", 0, None)
     for _page in range(pages):
-        page = await fetch_page(api, "/v1/transactions", "starting_after", asked, want)
+        page = await fetch_page(api, "/v1/transactions", asked, want)
         for row in page.rows:
             if row.get("id") == newest:
                 start = moment_text(start_ms)
@@ -339,9 +339,7 @@ class FlowsView(TimedTiles):
         try:
             read = await read_since(api, start_ms, known, _PAGES)
             if not self._accounts_read:
-                accounts = await fetch_page(
-                    api, "/v1/accounts", "starting_after", {}, Want(0, "page", 0, None)
-                )
+                accounts = await fetch_page(api, "/v1/accounts", {}, Want(0, "page", 0, None))
                 read = replace(read, accounts=accounts.rows)
             if self._only_unusual and self._before is None:
                 long_before = start_ms - _USUAL_DAYS * DAY_MS

@@ -147,7 +147,7 @@ class RecordList(Stack):
             return
         path, params = listed
         try:
-            page = await fetch_page(self.context.api, path, resource.paging, params, want, resource.part)
+            page = await fetch_page(self.context.api, path, params, want, resource.part)
         except NotThen as error:
             self.post_message(PageFailed(want, literal(error)))
         except NotOffered as error:

@@ -83,7 +83,6 @@ STATEMENT = Resource(
     title="Statement",
     singular="statement",
     path="/v1/accounts/{account}/statement",
-    paging="statement",
     columns=(
         Column("date (UTC)", 19, lambda r, _n: time_of(r, "date"), by="date", short=14),
         Column("description", 12, lambda r, _n: _statement_description(r), grow=1, easy=22),

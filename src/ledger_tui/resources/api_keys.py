@@ -79,7 +79,6 @@ API_KEYS = Resource(
     singular="API key",
     path="/v1/api_keys",
     id_prefix="key_",
-    paging="cursor",
     columns=(
         Column("name", 12, lambda r, _n: text_of(r, "name"), grow=1),
         Column("status", 9, lambda r, _n: _status(r)),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import LedgerError
-from ledger_tui.client.lists import Paging
+from ledger_tui.client.lists import Paging, paging_of
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
@@ -242,7 +242,6 @@ class Resource(Place):
     id_prefix: str = ""
     columns: tuple[Column, ...]
     detail: Callable[[Record, AccountNames], Detail]
-    paging: Paging = "starting_after"
     filters: tuple[Filter, ...] = ()
     form: Form | None = None
     # None when the object's state does not allow it.
@@ -266,6 +265,11 @@ class Resource(Place):
     names_users: bool = False  # whether its rows name users by their ids
     # What the server counts of the whole list, in words; the parts that it lacks are given too.
     counted: Callable[[Record, Collection[str]], str] = lambda _summary, _missing: ""
+
+    @property
+    def paging(self) -> Paging:
+        """Return how the list is read page by page."""
+        return paging_of(self.path)
 
     @property
     def still(self) -> bool:

@@ -189,7 +189,6 @@ DIFFERENCE = Resource(
     title="What changed",
     singular="change",
     path="/v1/diff",
-    paging="difference",
     columns=(
         Column("kind", 7, lambda r, _n: text_of(r, "kind", "dim")),
         Column("name", 10, lambda r, _n: text_of(r, "name"), grow=1),

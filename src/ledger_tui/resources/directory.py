@@ -68,12 +68,12 @@ async def _read_orders(api: Api, user: Record) -> Orders:
     path = f"/api/users/{quote(str(user.get('id')), safe='')}/orders"
     if _BY_USER not in api.session.missing_parts:
         try:
-            found = await fetch_page(api, path, "cursor", {}, want, _BY_USER)
+            found = await fetch_page(api, path, {}, want, _BY_USER)
         except NotOffered:
             pass
         else:
             return Orders(found.rows, found.older is not None)
-    page = await fetch_page(api, "/api/orders", "cursor", {}, want)
+    page = await fetch_page(api, "/api/orders", {}, want)
     rows = [order for order in page.rows if order.get("user_id") == user.get("id")]
     return Orders(rows, of_all=True)
 
@@ -104,7 +104,6 @@ USERS = Resource(
     singular="user",
     path="/api/users",
     id_prefix="usr_",
-    paging="page",
     columns=(
         Column("name", 14, lambda r, _n: text_of(r, "name"), grow=1),
         Column("email", 16, lambda r, _n: text_of(r, "email"), grow=1),
@@ -209,7 +208,6 @@ ORDERS = Resource(
     singular="order",
     path="/api/orders",
     id_prefix="ord_",
-    paging="cursor",
     columns=(
         Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("status", 9, lambda r, _n: status_of(r, ORDER_LOOKS)),

@@ -178,7 +178,6 @@ _LOG = Resource(
     singular="request",
     path="/v1/requests",
     id_prefix="req_",
-    paging="cursor",
     columns=(
         Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created", rank=1),
         Column("status", 6, lambda r, _n: _status(r)),

@@ -126,7 +126,7 @@ async def _read_invoice(api: Api, record: Record) -> Record | str | None:
     params = {"account": str(record.get("account")), "status": "paid"}
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_OF_INVOICES):
-        page = await fetch_page(api, "/v1/invoices", "starting_after", params, want, "invoices.list")
+        page = await fetch_page(api, "/v1/invoices", params, want, "invoices.list")
         for invoice in page.rows:
             if invoice.get("transaction") == record.get("id"):
                 return invoice

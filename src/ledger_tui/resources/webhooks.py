@@ -81,7 +81,6 @@ ENDPOINTS = Resource(
     singular="webhook endpoint",
     path="/v1/webhook_endpoints",
     id_prefix="whe_",
-    paging="cursor",
     columns=(
         Column("url", 24, lambda r, _n: text_of(r, "url"), grow=2),
         Column("status", 10, lambda r, _n: status_of(r, _LOOKS)),
@@ -237,7 +236,6 @@ DELIVERIES = Resource(
     singular="delivery",
     path="/v1/webhook_endpoints/{endpoint}/deliveries",
     id_prefix="dlv_",
-    paging="cursor",
     columns=(
         Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created"),
         Column("status", 11, lambda r, _n: status_of(r, LOOKS)),
@@ -475,7 +473,6 @@ def events_resource(log: WebhookLog) -> Resource:
         singular="event",
         path="/v1/events",
         id_prefix="evt_",
-        paging="cursor",
         columns=(
             Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created"),
             Column("signed", 6, lambda r, _n: _signature(r, log)),

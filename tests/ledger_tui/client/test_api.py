@@ -174,17 +174,15 @@ async def test_a_list_is_paged_by_its_cursor(server: ContractServer) -> None:
     for _ in range(25):
         server.add_account()
     async with client(server.url) as (api, _session, _traffic):
-        first = await fetch_page(api, "/v1/accounts", "starting_after", {}, Want(1, "page", 0, None, 20))
-        rest = await fetch_page(
-            api, "/v1/accounts", "starting_after", {}, Want(1, "page", 1, first.older, 20)
-        )
+        first = await fetch_page(api, "/v1/accounts", {}, Want(1, "page", 0, None, 20))
+        rest = await fetch_page(api, "/v1/accounts", {}, Want(1, "page", 1, first.older, 20))
     assert (len(first.rows), len(rest.rows), rest.older) == (20, 5, None)
 
 
 async def test_another_program_at_the_address_is_distinguished_from_a_ledger(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
         with pytest.raises(NotAList):
-            await fetch_page(api, "/api/health", "starting_after", {}, Want(1, "page", 0, None, 20))
+            await fetch_page(api, "/api/health", {}, Want(1, "page", 0, None, 20))
 
 
 @pytest.mark.parametrize("told", [{"next_cursor": "acc_7"}, {}])
@@ -197,5 +195,5 @@ async def test_a_list_whose_cursors_form_a_circle_is_refused(
     async with client(server.url) as (api, session, _traffic):
         server.refuse(200, {"data": [{"id": "acc_7"}], "has_more": True, **told})
         with pytest.raises(NotAList, match="The pages of this list repeat"):
-            await fetch_page(api, "/v1/accounts", "starting_after", {}, want)
+            await fetch_page(api, "/v1/accounts", {}, want)
         assert session.state is ConnectionState.FOREIGN

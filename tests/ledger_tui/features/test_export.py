@@ -47,7 +47,7 @@ async def api(server: ContractServer) -> AsyncIterator[Api]:
 def request_for(
     file: Path, format_: Format = "csv", *, replace: bool = False, **filters: str
 ) -> ExportRequest:
-    return ExportRequest("/v1/transactions", "starting_after", filters, None, file, format_, replace)
+    return ExportRequest("/v1/transactions", filters, None, file, format_, replace)
 
 
 def fill(server: ContractServer, count: int) -> None:

@@ -54,7 +54,7 @@ async def read_around(api: Api, ms: int | None) -> Read:
         return replace(await _events(api, at, Want(0, "page", 0, None)), ends=ms is None)
     later = [] if ms is None else await postings_after(api, ms)
     want = Want(0, "page", 0, str(later[-1]["id"]) if later else None)
-    page = await fetch_page(api, "/v1/transactions", "starting_after", {}, want)
+    page = await fetch_page(api, "/v1/transactions", {}, want)
     return Read(happenings([*later, *page.rows]), page.older is None, True)
 
 
@@ -63,7 +63,7 @@ async def read_older(api: Api, first: Happening) -> Read:
     want = Want(0, "page", 0, first.id)
     if await looks_back(api):
         return await _events(api, {}, want)
-    page = await fetch_page(api, "/v1/transactions", "starting_after", {}, want)
+    page = await fetch_page(api, "/v1/transactions", {}, want)
     return Read(happenings(page.rows), page.older is None, False)
 
 
@@ -77,7 +77,7 @@ async def read_newer(api: Api, last: Happening) -> Read:
 
 
 async def _events(api: Api, filters: dict[str, str], want: Want) -> Read:
-    page = await fetch_page(api, "/v1/events", "cursor", filters, want, "events")
+    page = await fetch_page(api, "/v1/events", filters, want, "events")
     return Read(happenings(page.rows), page.older is None, False)
 
 
@@ -87,14 +87,14 @@ async def read_first(api: Api, now_ms: int) -> int | None:
     No list begins at its oldest object, so the time is halved until the first event is near.
     """
     if not await looks_back(api):
-        accounts = await fetch_page(api, "/v1/accounts", "starting_after", {}, Want(0, "page", 0, None))
+        accounts = await fetch_page(api, "/v1/accounts", {}, Want(0, "page", 0, None))
         times = [ms for each in accounts.rows if (ms := moment_ms(each.get("created"))) is not None]
         return min(times, default=None)
     found, nothing, reach = now_ms, None, _HOUR_MS
     for _ in range(_SEARCHES_MAX):
         asked = max(0, now_ms - reach) if nothing is None else (found + nothing) // 2
         want = Want(0, "page", 0, None, limit=1)
-        page = await fetch_page(api, "/v1/events", "cursor", {"at": moment_text(asked)}, want, "events")
+        page = await fetch_page(api, "/v1/events", {"at": moment_text(asked)}, want, "events")
         if page.rows:
             found = moment_ms(page.rows[0].get("created")) or asked
             if page.older is None:
@@ -115,7 +115,7 @@ async def read_failures(api: Api) -> list[int]:
         for delivery in deliveries:
             failed += [each.get("attempted_at") for each in attempts_of(delivery) if each.get("error")]
     with suppress(LedgerError):
-        page = await fetch_page(api, "/v1/requests", "cursor", {}, Want(0, "page", 0, None), "requests")
+        page = await fetch_page(api, "/v1/requests", {}, Want(0, "page", 0, None), "requests")
         failed += [each.get("created") for each in page.rows if _is_error(each)]
     return sorted(ms for each in failed if (ms := moment_ms(each)) is not None)
 
