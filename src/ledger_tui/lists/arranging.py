@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 
 from textual import on
 from textual.app import ComposeResult
@@ -66,13 +67,7 @@ class _Order:
         return 1, Decimal(0), text.casefold()
 
 
-def selected_by(
-    resource: Resource,
-    filters: Filters,
-    names: AccountNames,
-    text: str = "",
-    text_of: Callable[[Record], str] = str,
-) -> Keep | None:
+def selected_by(resource: Resource, filters: Filters, names: AccountNames, text: str = "") -> Keep | None:
     """Return the condition of the filters that no server has, and of a text to find; None without any."""
     tests: list[Keep] = []
     for filter_ in resource.filters:
@@ -80,8 +75,7 @@ def selected_by(
         if filter_.matches is not None and value:
             tests.append(_test(filter_.matches, value, names))
     if text:
-        wanted = text.casefold()
-        tests.append(lambda record: wanted in text_of(record).casefold())
+        tests.append(_has_text(resource, text, names))
     if not tests:
         return None
     return lambda record: all(test(record) for test in tests)
@@ -89,6 +83,32 @@ def selected_by(
 
 def _test(matches: Callable[[Record, str, AccountNames], bool], value: str, names: AccountNames) -> Keep:
     return lambda record: matches(record, value, names)
+
+
+def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
+    """Return the condition that a record has a text, in a column, shown or not, or in a field."""
+    wanted = text.casefold()
+
+    def has_it(record: Record) -> bool:
+        cells = (column.cell(record, names).text for column in resource.columns)
+        return any(wanted in part.casefold() for part in chain(_texts_in(record), cells))
+
+    return has_it
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """Yield the texts in a record, and the names of its metadata; its kind is not shown and left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            if name == "metadata" and isinstance(part, dict):
+                yield from part
+            if name != "object" or not isinstance(part, str):
+                yield from _texts_in(part)
 
 
 def check_lists(lists: Mapping[str, ListSettings], file: str) -> None:

@@ -244,10 +244,6 @@ class PagedTable(ScrollView, can_focus=True):
             self._fit()
             self.redraw()
 
-    def text_of(self, record: Record) -> str:
-        """Return the text of a row, one cell per line."""
-        return "\n".join(fitted.column.cell(record, self._names).text for fitted in self._fitted)
-
     def start_over(self) -> None:
         """Reset the scroll position and the column widths for another list."""
         self._widest.clear()

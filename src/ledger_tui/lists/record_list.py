@@ -64,7 +64,7 @@ class RecordList(Stack):
         self.window = window
         self.context = context
         self.filters: dict[str, str] = {}
-        self.text = ""  # only rows with this text in a shown cell are shown
+        self.text = ""  # only records with this text are shown
         self.searching = False  # whether older pages are being read to find more rows
         self._found_before = 0
         self._polls = 0
@@ -285,8 +285,7 @@ class RecordList(Stack):
     @property
     def selects(self) -> Keep | None:
         """The condition for the rows that are shown, beyond what the server filters; None for all."""
-        names, text_of = self.context.names, self.table.text_of
-        return selected_by(self.resource, self.filters, names, self.text, text_of)
+        return selected_by(self.resource, self.filters, self.context.names, self.text)
 
     @property
     def _needs_rows(self) -> bool:

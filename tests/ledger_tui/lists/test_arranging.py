@@ -70,3 +70,25 @@ def test_events_are_selected_by_type_endpoint_and_failure() -> None:
         keep = selected_by(resource, filters, NAMES)
         assert keep is not None
         assert [event["id"] for event in events if keep(event)] == ids, filters
+
+
+def test_a_text_is_found_in_the_whole_record_and_in_each_column() -> None:
+    names = AccountNames()
+    names.learn([{"id": "acc_1", "name": "Main till", "currency": "EUR"}])
+    record = {
+        "id": "inv_1",
+        "object": "invoice",
+        "account": "acc_1",
+        "amount": 123456,
+        "description": "Beans",
+        "lines": [{"description": "Espresso", "quantity": 2, "unit_amount": 3}],
+        "metadata": {"team": "north"},
+    }
+    for text in ("beans", "ESPRESSO", "team", "north", "1,234.56", "EUR", "inv_1"):
+        keep = selected_by(INVOICES, {}, names, text)
+        assert keep is not None
+        assert keep(record), text
+    for text in ("invoice", "quantity", "tea leaves"):  # what no screen shows of it
+        keep = selected_by(INVOICES, {}, names, text)
+        assert keep is not None
+        assert not keep(record), text

@@ -56,6 +56,19 @@ async def test_a_text_in_no_row_is_reported(with_till: Driver) -> None:
     await with_till.type("xyz", "enter", sees="✕ No loaded row matches “xyz”.")
 
 
+async def test_a_text_is_found_in_a_column_for_which_the_screen_is_too_narrow(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Till")
+    for number in range(6):
+        server.post(till, number + 1, ("credit", "debit")[number % 2])
+    async with dashboards.open((120, 40)) as driver:
+        await driver.goes_to("2")
+        assert "▼ debit" not in driver.text(driver.view.table)
+        await driver.press("slash")
+        await driver.type("debit", sees="3 of 6 loaded rows match “debit”")
+
+
 async def test_a_text_is_looked_for_past_the_loaded_rows_page_by_page(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
