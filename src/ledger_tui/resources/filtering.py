@@ -40,6 +40,8 @@ def split_words(line: str) -> list[str]:
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
     """Return the query parameters by name; a value with a space is in quotes.
 
+    A value may be begun if only one that the filter suggests begins so.
+
     An account or user is given by the id, the name, or a part that only one name has. Raises BadLine with a
     sentence, and UnknownName for a name that `names` does not have.
     """
@@ -54,12 +56,20 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
             raise BadLine(f"“{word}” is not one of {usage(filters)}.")
         if not value:
             raise BadLine(f"{name}: needs a value, like {known.name}:{known.example}.")
+        value = completed(value, known)
         if (problem := known.check(value)) is not None:
             raise BadLine(problem)
         if known.param in params:
             raise BadLine(f"{name}: is given twice.")
         params[known.param] = _object_id(value, known, names) if known.account or known.user else value
     return params
+
+
+def completed(value: str, filter_: Filter) -> str:
+    """Return the one value that the filter suggests for this beginning; otherwise the beginning itself."""
+    begun = value.casefold()
+    fitting = [each for each in filter_.suggests() if each.casefold().startswith(begun)]
+    return fitting[0] if len(fitting) == 1 else value
 
 
 def _object_id(value: str, filter_: Filter, names: AccountNames) -> str:

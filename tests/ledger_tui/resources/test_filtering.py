@@ -1,8 +1,10 @@
 import pytest
 
 from ledger_tui.client.names import AccountNames
+from ledger_tui.resources.directory import ORDERS
 from ledger_tui.resources.filtering import BadLine, filter_line, is_filter_line, parse_filters
 from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.resources.webhooks import WebhookLog, events_resource
 
 FILTERS = TRANSACTIONS.filters
 NAMES = AccountNames()
@@ -17,6 +19,15 @@ def test_words_become_query_parameters_and_read_back() -> None:
     params = parse_filters(line, FILTERS, NAMES)
     assert params == {"account": "acc_1", "type": "credit", "created_after": "2026-11-20"}
     assert filter_line(params, FILTERS) == line
+
+
+def test_a_value_is_completed_if_only_one_begins_so() -> None:
+    assert parse_filters("type:de", FILTERS, NAMES) == {"type": "debit"}
+    assert parse_filters("type:invoice.pa", events_resource(WebhookLog()).filters, NAMES) == {
+        "type": "invoice.paid"
+    }
+    with pytest.raises(BadLine, match="Only open or paid or shipped"):
+        parse_filters("status:x", ORDERS.filters, NAMES)
 
 
 def test_an_empty_line_is_no_filter() -> None:
