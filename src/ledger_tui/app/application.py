@@ -21,7 +21,14 @@ from textual.notifications import SeverityLevel
 from textual.worker import Worker, WorkerState
 
 from ledger_tui.app.actions import ReconnectRequested, SaveProfileRequested
-from ledger_tui.app.connecting import Connecting, ServerEnded, ServerFailed, SessionChanged, SignInRequested
+from ledger_tui.app.connecting import (
+    Connecting,
+    ProfileSaved,
+    ServerEnded,
+    ServerFailed,
+    SessionChanged,
+    SignInRequested,
+)
 from ledger_tui.app.dashboard import Begun, Dashboard
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
@@ -264,6 +271,15 @@ class LedgerApp(App[int]):
             self.notify("The dashboard's own server needs no profile.", severity="warning")
         else:
             self._connecting.save(message.name, self.options.profile)
+
+    @handles(ProfileSaved)
+    def profile_saved(self, message: ProfileSaved) -> None:
+        """Know the new profile from now on, as the next start will."""
+        config, profile = self.options.config, message.profile
+        profiles = {**config.profiles, profile.name: profile}
+        self.options = replace(self.options, config=replace(config, profiles=profiles))
+        self.dashboard.context.profiles[:] = profiles
+        self.notify(message.sentence, markup=False)
 
     # ------------------------------------------------------------------ signing in
 

@@ -176,8 +176,7 @@ def parse_command(line: str, choices: Choices) -> Command:
     if len(begun) == 1 and rest not in (known or ()):
         rest = begun[0]
     if known is not None and rest not in known:
-        there = f"{kind.capitalize()}s: {', '.join(known) or 'none yet; `:save NAME` makes one'}."
-        raise BadLine(f"There is no {kind} “{rest}”. {there}" if rest else f"Which {kind}? {there}")
+        raise BadLine(_unknown(kind, rest, known))
     if kind == "date" and (problem := check_date(rest)) is not None:
         raise BadLine(problem)
     if kind == "save" and not rest:
@@ -264,6 +263,15 @@ def _meant(word: str) -> str:
     if meant:
         raise BadLine(f"“{word}” may be {', '.join(meant)}; write more of it.")
     raise BadLine(f"There is no command “{word}”; tab shows what there is.")
+
+
+def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
+    """Return that no profile or theme has this name, and which there are."""
+    there = f"{kind.capitalize()}s: {', '.join(known)}." if known else ""
+    if not name:
+        return f"Which {kind}? {there or 'There are none yet; :save NAME makes one.'}"
+    advice = f"Save this connection with :save {name}." if kind == "profile" else ""
+    return " ".join(filter(None, (f"No {kind} is named “{name}”.", advice, there)))
 
 
 def _object(record_id: str) -> Command:

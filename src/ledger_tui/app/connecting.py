@@ -48,6 +48,14 @@ class ServerEnded(Message):
     sentence: str
 
 
+@dataclass
+class ProfileSaved(Message):
+    """The connection was saved as a profile; `sentence` says where."""
+
+    profile: Profile
+    sentence: str
+
+
 class Connecting:
     """Connects in workers of the application, which gets what happens as messages."""
 
@@ -174,7 +182,7 @@ class Connecting:
 
             app = self._app
             try:
-                sentence = save_connection(
+                saved, sentence = save_connection(
                     name, self._session.url, profile, self._connection.token_manager.key
                 )
             except (BadConfig, OSError) as error:
@@ -182,7 +190,7 @@ class Connecting:
                     app.notify, f"Not saved: {literal(error)}", severity="error", markup=False
                 )
             else:
-                app.call_from_thread(app.notify, sentence, markup=False)
+                app.post_message(ProfileSaved(saved, sentence))
 
         self._app.run_worker(
             save_off_the_loop, group="save", exclusive=True, thread=True, exit_on_error=False

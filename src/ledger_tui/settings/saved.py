@@ -140,10 +140,10 @@ def _write(file: Path, document: TOMLDocument, wanted: Config) -> None:
     write_private(file, text)
 
 
-def save_connection(name: str, url: str, profile: Profile | None, key: str | None) -> str:
+def save_connection(name: str, url: str, profile: Profile | None, key: str | None) -> tuple[Profile, str]:
     """Save a server and its key under a name, with what its profile says, if it has one.
 
-    Return a sentence that says where. Raises BadConfig and OSError.
+    Return the new profile and a sentence that says where it is. Raises BadConfig and OSError.
     """
     file = config_file()
     saved = replace(profile, name=name) if profile is not None else Profile(name, url)
@@ -152,7 +152,7 @@ def save_connection(name: str, url: str, profile: Profile | None, key: str | Non
     check_profile(file, saved)
     where = secret_store().put(name, Secrets(api_key=key)) if saved.client_id is None and key else ""
     add_profile(file, saved)
-    return f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")
+    return saved, f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")
 
 
 _CONNECTIONS = 20  # connections

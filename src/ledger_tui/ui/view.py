@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,7 +186,7 @@ class Context:
     history: History = field(default_factory=History)
     recent: RecentObjects = field(default_factory=RecentObjects)
     saved: Saved = field(default_factory=Saved)
-    profiles: Sequence[str] = ()
+    profiles: list[str] = field(default_factory=list)  # their names
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     key_variables: Collection[str] = ()  # of the environment, which own commands must not get
     themes: Mapping[str, str] = field(default_factory=dict)  # to choose from, with a few words on each

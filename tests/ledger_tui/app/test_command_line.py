@@ -47,7 +47,14 @@ def choices() -> Choices:
         ("re", Command("screen", "requests")),
         ("", BadLine("Type a screen, an id, or a command; tab completes it.")),
         ("t", BadLine("“t” may be transactions, token, theme; write more of it.")),
-        ("profile prod", BadLine("There is no profile “prod”. Profiles: shop, work.")),
+        (
+            "profile prod",
+            BadLine(
+                "No profile is named “prod”. Save this connection with :save prod. Profiles: shop, work."
+            ),
+        ),
+        ("theme grey", BadLine("No theme is named “grey”. Themes: ledger, ledger-light.")),
+        ("txn type:de", Command("screen", "transactions", {"type": "debit"})),
         ("profile", BadLine("Which profile? Profiles: shop, work.")),
         ("save", BadLine("Name the profile: :save NAME")),
         ("orders lost", BadLine("“lost” is not one of status:open  user:Ada.")),

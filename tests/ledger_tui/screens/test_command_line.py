@@ -132,6 +132,9 @@ async def test_the_dashboard_is_left_by_a_command(server: ContractServer) -> Non
 async def test_the_connection_is_saved_as_a_profile(
     server: ContractServer, bare: Driver, own_config: Path
 ) -> None:
+    await command(bare, "profile shop")
+    await bare.sees("✕ No profile is named “shop”. Save this connection with :save shop.")
+    await bare.press("escape")
     await command(bare, "save shop")
     await bare.sees("Saved as shop")
     assert read_config(own_config).profiles == {"shop": Profile("shop", server.url)}
@@ -140,6 +143,19 @@ async def test_the_connection_is_saved_as_a_profile(
     assert secrets.stat().st_mode & 0o777 == 0o600
     await command(bare, "save shop")
     await bare.sees("Not saved: ", "already exists")
+
+
+async def test_a_profile_that_was_just_saved_is_connected_to(
+    server: ContractServer, bare: Driver, own_config: Path
+) -> None:
+    await command(bare, "save shop")
+    await bare.sees("Saved as shop")
+    await bare.press("colon")
+    await bare.type("profile shop")
+    bare.app.post_message(key_event("enter"))  # it ends the application, which answers no more keys
+    await until(lambda: bare.app.next_options is not None)
+    assert bare.app.next_options is not None
+    assert bare.app.next_options.profile == read_config(own_config).profiles["shop"]
 
 
 async def test_the_help_is_searched(with_till: Driver) -> None:
