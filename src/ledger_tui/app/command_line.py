@@ -76,6 +76,18 @@ class Offer(NamedTuple):
         texts = f"{self.text} {self.about} {self.also}".casefold()
         return all(word in texts for word in words)
 
+    def is_named(self, line: str) -> bool:
+        """Return whether the line is its whole name."""
+        return self.text.casefold() == line.strip().casefold()
+
+    def rank(self, line: str) -> int:
+        """Return how well a line names it: by the whole name, its beginning, its texts, or another word."""
+        if self.is_named(line):
+            return 0
+        if self.text.casefold().startswith(line.strip().casefold()):
+            return 1
+        return 2 if self._replace(also="").has(line.casefold().split()) else 3
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -396,14 +408,16 @@ class CommandScreen(Dialog[Command | None]):
     def _show(self, line: str) -> None:
         begun = [Offer(*each) for each in completions(line, self._choices)]
         if line.strip():
-            found = (*begun, *self._objects(line.strip()), *others(line, self._actions))
+            found = [*begun, *self._objects(line.strip()), *others(line, self._actions)]
+            found.sort(key=lambda each: each.rank(line))
             # An object may be known by its name and opened lately.
             self._found = [*{(each.text, each.about): each for each in reversed(found)}.values()][::-1]
         else:
             self._found = [*self._actions, *begun]
         del self._found[_SHOWN:]
         # What is done at once is marked, so that nobody runs it unseen.
-        means = line.strip() and self._found and self._found[0].run is not None and not self._is_command(line)
+        first = self._found[0] if line.strip() and self._found else None
+        means = first and first.run and (first.is_named(line) or not self._is_command(line))
         self.query_one(Offers).offer(
             (
                 Content.assemble(fit(literal(each.text), _WIDTH), (f"  {literal(each.about)}", "$muted"))

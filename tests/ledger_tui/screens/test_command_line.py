@@ -158,6 +158,13 @@ async def test_a_profile_that_was_just_saved_is_connected_to(
     assert bare.app.next_options.profile == read_config(own_config).profiles["shop"]
 
 
+async def test_the_whole_name_of_an_action_wins_over_another_word_for_a_different_one(
+    with_till: Driver,
+) -> None:
+    await command(with_till, "transfer")
+    await with_till.sees("Transfer · test mode", "From *")
+
+
 async def test_the_help_is_searched(with_till: Driver) -> None:
     await with_till.press("question_mark", "slash")
     await with_till.type("curl", sees="copy as curl", gone="go back")
