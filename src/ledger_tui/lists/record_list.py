@@ -439,13 +439,14 @@ class RecordList(Stack):
             self.notify(literal(error), severity="warning", markup=False)
 
     def expect(self, created: Record | None) -> None:
-        """Go to a created object as soon as it is listed.
+        """Go to a created object as soon as it is listed, and stay there.
 
         It need not be the newest: the other side of a transfer is newer.
         """
         if created is not None:
             self.remember(created)
             self._created = created.get("id")
+            self._go_to_created()  # a poll may have read it already
 
     def hides(self, record: Record) -> bool:
         """Return whether an object of this list is not in it because of the filter or the text."""
@@ -460,8 +461,10 @@ class RecordList(Stack):
         if at is None:
             return
         self._created = None
-        if at > 0 and self.window.following:  # otherwise the user has moved on
+        if self.window.following:  # otherwise the user has moved on
             self.table.go_to(at)
+            self.window.hold()  # the next key is meant for it, whatever others create
+            self._changed()
 
     def shown_path(self) -> str:
         """Return the filtered list's path with its query, or its template while a parameter is missing."""

@@ -166,8 +166,14 @@ class ResourceView(View):
     # ------------------------------------------------------------------ drawing
 
     def changed(self) -> None:
+        if self.pinned is not None and not self.opened and self._row_is_there(self.pinned):
+            self.pinned = None
         self._say_problem()
         super().changed()
+
+    def _row_is_there(self, record: Record) -> bool:
+        """Return whether the cursor is on the row of an object."""
+        return (self.window.current or {}).get("id") == record.get("id")
 
     def failed(self, problem: str) -> None:
         self.record_list.problem = problem
@@ -370,7 +376,10 @@ class ResourceView(View):
             self.poll_soon()  # such as the transaction of a transfer from an account
         else:
             self.action_follow()
+            if record is not None and not self.record_list.hides(record):
+                self.pinned = record  # until its row is there, so that the next key is for it
             self.record_list.expect(record)
+            self.changed()
 
     # ------------------------------------------------------------------ the filter line
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from textual import events
 
 from ledger_tui.app.application import LedgerApp
@@ -25,6 +26,37 @@ async def test_an_account_is_created_from_the_keyboard(
         ("Beans", "EUR", {"team": "north"})
     ]
     assert len(server.idempotency_keys) == 1
+
+
+async def test_what_was_created_stays_selected_when_somebody_else_creates_more(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Bank")
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.type("Beans", "tab")
+        await driver.type("eur", "ctrl+s", sees="Created acc_")
+        assert (driver.view.selected or {})["name"] == "Beans"  # also before the list has it
+        await until(lambda: driver.view.window.index_of(server.accounts[-1]["id"]) == 0)
+        server.add_account("Foreign")
+        await driver.sees("▲ 1 new")
+        assert driver.view.pinned is None
+        assert (driver.view.selected or {})["name"] == "Beans"
+        await driver.press("f", sees=("Foreign", "● following"))
+
+
+async def test_a_key_that_moves_the_cursor_leaves_what_was_created_and_is_not_listed_yet(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.add_account("Bank"), server.add_account("Safe")
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.type("Beans", "tab")
+        monkeypatch.setattr(driver.view.record_list, "poll", lambda: None)
+        await driver.type("eur", "ctrl+s", sees="Created acc_")
+        assert (driver.view.selected or {})["name"] == "Beans"
+        await driver.press("down")
+        assert (driver.view.selected or {})["name"] == "Bank"
 
 
 async def test_a_transaction_is_posted_to_an_account_found_by_its_name(
