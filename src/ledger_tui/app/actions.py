@@ -24,8 +24,9 @@ from ledger_tui.client.session import Mode
 from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
 from ledger_tui.formats.text import literal
-from ledger_tui.forms.submission import question
+from ledger_tui.forms.questions import named, proof_of, question
 from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.base import Resource
 from ledger_tui.resources.registry import BY_KIND
 from ledger_tui.settings.config import write_private
 from ledger_tui.settings.own_commands import OwnCommand, environment, run
@@ -73,8 +74,10 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
     if action.name == "revoke" and context.tokens.is_own(record):
         text += "\n\nIt is the key of this dashboard, which will lose access."
     # In live mode also what can be undone is confirmed, but nothing has to be typed for it.
-    typed = literal(record.get("id")) if action.final and mode is not Mode.TEST else None
-    confirm(navigation.app, text, typed, mode, lambda: _start(navigation, "act", _act(navigation, message)))
+    final = action.final and mode is not Mode.TEST
+    typed, what = proof_of(record, context.names) if final else (None, "")
+    act = partial(_act, navigation, message)
+    confirm(navigation.app, text, typed, mode, lambda: _start(navigation, "act", act()), what)
 
 
 async def _act(navigation: Navigation, wanted: ActionRequested) -> None:
@@ -189,7 +192,10 @@ def ask_own_command(navigation: Navigation, name: str) -> None:
     if mode is Mode.TEST:
         _start(navigation, "own-command", _run(navigation, command, variables))
         return
-    text = f"Run {name} with {literal(record.get('id', ''))}?\n\n{literal(command.run)}"
+    whom = literal(record.get("id", ""))
+    if isinstance(view.place, Resource):
+        whom = named(view.place, record, context.names)
+    text = f"Run {name} with {whom}?\n\n{literal(command.run)}"
     then = partial(_run, navigation, command, variables)
     confirm(navigation.app, text, None, mode, lambda: _start(navigation, "own-command", then()))
 

@@ -19,6 +19,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
+from ledger_tui.forms.questions import named
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Action, Resource, currency_of
 from ledger_tui.resources.webhooks import known_by, subject
@@ -86,7 +87,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._action = action
         self._records = records
         self._text = question
-        self._api = context.api
+        self._api, self._names = context.api, context.names
         self._session = session
         self._asks_number = action.final and session.mode is not Mode.TEST
         self._began = False
@@ -179,7 +180,7 @@ class BulkScreen(Dialog[list[Record]]):
     def _show_progress(self, record: Record, changed: Record | None, problem: str) -> None:
         self._tried += 1
         if problem:
-            self._failures.append(f"✕ {literal(record.get('id'))}: {problem}")
+            self._failures.append(f"✕ {named(self._resource, record, self._names)}: {problem}")
             failures = self.query_one("#bulk-failures")
             failures.display = True
             self.query_one("#failures", Static).update(Content("\n".join(self._failures)))

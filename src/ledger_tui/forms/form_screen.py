@@ -22,6 +22,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
+from ledger_tui.forms.questions import question_of_form, what_moves
 from ledger_tui.forms.submission import (
     Refused,
     Result,
@@ -29,8 +30,6 @@ from ledger_tui.forms.submission import (
     SentBefore,
     Submission,
     Unanswered,
-    question_of_form,
-    what_moves,
 )
 from ledger_tui.resources.base import Field
 from ledger_tui.resources.webhooks import known_by

@@ -1,10 +1,10 @@
-"""The submission of a form: confirming it, preparing its request, sending it, and sending it again safely."""
+"""The submission of a form: preparing its request, sending it, and sending it again safely."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -21,94 +21,13 @@ from ledger_tui.client.errors import (
     RateLimited,
 )
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
-from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.client.session import Mode
-from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, localised, parse_amount
+from ledger_tui.formats.money import BadAmount, localised, parse_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Action, Field, Form, Resource
-from ledger_tui.resources.invoices import load_lines, parse_lines, sum_as_typed
+from ledger_tui.resources.base import Field, Form, Resource
+from ledger_tui.resources.invoices import parse_lines
 from ledger_tui.resources.registry import RESOURCES
-from ledger_tui.resources.webhooks import known_by, subject
 from ledger_tui.ui.view import Context
-
-
-def question(resource: Resource, action: Action, record: Record, names: AccountNames) -> str:
-    """Return `Void invoice inv_…?`, and under it what people know the object by."""
-    begins = action.asks or action.label.capitalize()
-    text = f"{begins} {resource.singular} {literal(record.get('id'))}?"
-    facts = " · ".join([*known_by(subject(record) or record, names), *_beside(record, names)])
-    return f"{text}\n\n{facts}" if facts else text
-
-
-def _beside(record: Record, names: AccountNames) -> Iterator[str]:
-    for name in ("url", "event"):
-        if isinstance(record.get(name), str):
-            yield literal(record[name])
-    if isinstance(last := record.get("last4"), str):
-        yield f"…{literal(last)}"
-    if account := names.get(record.get("account")):
-        yield literal(account.name)
-    if user := names.user(record.get("user_id")):
-        yield literal(user)
-
-
-_LABEL_WIDTH = 15
-_WHERE = {Mode.LIVE: "in LIVE mode", Mode.UNKNOWN: "in an unknown mode (the server does not say which)"}
-
-
-def question_of_form(
-    form: Form,
-    typed: Mapping[str, str],
-    body: Mapping[str, Any],
-    currency: str | None,
-    names: AccountNames,
-    mode: Mode,
-) -> tuple[str, str | None] | None:
-    """Return what to ask before a form is sent, and what to type to confirm; None in test mode.
-
-    `body` is what would be sent. A form that moves money asks for its amount; others for `y`.
-    """
-    if mode is Mode.TEST:
-        return None
-    facts = [
-        f"{field.label:{_LABEL_WIDTH}}{_shown_value(field, typed, body, currency, names)}"
-        for field in form.fields
-        if body.get(field.name) is not None
-    ]
-    text = "\n".join([f"{form.title}, {_WHERE[mode]}?", "", *facts])
-    return text, (editable_amount(body["amount"], str(currency)) if form.moves_money else None)
-
-
-def _shown_value(
-    field: Field, typed: Mapping[str, str], body: Mapping[str, Any], currency: str | None, names: AccountNames
-) -> str:
-    value = typed.get(field.name, "").strip()
-    if field.kind == "amount":
-        return f"{format_amount(body[field.name], currency)} {literal(currency)}"
-    if field.kind == "lines":
-        return f"{len(body[field.name])}, {sum_as_typed(load_lines(value), currency)}"
-    if field.kind == "choice":
-        return dict(field.choices).get(value, value)
-    known = {"account": names.get, "user": names.users.get}.get(field.kind, lambda _id: None)(value)
-    return literal(known.name if known else value)
-
-
-def what_moves(form: Form, typed: Mapping[str, str], names: AccountNames) -> str:
-    """Return what a form that moves money would do: `Credits Till 12.50 EUR`; "" while it is incomplete."""
-    account = names.get(typed.get("account", "").strip())
-    kind = dict(form.sends).get("type", typed.get("type"))
-    if not form.moves_money or account is None or kind not in ("credit", "debit"):
-        return ""
-    try:
-        amount = parse_amount(typed.get("amount", ""), account.currency)
-    except BadAmount:
-        return ""
-    sum_ = f"{format_amount(amount, account.currency)} {account.currency}"
-    if not form.sends:
-        return f"{'Credits' if kind == 'credit' else 'Debits'} {literal(account.name)} {sum_}"
-    other = names.get(typed.get("destination", "").strip())
-    return f"Moves {sum_} from {literal(account.name)} to {literal(other.name)}" if other else ""
 
 
 class Sent(NamedTuple):

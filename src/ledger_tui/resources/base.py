@@ -172,7 +172,7 @@ class Action:
     allowed: Callable[[Record], bool] = lambda _record: True
     method: Literal["POST", "DELETE"] = "POST"
     verb: str = ""  # the end of its path, where that is not its name
-    final: bool = False  # it cannot be undone, so it asks first, and in live mode for the id
+    final: bool = False  # it cannot be undone, so it asks first, and in live mode for a number or a name
     asks: str = ""  # the beginning of the question, where the label does not fit
     creates: bool = False  # it creates an object, so it sends an idempotency key
     target: Callable[[Record], str] | None = None

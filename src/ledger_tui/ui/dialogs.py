@@ -123,7 +123,7 @@ class ConfirmScreen(Dialog[bool]):
         Binding("escape,n", "dismiss(False)", "no", show=True),
     ]
 
-    def __init__(self, question: str, typed: str | None, mode: Mode, *, what: str = "id") -> None:
+    def __init__(self, question: str, typed: str | None, mode: Mode, *, what: str = "") -> None:
         super().__init__("confirm", "Are you sure?", mode)
         self._question = question
         self._typed = typed
@@ -148,7 +148,7 @@ class ConfirmScreen(Dialog[bool]):
 
 
 def confirm(
-    app: App[Any], question: str, typed: str | None, mode: Mode, then: Callable[[], object], what: str = "id"
+    app: App[Any], question: str, typed: str | None, mode: Mode, then: Callable[[], object], what: str = ""
 ) -> None:
     """Ask as `ConfirmScreen` does, and call `then` once it is confirmed."""
 

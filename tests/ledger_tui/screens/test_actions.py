@@ -50,7 +50,7 @@ async def test_what_the_state_forbids_is_greyed_and_does_nothing(driver: Driver)
 async def test_voiding_an_invoice_asks_first(driver: Driver) -> None:
     await draft_an_invoice(driver)
     await driver.press("F", "y", sees="◐ open")
-    await driver.press("v", sees="Void invoice inv_")
+    await driver.press("v", sees="Void INV-000001, 12.50 EUR, Ada, Till?")
     await driver.press("escape", sees="◐ open")
     await driver.press("v", "y", sees=("Voided inv_", "✕ void"))
 
@@ -78,9 +78,9 @@ async def test_an_order_is_placed_paid_and_shipped(driver: Driver) -> None:
     await driver.press("5", "n")
     await driver.type(user["id"], "tab")
     await driver.type("2 x Beans @ 1250; Filter", "ctrl+s", sees=("Placed ord_", "○ open", "2,500"))
-    await driver.press("p", sees=("Pay order ord_", "2 items"))
+    await driver.press("p", sees=("Pay the order, ", "2 items"))
     await driver.press("y", sees="◐ paid")
-    await driver.press("s", sees="Ship order ord_")
+    await driver.press("s", sees="Ship the order, ")
     await driver.press("y", sees="● shipped")
     await driver.press("enter", sees="2 × 1,250     Beans")
 
@@ -96,7 +96,9 @@ async def test_an_action_the_server_refuses_is_reported(driver: Driver) -> None:
     await driver.press("F", "y", sees="Could not finalize: ")
 
 
-@pytest.mark.parametrize(("key", "question"), [("F", "Finalize"), ("p", "Pay"), ("v", "Void")])
+@pytest.mark.parametrize(
+    ("key", "question"), [("F", "Finalize the draft"), ("p", "Pay INV-000001"), ("v", "Void INV-000001")]
+)
 async def test_what_cannot_be_taken_back_asks_first_and_names_what_it_is_about(
     driver: Driver, key: str, question: str
 ) -> None:
@@ -104,16 +106,16 @@ async def test_what_cannot_be_taken_back_asks_first_and_names_what_it_is_about(
     if key != "F":
         await driver.press("F", "y", sees="Finalized inv_")
     status = (driver.view.selected or {})["status"]
-    await driver.press(key, sees=(f"{question} invoice inv_", "12.50 EUR", "Ada · Till"))
+    await driver.press(key, sees=f"{question}, 12.50 EUR, Ada, Till?")
     await driver.press("escape")
     assert (driver.view.selected or {})["status"] == status
 
 
-async def test_in_live_mode_paying_asks_for_the_id(driver: Driver) -> None:
+async def test_in_live_mode_paying_asks_for_the_number(driver: Driver) -> None:
     await draft_an_invoice(driver)
     await driver.press("F", "y", sees="Finalized inv_")
     driver.turn_live()
-    await driver.press("p", sees=("◆ LIVE · Are you sure?", "Type inv_"))
+    await driver.press("p", sees=("◆ LIVE · Are you sure?", "Type INV-000001 to"))
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
 
@@ -131,18 +133,18 @@ async def test_the_smallest_key_bar_has_what_can_be_done_with_an_open_invoice(ow
         await driver.press("enter", sees=("esc back", "v void   p pay", "? keys"))
 
 
-async def test_in_live_mode_a_destructive_action_asks_for_the_id(driver: Driver) -> None:
+async def test_in_live_mode_a_destructive_action_asks_for_the_number(driver: Driver) -> None:
     await draft_an_invoice(driver)
     await driver.press("F", "y", sees="◐ open")
     driver.turn_live()
     assert driver.app.session.mode is Mode.LIVE
     invoice = driver.view.selected
     assert invoice is not None
-    await driver.press("v", sees=("◆ LIVE · Are you sure?", f"Type {invoice['id']}"))
-    await driver.type("yes", "enter", sees="✕ The id does not match.")
+    await driver.press("v", sees=("◆ LIVE · Are you sure?", "Type INV-000001 to"))
+    await driver.type("yes", "enter", sees="✕ The number does not match.")
     assert isinstance(driver.app.screen, ConfirmScreen)
     await driver.press("home", "shift+end")
-    await driver.type(invoice["id"], "enter", sees="✕ void")
+    await driver.type("INV-000001", "enter", sees="✕ void")
 
 
 async def test_a_server_without_a_list_of_invoices_says_so(
@@ -202,7 +204,7 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     body = {"account": account, "amount": 1250, "type": "credit", "description": "by mistake"}
     await driver.app.api.write("POST", "/v1/transactions", body, "t")
     await driver.press("2", sees="by mistake")
-    await driver.press("v", sees="Reverse transaction txn_")
+    await driver.press("v", sees="Reverse the transaction, ")
     await driver.press("y", sees=("Reversed txn_", "↩ debit", "−12.50  EUR"))
     await driver.press("down", "v", "y", sees="Could not reverse: ")
 
@@ -215,7 +217,7 @@ async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: Co
         async with app.run_test(size=(100, 30), notifications=True) as pilot:
             driver = Driver(app, pilot)
             await driver.press("4", sees="ada@example.com")
-            await driver.press("d", sees="Deactivate user usr_")
+            await driver.press("d", sees="Deactivate user ")
             line.swallows_answers = True
             await driver.press("y")
             told = "it may have succeeded. Check before you try again."
@@ -232,7 +234,7 @@ async def test_in_live_mode_what_can_be_taken_back_asks_for_a_yes(driver: Driver
     await driver.rests()
     driver.view.next_poll_at = float("inf")  # the next page would say that this is test mode
     driver.app.session.saw_livemode(True)
-    await driver.press("u", sees=("◆ LIVE · Are you sure?", f"Restore user {user['id']}?"))
+    await driver.press("u", sees=("◆ LIVE · Are you sure?", "Restore user Ada, ada@example.com?"))
     await driver.press("y", sees="Restored usr_")
 
 

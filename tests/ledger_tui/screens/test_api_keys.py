@@ -34,7 +34,7 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
 
 async def test_a_key_is_revoked_after_asking(driver: Driver) -> None:
     await create(driver)
-    await driver.press("escape", "v", sees="Revoke API key key_")
+    await driver.press("escape", "v", sees="Revoke API key reports, …")
     await driver.press("y", sees=("Revoked key_", "✕ revoked"))
     assert driver.view.check_action("act", ("revoke",)) is None
 
@@ -65,11 +65,12 @@ async def test_revoking_the_dashboards_own_key_says_what_comes_of_it(driver: Dri
     await driver.press("y", sees="✕ 401: this key is not accepted")
 
 
-async def test_in_live_mode_revoking_asks_for_the_id(driver: Driver) -> None:
+async def test_in_live_mode_revoking_asks_for_its_last_characters(driver: Driver) -> None:
     await create(driver)
     await driver.press("escape")
     driver.turn_live()
-    await driver.press("v", sees=("◆ LIVE · Are you sure?", "Type key_"))
+    await driver.press("v", sees=("◆ LIVE · Are you sure?", "to confirm, then press enter"))
+    assert f"Type {(driver.view.selected or {})['last4']} to confirm" in driver.text()
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
 

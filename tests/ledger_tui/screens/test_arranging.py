@@ -126,11 +126,13 @@ async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_proj
         await driver.goes_to("3")
         await driver.press("ctrl+a", sees=("● 5 marked", "●"))
         await driver.press("down", "space", sees="● 4 marked")
-        paid = next(row["id"] for row in driver.view.marked if row["status"] == "open")
+        paid, number = next(
+            (row["id"], row["number"]) for row in driver.view.marked if row["status"] == "open"
+        )
         await driver.press("v", sees=("Void 3 invoices?", "in all 30.03 EUR", "1 more marked are left out"))
         # One is paid by somebody else in between, so that it cannot be voided any more.
         await driver.app.api.write("POST", f"/v1/invoices/{paid}/pay", None, "p")
-        await driver.press("y", sees=("Voided: 2, failed: 1", f"✕ {paid}: ", "esc close"))
+        await driver.press("y", sees=("Voided: 2, failed: 1", f"✕ {number}, ", "esc close"))
         await driver.press("escape")
         await until(lambda: shown(driver, "status").count("void") == 2)
         assert driver.view.marked == []

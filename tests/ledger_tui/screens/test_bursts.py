@@ -66,11 +66,11 @@ async def test_a_part_that_hangs_does_not_lock_the_keyboard(
 
 
 async def live_question(server: ContractServer, driver: Driver) -> str:
-    """Open the question before voiding an invoice in live mode; return the id that is to be typed."""
+    """Open the question before voiding an invoice in live mode; return the amount that is to be typed."""
     await driver.press("3", "slash")
     await driver.type(server.invoices[0]["id"], "enter", sees="v void")
     await driver.press("v", sees="◆ LIVE · Are you sure?")
-    return str(server.invoices[0]["id"])
+    return "1.00"
 
 
 async def test_enter_twice_in_a_live_question_does_it_once(

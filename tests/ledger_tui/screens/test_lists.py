@@ -291,7 +291,7 @@ async def test_the_palette_is_the_command_line_and_finds_screens_and_actions_by_
             await driver.type(typed, sees=offered)
             await driver.press("escape")
         await driver.press(key)
-        await driver.type("refund", "enter", sees="Reverse transaction txn_")
+        await driver.type("refund", "enter", sees="Reverse the transaction, ")
 
 
 async def test_the_balance_after_a_transaction_has_its_currency(

@@ -1,0 +1,135 @@
+"""The questions before something is sent: about an action on an object, and about a form in live mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.client.session import Mode
+from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, parse_amount
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import Action, Field, Form, Resource, currency_of
+from ledger_tui.resources.invoices import load_lines, sum_as_typed
+from ledger_tui.resources.webhooks import known_by, subject
+
+
+def question(resource: Resource, action: Action, record: Record, names: AccountNames) -> str:
+    """Return `Pay INV-000202, 151.00 EUR, Market hall GmbH?`, and under it the id."""
+    begins = action.asks or action.label.capitalize()
+    return f"{begins} {named(resource, record, names)}?\n\n{literal(record.get('id'))}"
+
+
+def named(resource: Resource, record: Record, names: AccountNames) -> str:
+    """Return what people know an object by, and what it is where that does not tell."""
+    about = subject(record) or record
+    number, kind = about.get("number"), record.get("type" if about is not record else "event_type")
+    if isinstance(kind, str):
+        head = literal(kind)  # of an event or a delivery
+    elif isinstance(number, str):
+        head = literal(number)
+    elif isinstance(url := record.get("url"), str):
+        head = f"{resource.singular} {literal(url)}"
+    elif isinstance(name := record.get("name"), str):
+        head = f"{resource.singular} {literal(name)}"
+    else:
+        head = f"the {'draft' if record.get('status') == 'draft' else resource.singular}"
+    facts = [*known_by(about, names), *_beside(record, names)]
+    return ", ".join([head, *(fact for fact in facts if not head.endswith(fact))])
+
+
+def _beside(record: Record, names: AccountNames) -> Iterator[str]:
+    if isinstance(record.get("event"), str):
+        yield literal(record["event"])
+    if isinstance(last := record.get("last4"), str):
+        yield f"…{literal(last)}"
+    if account := names.get(record.get("account")):
+        yield literal(account.name)
+    if user := names.user(record.get("user_id")):
+        yield literal(user)
+
+
+class Proof(NamedTuple):
+    """A text to type before something final is done, and the word for it."""
+
+    text: str
+    what: str
+
+
+def proof_of(record: Record, names: AccountNames) -> Proof:
+    """Return a text that the question about an object shows: its number, its amount, or part of its name."""
+    if isinstance(number := record.get("number"), str):
+        return Proof(literal(number), "number")
+    currency = currency_of(record, names)
+    for what in ("amount", "total"):
+        if isinstance(amount := record.get(what), int):
+            return Proof(editable_amount(amount, currency) if currency else str(amount), what)
+    if isinstance(url := record.get("url"), str) and (host := urlsplit(url).netloc):
+        return Proof(literal(host), "host")
+    for field, what in (("last4", "end of the key"), ("email", "email"), ("name", "name")):
+        if isinstance(text := record.get(field), str) and text.strip():
+            return Proof(literal(text.strip()), what)
+    return Proof(literal(record.get("id")), "id")
+
+
+_LABEL_WIDTH = 15
+_WHERE = {Mode.LIVE: "in LIVE mode", Mode.UNKNOWN: "in an unknown mode (the server does not say which)"}
+
+
+def question_of_form(
+    form: Form,
+    typed: Mapping[str, str],
+    body: Mapping[str, Any],
+    currency: str | None,
+    names: AccountNames,
+    mode: Mode,
+    about: str = "",
+) -> tuple[str, str | None] | None:
+    """Return what to ask before a form is sent, and what to type to confirm; None in test mode.
+
+    `body` is what would be sent, and `about` names the object that the form changes. A form that moves money
+    asks for its amount; others for `y`.
+    """
+    if mode is Mode.TEST:
+        return None
+    facts = [
+        f"{field.label:{_LABEL_WIDTH}}{_shown_value(field, typed, body, currency, names)}"
+        for field in form.fields
+        if body.get(field.name) is not None
+    ]
+    title = f"{form.title} {about}".rstrip()
+    text = "\n".join([f"{title}, {_WHERE[mode]}?", "", *facts])
+    return text, (editable_amount(body["amount"], str(currency)) if form.moves_money else None)
+
+
+def _shown_value(
+    field: Field, typed: Mapping[str, str], body: Mapping[str, Any], currency: str | None, names: AccountNames
+) -> str:
+    value = typed.get(field.name, "").strip()
+    if field.kind == "amount":
+        return f"{format_amount(body[field.name], currency)} {literal(currency)}"
+    if field.kind == "lines":
+        return f"{len(body[field.name])}, {sum_as_typed(load_lines(value), currency)}"
+    if field.kind == "choice":
+        return dict(field.choices).get(value, value)
+    known = {"account": names.get, "user": names.users.get}.get(field.kind, lambda _id: None)(value)
+    return literal(known.name if known else value)
+
+
+def what_moves(form: Form, typed: Mapping[str, str], names: AccountNames) -> str:
+    """Return what a form that moves money would do: `Credits Till 12.50 EUR`; "" while it is incomplete."""
+    account = names.get(typed.get("account", "").strip())
+    kind = dict(form.sends).get("type", typed.get("type"))
+    if not form.moves_money or account is None or kind not in ("credit", "debit"):
+        return ""
+    try:
+        amount = parse_amount(typed.get("amount", ""), account.currency)
+    except BadAmount:
+        return ""
+    sum_ = f"{format_amount(amount, account.currency)} {account.currency}"
+    if not form.sends:
+        return f"{'Credits' if kind == 'credit' else 'Debits'} {literal(account.name)} {sum_}"
+    other = names.get(typed.get("destination", "").strip())
+    return f"Moves {sum_} from {literal(account.name)} to {literal(other.name)}" if other else ""

@@ -1,0 +1,190 @@
+"""The questions before something is sent: each names its object, and asks for a text that people know."""
+
+from typing import Any
+
+import pytest
+
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.session import Mode
+from ledger_tui.features.bulk import bulk_question
+from ledger_tui.forms.questions import proof_of, question, question_of_form, what_moves
+from ledger_tui.resources.accounts import ACCOUNTS
+from ledger_tui.resources.api_keys import API_KEYS
+from ledger_tui.resources.base import Form, Resource
+from ledger_tui.resources.directory import ORDERS, USERS
+from ledger_tui.resources.invoices import INVOICES, TypedLine, dump_lines, parse_lines
+from ledger_tui.resources.transactions import TRANSACTIONS, TRANSFER
+from ledger_tui.resources.webhooks import DELIVERIES, ENDPOINTS, WebhookLog, events_resource
+
+
+def question_for(resource: Resource, action: str, record: dict[str, object]) -> str:
+    names = AccountNames()
+    names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+    names.learn_users([{"id": "usr_1", "name": "Ada"}])
+    (found,) = [each for each in resource.actions if each.name == action]
+    return question(resource, found, record, names)
+
+
+INVOICE: dict[str, object] = {
+    "id": "inv_1",
+    "number": "INV-000202",
+    "status": "open",
+    "account": "acc_1",
+    "amount": 15100,
+    "customer": "Market hall GmbH",
+}
+DRAFT = {**INVOICE, "number": None, "status": "draft"}
+KEY: dict[str, object] = {"id": "key_1", "name": "reports", "last4": "x9yz"}
+USER: dict[str, object] = {"id": "usr_1", "name": "Ada", "email": "ada@example.com", "status": "active"}
+ORDER: dict[str, object] = {"id": "ord_1", "total": 2500, "items": [{}], "user_id": "usr_1"}
+POSTED_DEBIT: dict[str, object] = {"id": "txn_1", "amount": 1250, "type": "debit", "account": "acc_1"}
+ENDPOINT: dict[str, object] = {"id": "whe_1", "url": "https://example.com/hook"}
+EVENT: dict[str, object] = {"id": "evt_1", "type": "invoice.paid", "data": {"object": INVOICE}}
+DELIVERY: dict[str, object] = {"id": "dlv_1", "event_type": "invoice.paid", "event": "evt_1"}
+EVENTS = events_resource(WebhookLog())
+
+
+@pytest.mark.parametrize(
+    ("resource", "action", "record", "words"),
+    [
+        (INVOICES, "pay", INVOICE, "Pay INV-000202, 151.00 EUR, Market hall GmbH, Till?"),
+        (INVOICES, "finalize", DRAFT, "Finalize the draft, 151.00 EUR, Market hall GmbH, Till?"),
+        (TRANSACTIONS, "reverse", POSTED_DEBIT, "Reverse the transaction, −12.50 EUR, Till?"),
+        (USERS, "deactivate", USER, "Deactivate user Ada, ada@example.com?"),
+        (USERS, "deactivate", {"id": "usr_9"}, "Deactivate the user?"),
+        (ORDERS, "ship", ORDER, "Ship the order, 2,500, 1 item, Ada?"),
+        (API_KEYS, "roll", KEY, "Roll API key reports, …x9yz?"),
+        (API_KEYS, "revoke", {**KEY, "name": None}, "Revoke the API key, …x9yz?"),
+        (
+            ENDPOINTS,
+            "roll_secret",
+            ENDPOINT,
+            "Roll the secret of webhook endpoint https://example.com/hook?",
+        ),
+        (
+            EVENTS,
+            "resend",
+            EVENT,
+            "Resend invoice.paid, 151.00 EUR, INV-000202, Market hall GmbH?",
+        ),
+        (DELIVERIES, "resend_delivery", DELIVERY, "Resend invoice.paid, evt_1?"),
+    ],
+)
+def test_a_question_names_its_object_as_people_know_it_with_the_id_under_it(
+    resource: Resource, action: str, record: dict[str, object], words: str
+) -> None:
+    assert question_for(resource, action, record) == f"{words}\n\n{record['id']}"
+
+
+@pytest.mark.parametrize(
+    ("record", "typed", "what"),
+    [
+        (INVOICE, "INV-000202", "number"),
+        (DRAFT, "151.00", "amount"),
+        ({**POSTED_DEBIT, "amount": 125000}, "1250.00", "amount"),
+        (ORDER, "2500", "total"),
+        (ENDPOINT, "example.com", "host"),
+        (KEY, "x9yz", "end of the key"),
+        (USER, "ada@example.com", "email"),
+        ({"id": "ord_2"}, "ord_2", "id"),
+    ],
+)
+def test_what_is_final_is_confirmed_by_a_number_an_amount_or_a_name(
+    record: dict[str, object], typed: str, what: str
+) -> None:
+    names = AccountNames()
+    names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+    assert proof_of(record, names) == (typed, what)
+
+
+def asked_of_form(form: Form | None, mode: Mode, typed: dict[str, str], body: dict[str, object]) -> Any:
+    assert form is not None
+    names = AccountNames()
+    names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+    names.learn_users([{"id": "usr_1", "name": "Ada"}])
+    return question_of_form(form, typed, body, "EUR", names, mode)
+
+
+POSTING = {"account": "acc_1", "type": "credit", "amount": "12.5"}
+POSTED = {**POSTING, "amount": 1250}
+
+
+def test_in_test_mode_a_form_is_sent_without_a_question() -> None:
+    assert asked_of_form(TRANSACTIONS.form, Mode.TEST, POSTING, POSTED) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "where"),
+    [
+        (Mode.LIVE, "in LIVE mode"),
+        (Mode.UNKNOWN, "in an unknown mode (the server does not say which)"),
+    ],
+)
+def test_what_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_again(
+    mode: Mode, where: str
+) -> None:
+    assert asked_of_form(TRANSACTIONS.form, mode, POSTING, POSTED) == (
+        f"Post a transaction, {where}?\n\n"
+        "Account        Till\n"
+        "Type           ▲ credit\n"
+        "Amount         12.50 EUR",
+        "12.50",
+    )
+
+
+def test_a_transfer_names_where_the_money_comes_from_and_where_it_goes() -> None:
+    typed = {"account": "acc_1", "destination": "acc_9", "amount": "12.5"}
+    text, _ = asked_of_form(TRANSFER, Mode.LIVE, typed, {**typed, "type": "debit", "amount": 1250})
+    assert text.splitlines()[2:] == [
+        "From           Till",
+        "→ To           acc_9",
+        "Amount         12.50 EUR",
+    ]
+
+
+def test_a_form_that_moves_nothing_asks_without_an_amount() -> None:
+    text, typed_again = asked_of_form(ACCOUNTS.form, Mode.LIVE, {"name": " Till "}, {"name": "Till"})
+    assert text.splitlines()[2:] == ["Name           Till"]
+    assert typed_again is None
+    _, typed_again = asked_of_form(INVOICES.form, Mode.LIVE, {"amount": "12.50"}, {"amount": 1250})
+    assert typed_again is None
+
+
+def test_an_order_names_its_user_and_an_invoice_the_sum_of_its_lines() -> None:
+    text, _ = asked_of_form(ORDERS.form, Mode.LIVE, {"user_id": "usr_1"}, {"user_id": "usr_1"})
+    assert text.splitlines()[2].endswith(" Ada")
+    lines = dump_lines([TypedLine("Beans", "2", "12.50"), TypedLine("Mug", "1", "0")])
+    body = {"lines": parse_lines(lines, "EUR")}
+    text, _ = asked_of_form(INVOICES.form, Mode.LIVE, {"lines": lines}, body)
+    assert "2, " in text.splitlines()[2]
+    assert "25.00" in text.splitlines()[2]
+
+
+def test_a_posting_is_named_while_it_is_typed_once_it_is_complete() -> None:
+    names = AccountNames()
+    names.learn(
+        {"id": f"acc_{number}", "name": name, "currency": "EUR"}
+        for number, name in ((1, "Till"), (2, "Safe"))
+    )
+    form = TRANSACTIONS.form
+    assert form is not None
+    typed = {"account": "acc_1", "type": "credit", "amount": "12.5"}
+    assert what_moves(form, typed, names) == "Credits Till 12.50 EUR"
+    transfer = {"account": "acc_1", "amount": "12.5", "destination": "acc_2"}
+    assert what_moves(TRANSFER, transfer, names) == "Moves 12.50 EUR from Till to Safe"
+    assert what_moves(TRANSFER, transfer | {"destination": "saf"}, names) == ""
+    assert what_moves(form, typed | {"amount": "1.234"}, names) == ""
+    assert what_moves(form, typed | {"account": "Till"}, names) == ""
+
+
+def test_of_many_objects_their_sums_are_asked_about_and_five_are_named() -> None:
+    names = AccountNames()
+    (void,) = [each for each in INVOICES.actions if each.name == "void"]
+    invoices: list[dict[str, Any]] = [
+        {"id": f"inv_{n}", "customer": f"Customer {n}", "amount": 100 * n, "currency": "EUR"}
+        for n in range(1, 8)
+    ]
+    lines = bulk_question(INVOICES, void, invoices, 0, names).splitlines()
+    assert lines[:2] == ["Void 7 invoices?", "in all 28.00 EUR"]
+    assert lines[3:] == [f"{n}.00 EUR · Customer {n}" for n in range(1, 6)] + ["and 2 more"]
+    assert "more" not in bulk_question(INVOICES, void, invoices[:5], 0, names)
