@@ -9,9 +9,11 @@ misbehave (`refuse`).
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,6 +53,9 @@ class ContractServer:
         self.token_seconds = 3600
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.conditions: list[str | None] = []  # of each request, If-None-Match
+        self.etags = False  # whether an invoice has an ETag, which goes beyond the contract
+        self.if_match: list[str | None] = []  # of each PATCH, If-Match
+        self.changes_first: dict[str, Any] = {}  # what somebody else changes just before the next PATCH
         self.health: dict[str, Any] = {"ok": True}
         self.idempotency_keys: dict[str, str] = {}
         self.misfortunes: deque[Misfortune] = deque()
@@ -318,7 +323,12 @@ class ContractServer:
 
     async def _one_invoice(self, invoice_id: str) -> Response:
         record = self._invoice(invoice_id)
-        return jsonify(record) if record else _problem(404, "not_found", "There is no such invoice.", None)
+        if record is None:
+            return _problem(404, "not_found", "There is no such invoice.", None)
+        answer = jsonify(record)
+        if self.etags:
+            answer.headers["ETag"] = _etag(record)
+        return answer
 
     async def _change_invoice(self, invoice_id: str) -> Response:
         record = self._invoice(invoice_id)
@@ -326,6 +336,11 @@ class ContractServer:
             return _problem(404, "not_found", "There is no such invoice.", None)
         if record["status"] != "draft":
             return _problem(409, "invoice_not_draft", "Only drafts are edited.", None)
+        record.update(self.changes_first)
+        self.changes_first = {}
+        self.if_match.append(request.headers.get("If-Match"))
+        if self.if_match[-1] not in (None, _etag(record)):
+            return _problem(412, "precondition_failed", "The invoice has changed since.", None)
         record.update(await request.get_json(force=True))
         return jsonify(record)
 
@@ -390,6 +405,10 @@ class ContractServer:
         return await self._create("order", {"user_id", "items"}, set())
 
 
+def _etag(record: dict[str, Any]) -> str:
+    return f'"{zlib.crc32(json.dumps(record, sort_keys=True).encode()):08x}"'
+
+
 def _directory_problem(status: int, code: str, message: str) -> Response:
     answer = jsonify({"error": code, "message": message})
     answer.status_code = status
@@ -397,7 +416,7 @@ def _directory_problem(status: int, code: str, message: str) -> Response:
 
 
 def _problem(status: int, code: str, message: str, param: str | None) -> Response:
-    kinds = {401: "authentication_error", 404: "not_found", 409: "conflict"}
+    kinds = {401: "authentication_error", 404: "not_found", 409: "conflict", 412: "conflict"}
     kind = kinds.get(status, "invalid_request")
     answer = jsonify({"error": {"type": kind, "code": code, "message": message, "param": param}})
     answer.status_code = status

@@ -244,6 +244,7 @@ class Dashboard(Screen[None]):
     def _open_form(self, form: Form, record: Record | None) -> None:
         # Imported here, as most dialogs are: the first paint does not need them.
         from ledger_tui.forms.form_screen import FormScreen
+        from ledger_tui.forms.questions import named
         from ledger_tui.forms.submission import Submission
 
         view = self.navigation.resource_view
@@ -251,7 +252,9 @@ class Dashboard(Screen[None]):
         if form.method == "POST" and self.context.names.get(prefill.get("account")) is None:
             prefill.pop("account", None)  # an account without a known name is not filled in
         submission = Submission(view.resource, form, prefill, self.context)
-        self.app.push_screen(FormScreen(submission, self.context), self._form_closed)
+        edits = record is not None and form.method == "PATCH"
+        about = named(view.resource, record or {}, self.context.names) if edits else ""
+        self.app.push_screen(FormScreen(submission, self.context, about), self._form_closed)
 
     def _form_closed(self, created: Created | None) -> None:
         if created is None:

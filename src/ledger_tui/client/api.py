@@ -116,10 +116,12 @@ class Api:
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
+        if_match: str | None = None,
         part: str | None = None,
     ) -> ApiResponse:
         """Send a request once. Raises LedgerError.
 
+        `if_match` is the ETag that the object must still have, or the answer is 412.
         `part` names a part beyond the contract: its absence is NotOffered, not NotFound. During the wait of a
         rate limit the request is sent after it.
         """
@@ -132,6 +134,8 @@ class Api:
         await self._wait_for_leave()
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
         asked = (path, *sorted((params or {}).items()))
+        if if_match:
+            headers["If-Match"] = if_match
         known = self._tagged.get(asked) if method == "GET" else None
         if known is not None:
             headers["If-None-Match"] = known[0]
@@ -140,7 +144,7 @@ class Api:
         except LedgerError as error:
             if error.status != 304 or known is None:
                 raise self._noted(error, part) from error
-            return ApiResponse(200, decoded(known[1]), error.headers)
+            return ApiResponse(200, decoded(known[1]), {"ETag": known[0], **error.headers})
         if method == "GET" and (tag := answer.headers.get("ETag")):
             self._tagged.pop(asked, None)
             self._tagged[asked] = tag, answer.content

@@ -21,9 +21,11 @@ from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import fit, literal
+from ledger_tui.forms.editing import Changed, ChangedScreen
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
 from ledger_tui.forms.questions import question_of_form, what_moves
 from ledger_tui.forms.submission import (
+    Prepared,
     Refused,
     Result,
     Sent,
@@ -93,12 +95,13 @@ class FormScreen(Dialog[Created | None]):
         Binding("escape", "cancel", "cancel", show=True),
     ]
 
-    def __init__(self, submission: Submission, context: Context) -> None:
+    def __init__(self, submission: Submission, context: Context, about: str = "") -> None:
         session = context.session
         tested = " · test mode" if session.mode is Mode.TEST else ""
         super().__init__("form", submission.form.title + tested, session.mode)
         self.submission = submission
         self._form = submission.form
+        self._about = about  # names the object that is edited
         self._prefill = submission.prefill
         self._session = session
         self._names = context.names
@@ -115,15 +118,20 @@ class FormScreen(Dialog[Created | None]):
     def content(self) -> ComposeResult:
         with VerticalScroll(id="fields", can_focus=False):
             for field in self._form.fields:
-                with Horizontal(classes="field", id=f"row-{field.name}"):
-                    yield Static(Content(field.label + " *" * field.required), classes="label")
-                    with Vertical(classes="entry"):
-                        yield self._entry(field)
-                        yield Static(id=f"error-{field.name}", classes="error")
+                yield self._row(field, self._prefill.get(field.name, ""))
         yield self.notes
 
-    def _entry(self, field: Field) -> Widget:
-        value = self._prefill.get(field.name, "")
+    def _row(self, field: Field, value: str) -> Widget:
+        return Horizontal(
+            Static(Content(field.label + " *" * field.required), classes="label"),
+            Vertical(
+                self._entry(field, value), Static(id=f"error-{field.name}", classes="error"), classes="entry"
+            ),
+            classes="field",
+            id=f"row-{field.name}",
+        )
+
+    def _entry(self, field: Field, value: str) -> Widget:
         if field.kind == "choice":
             return ChoiceField(field.choices, value, id=f"field-{field.name}")
         if field.kind == "account":
@@ -269,11 +277,12 @@ class FormScreen(Dialog[Created | None]):
     @asks("form")
     async def _send(self, typed: Mapping[str, str]) -> None:
         prepared = await self.submission.prepare(typed)
-        if isinstance(prepared, Refused):
+        if not isinstance(prepared, Prepared):
             self.call_later(self._take, prepared)
             return
         mode = self._session.mode
-        question = question_of_form(self._form, typed, prepared.body, prepared.currency, self._names, mode)
+        body, currency = prepared.body, prepared.currency
+        question = question_of_form(self._form, typed, body, currency, self._names, mode, self._about)
         if question is not None:
             confirm = ConfirmScreen(*question, mode, what="amount")
             if not await self.app.push_screen_wait(confirm):
@@ -293,6 +302,9 @@ class FormScreen(Dialog[Created | None]):
         match result:
             case Sent(record):
                 self._close_with(dict(record))
+            case Changed():
+                self.rest("Nothing was sent: somebody has changed it meanwhile.", problem=True)
+                self._ask_about(result)
             case SentBefore():
                 self._sent_before(result)
             case Unanswered(sentence):
@@ -304,6 +316,34 @@ class FormScreen(Dialog[Created | None]):
                     self._focus_field(named[0])
             case None:
                 self.rest("Nothing was sent.")
+
+    def _ask_about(self, changed: Changed) -> None:
+        """Ask whether to overwrite what others changed, or to take it into the form."""
+
+        async def answered(overwrite: bool | None) -> None:
+            if overwrite is None:
+                return
+            self.submission.edited.accept(changed)
+            if overwrite:
+                self.action_send()
+            else:
+                await self._take_theirs(changed)
+
+        screen = ChangedScreen(changed, self.typed(), self._names, self._session.mode)
+        self.app.push_screen(screen, answered)
+
+    async def _take_theirs(self, changed: Changed) -> None:
+        """Show the values of others in the form in place of those that were there."""
+        fields = self.query_one("#fields")
+        for field in changed.fields:
+            old = self.query_one(f"#row-{field.name}")
+            at = fields.children.index(old)
+            await old.remove()
+            after = {"before": at} if at < len(fields.children) else {}
+            await fields.mount(self._row(field, changed.now.get(field.name, "")), **after)
+        self._show_amount_or_lines()
+        self._focus_field(changed.fields[0].name)
+        self.note("The form has their values now; ^s sends your other changes.")
 
     def _close_with(self, record: Record) -> None:
         # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.

@@ -24,6 +24,7 @@ from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.records import Record
 from ledger_tui.formats.money import BadAmount, localised, parse_amount
 from ledger_tui.formats.text import literal
+from ledger_tui.forms.editing import Changed, Edited
 from ledger_tui.resources.base import Field, Form, Resource
 from ledger_tui.resources.invoices import parse_lines
 from ledger_tui.resources.registry import RESOURCES
@@ -58,7 +59,10 @@ class Unanswered(NamedTuple):
     sentence: str
 
 
-Result = Sent | Refused | SentBefore | Unanswered
+Result = Sent | Refused | SentBefore | Unanswered | Changed
+
+_CHANGED_SINCE = 412
+_NO_FIELD = "It was changed meanwhile, but in no field of this form. Send it again to change it too."
 
 _NO_ACCOUNT = "There is no such account. Type part of its name."
 _SEVERAL = "Several accounts match: choose one."
@@ -81,19 +85,26 @@ class Submission:
         self.form = form
         self.prefill = prefill
         self._api, self._session, self._names = context.api, context.session, context.names
+        self.edited = Edited(resource, form, prefill, context.api, context.names)
         self.idempotency_key = new_idempotency_key()
         self.in_flight = False  # whether the request was sent: until then it can be cancelled
         self.unanswered: list[Mapping[str, Any]] = []  # each body that was sent without an answer
 
-    async def prepare(self, typed: Mapping[str, str]) -> Prepared | Refused:
-        """Return the request made from the typed values, or what is wrong with them."""
+    async def prepare(self, typed: Mapping[str, str]) -> Prepared | Refused | Changed:
+        """Return the request made from the typed values, or what is wrong with them.
+
+        Of an object that others have changed since the form was opened, return what they changed.
+        """
         self.in_flight = False
         try:
             await self._require_user(typed)
             currency = await self._currency(typed)
             self._require_same_currency(typed)
             if self.form.method == "PATCH":
-                body, key = changes_of(self.form, typed, self.prefill, currency), None
+                changes_of(self.form, typed, self.edited.values, currency)  # what is wrong comes first
+                if (changed := await self.edited.look(typed)) is not None:
+                    return changed
+                body, key = changes_of(self.form, typed, self.edited.values, currency), None
             else:
                 body = {**dict(self.form.sends), **body_of(self.form, typed, currency)}
                 key = self.idempotency_key
@@ -118,6 +129,8 @@ class Submission:
         except ApiError as error:
             return self._no_answer(literal(error), body)
         except LedgerError as error:
+            if error.status == _CHANGED_SINCE:
+                return await self._changed_since(typed)
             return Refused({self._field_of(error, typed): literal(error)})
         record_id = answer.record.get("id")
         # A transfer from an account is answered with a transaction.
@@ -125,6 +138,15 @@ class Submission:
         if isinstance(record_id, str) and record_id.startswith(made.id_prefix):
             return Sent(answer.record)
         return self._no_answer(NO_LEDGER, body)
+
+    async def _changed_since(self, typed: Mapping[str, str]) -> Changed | Refused:
+        """Return what others changed after the object was read to send the change."""
+        self.in_flight = False
+        try:
+            changed = await self.edited.look(typed)
+        except LedgerError as error:
+            return Refused({"": literal(error)})
+        return changed or Refused({"": _NO_FIELD})
 
     async def _write(
         self, body: Mapping[str, Any], key: str | None, notify: Callable[[bool], object]
@@ -141,7 +163,9 @@ class Submission:
             notify(True)
             try:
                 path = self.form.path or self._resource.path
-                return await self._api.call(self.form.method, path, body=body, idempotency_key=key)
+                return await self._api.call(
+                    self.form.method, path, body=body, idempotency_key=key, if_match=self.edited.etag
+                )
             except RateLimited:
                 self.in_flight = False
 

@@ -1,0 +1,116 @@
+"""The object that a form edits, while others may edit it too: what they have changed is noticed and shown.
+
+Before the change is sent the object is read again. If it has an ETag, a difference from what the form began
+with is shown first, and the change is sent with this ETag, so that the server refuses it when somebody was
+faster (docs/decisions.md#invoices). On a server without ETags the change is sent as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.widgets import Static
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import NotFound, PermissionDenied
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.session import Mode
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.resources.base import Field, Form, Resource
+from ledger_tui.resources.invoices import load_lines
+from ledger_tui.ui.dialogs import Dialog
+
+
+class Changed(NamedTuple):
+    """What others have changed: the fields, and the values of the form for the object as it was and is."""
+
+    fields: Sequence[Field]
+    before: Mapping[str, str]
+    now: Mapping[str, str]
+
+
+class Edited:
+    """The object that a form edits, as the form knows it; `values` are those of its fields."""
+
+    def __init__(
+        self, resource: Resource, form: Form, values: Mapping[str, str], api: Api, names: AccountNames
+    ) -> None:
+        self._resource = resource
+        self._form = form
+        self.values = values
+        self.etag: str | None = None
+        self._api = api
+        self._names = names
+
+    async def look(self, typed: Mapping[str, str]) -> Changed | None:
+        """Read the object, and return what of the form has changed; None if nothing, or if it has no ETag.
+
+        A field that has been changed to what is typed is none of them. Raises LedgerError.
+        """
+        self.etag = None
+        try:
+            answer = await self._api.read(self._form.path)
+        except (NotFound, PermissionDenied):  # the change itself is answered, or the credential only writes
+            return None
+        self.etag = answer.headers.get("ETag")
+        form = self._resource.edit(answer.record, self._names)
+        if self.etag is None or form is None:
+            return None
+        now = form.prefill(answer.record, {})
+        fields = [each for each in self._form.fields if self._differs(each.name, now, typed)]
+        if fields:
+            return Changed(fields, self.values, now)
+        self.values = now
+        return None
+
+    def _differs(self, name: str, now: Mapping[str, str], typed: Mapping[str, str]) -> bool:
+        is_now = now.get(name, "").strip()
+        return is_now not in (self.values.get(name, "").strip(), typed.get(name, "").strip())
+
+    def accept(self, changed: Changed) -> None:
+        """Go on from the object as it is now: what the others changed was shown."""
+        self.values = changed.now
+
+
+_LABEL_WIDTH = 12
+_VALUE_WIDTH = 28
+
+
+class ChangedScreen(Dialog[bool | None]):
+    """Shows what others have changed; returns True to overwrite it, False to take it, None to do nothing."""
+
+    BINDINGS = [
+        Binding("o", "dismiss(True)", "overwrite", show=True),
+        Binding("k", "dismiss(False)", "keep theirs, go on editing", show=True),
+        Binding("escape", "dismiss(None)", "back to the form", show=True),
+    ]
+
+    def __init__(self, changed: Changed, typed: Mapping[str, str], names: AccountNames, mode: Mode) -> None:
+        super().__init__("changed", "Changed meanwhile", mode)
+        self._changed = changed
+        self._typed = typed
+        self._names = names
+
+    def content(self) -> ComposeResult:
+        yield Static("Somebody has changed this since you opened it. Nothing was sent.\n")
+        for field in self._changed.fields:
+            values = (self._changed.before, self._changed.now, self._typed)
+            was, now, yours = (self._shown(field, each.get(field.name, "")) for each in values)
+            yours = "" if yours == was else f"   yours: {yours}"
+            yield Static(
+                Content.assemble((fit(field.label, _LABEL_WIDTH), "$muted"), was, " → ", (now, "bold"), yours)
+            )
+        yield Static("\nOverwrite it with what the form has, or keep their values and go on editing?")
+
+    def _shown(self, field: Field, value: str) -> str:
+        """Return a value in words; "–" for none."""
+        if field.kind == "account" and (account := self._names.get(value)):
+            value = account.name
+        elif field.kind == "lines":
+            value = "; ".join(f"{row.quantity} × {row.description}" for row in load_lines(value))
+        text = literal(value) or "–"
+        return fit(text, _VALUE_WIDTH).rstrip()
