@@ -23,7 +23,7 @@ from ledger_engine.cli.serve import serve
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.migrate import Progress, move
 from ledger_engine.store.engine import open_engine
-from ledger_engine.store.postgres import abilities
+from ledger_engine.store.postgres import requirements
 from tests.commands import answer_of_command
 from tests.ledger_engine.cli.test_listening import free_port
 from tests.ledger_engine.waiting import wait_until
@@ -68,9 +68,9 @@ def test_the_servers_have_settings_that_are_taken(
 def test_postgres_is_set_up_for_serializable_books(services: dict[str, dict[str, object]]) -> None:
     given = re.findall(r"-c max_pred_locks_per_(\w+)=(\d+)", str(services["postgres"]["command"]))
     of_page, of_table, of_transaction = (int(dict(given)[of]) for of in ("page", "relation", "transaction"))
-    assert of_page >= abilities._ROWS_OF_PAGE
-    assert of_table >= abilities._ROWS_OF_TABLE
-    assert of_transaction * CONNECTIONS >= abilities._ROWS_OF_ALL
+    assert of_page >= requirements._ROWS_OF_PAGE
+    assert of_table >= requirements._ROWS_OF_TABLE
+    assert of_transaction * CONNECTIONS >= requirements._ROWS_OF_ALL
 
 
 def test_each_file_and_server_that_is_named_is_there(services: dict[str, dict[str, object]]) -> None:

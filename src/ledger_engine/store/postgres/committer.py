@@ -15,6 +15,7 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.store import OF_NO_PROJECT, OWN, BookKey, book_of
 from ledger_engine.store.committer import GroupCommitter, WorkFailed
 from ledger_engine.store.group_cache import prefetch
+from ledger_engine.store.postgres import notifications
 from ledger_engine.store.postgres.confirmations import Confirmations
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import (
@@ -25,7 +26,6 @@ from ledger_engine.store.postgres.errors import (
     public_error,
 )
 from ledger_engine.store.postgres.locks import LEDGER, Locks, lock_of
-from ledger_engine.store.postgres.notifications import Notifier
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import Commits, Seen
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
@@ -75,7 +75,6 @@ class Committer(GroupCommitter[PostgresUnit]):
         clock: Clock,
         ids: IdSource,
         locks: Locks,
-        notifier: Notifier,
         connect: Callable[[], Connection],
         numeric: Numeric,
         seen: Seen,
@@ -84,7 +83,6 @@ class Committer(GroupCommitter[PostgresUnit]):
         super().__init__(clock, ids)
         self.locks = locks
         self.counts = Counts()
-        self._notifier = notifier
         self._connect = connect
         self._numeric = numeric
         self._seen = seen
@@ -285,7 +283,7 @@ class Committer(GroupCommitter[PostgresUnit]):
             self._seen.committed(server, Commits(number, moment), works)
         try:
             self.locks.release(connection)
-            self._notifier.notify(connection, server, number, topics)
+            notifications.notify(connection, server, number, topics)
             connection.end(forgiving=True)
         except ConnectionLost:  # its locks end with it, and others see the commit without being told
             self.close()

@@ -8,7 +8,6 @@ write too: of each book one at a time (`locks`), and the listeners here are noti
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -20,7 +19,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.store import OWN, BookWork, Everything, Figure, Losses, T, Unit, Work, kept_time
-from ledger_engine.store.postgres import abilities, migrations, seen
+from ledger_engine.store.postgres import migrations, requirements, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.confirmations import Confirmations
 from ledger_engine.store.postgres.connection import ENDLESS, UNLIMITED, Connection
@@ -34,7 +33,7 @@ from ledger_engine.store.postgres.errors import (
 )
 from ledger_engine.store.postgres.hosts import Hosts
 from ledger_engine.store.postgres.locks import OF_SERVERS, Locks
-from ledger_engine.store.postgres.notifications import Follower, Notifier
+from ledger_engine.store.postgres.notifications import Follower
 from ledger_engine.store.postgres.rate_counts import ANSWER_S as COUNT_ANSWER_S
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from ledger_engine.store.postgres.rate_limits import CountedTogether
@@ -68,7 +67,6 @@ class PostgresDatabase(ThreadedDatabase):
         clock: Clock,
         *,
         serving: bool,
-        plain: bool = False,
         accept_loss: bool = False,
         state: Path | None = None,
     ) -> None:
@@ -88,22 +86,20 @@ class PostgresDatabase(ThreadedDatabase):
         with suppress(DatabaseFailed):  # it has no timelines
             self._hosts.open_greatest(lambda connection: seen.timeline_of(connection).number, self._answer_s)
         with closing(self._open()) as connection:
-            abilities.require_sessions(connection, self._open)
-            can = abilities.ask(connection, plain=plain)
-            self._seen.has_timelines = can.timelines
-            migrations.apply(connection, clock.now(), can, partial(self._hosts.open, math.inf, UNLIMITED))
+            requirements.require_usable(connection, self._open)
+            rows_apart = requirements.tells_rows_apart(connection)
+            self._seen.has_timelines = seen.has_timelines(connection)
+            migrations.apply(connection, clock.now())
             migrations.require_all_there(connection)
             if serving:
                 self._require_newest(connection)
             self._follow_clocks(connection)
-        notifier = Notifier(can.notifications)
         # A table that is read as a whole counts as read in all its rows, of all books.
-        settings = ("SET enable_seqscan TO off",) if can.rows_apart else ()
+        settings = ("SET enable_seqscan TO off",) if rows_apart else ()
         self._committer = Committer(
             clock,
             self.ids,
-            Locks(self._seen.server, can.advisory_locks, can.rows_apart),
-            notifier,
+            Locks(self._seen.server, rows_apart),
             partial(self._connect, settings, writes=True),
             self._numeric,
             self._seen,
@@ -112,9 +108,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._readers = Readers(self._connect, clock, self.ids, self._numeric)
         self._follower: Follower | None = None
         if serving:
-            self._follower = Follower(
-                notifier, self._connect, self._announce, self._seen, self._confirmations
-            )
+            self._follower = Follower(self._connect, self._announce, self._seen, self._confirmations)
         self.rate_limits = CountedTogether(RateCounts(self._hosts.open))
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -185,7 +179,7 @@ class PostgresDatabase(ThreadedDatabase):
         try:
             async with asyncio.timeout(_MEASURED_S):
                 return known + await super().read(_measured)
-        except (StorageUnavailable, DatabaseFailed, TimeoutError):  # lost, silent, or without such functions
+        except (StorageUnavailable, DatabaseFailed, TimeoutError):  # lost, silent, or closed to this role
             return known
 
     def observe_commits(self, observer: CommitObserver) -> None:
@@ -296,22 +290,18 @@ def open_database(
     clock: Clock,
     *,
     serving: bool,
-    plain: bool = False,
     accept_loss: bool = False,
     state: Path | None = None,
 ) -> PostgresDatabase:
     """Open the database at this address, making or migrating the tables as needed.
 
-    `serving` is for a server, whose works have a time limit. With `plain` nothing is used that only
-    PostgreSQL has (`abilities`): rows in place of advisory locks, polling in place of LISTEN. A server keeps
-    what it has seen in the folder `state`; with `accept_loss` a database is used that lacks some of it.
+    `serving` is for a server, whose works have a time limit. A server keeps what it has seen in the folder
+    `state`; with `accept_loss` a database is used that lacks some of it.
 
     Raises StorageUnavailable.
     """
     try:
-        return PostgresDatabase(
-            url, clock, serving=serving, plain=plain, accept_loss=accept_loss, state=state
-        )
+        return PostgresDatabase(url, clock, serving=serving, accept_loss=accept_loss, state=state)
     except (ConnectionLost, DatabaseFailed) as error:
         raise unavailable(error) from error
 

@@ -11,8 +11,8 @@ has reached, and in `announced` how many of its commits announced something. Oth
 (`notifications`), and know by it what a database lacks (`seen`). What is asked of all books at once is read
 from the rows of servers, which are few, so it takes no longer where there are more books.
 
-Where the database has advisory locks they are taken before the transaction begins, so that its snapshot has
-all that was committed under them. Where it has none, the rows of `heads` are locked in the transaction.
+The locks are advisory locks of the session. They are taken before the transaction begins, so that its
+snapshot has all that was committed under them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
 # Where the database does not tell rows apart, serializable transactions of two books would keep each other
 # from being committed. Two of one book still conflict, as both write its row of `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
-_BEGIN_ROWS = rendered("BEGIN ISOLATION LEVEL READ COMMITTED")
 # The numbers of servers are side by side, so their rows are read without those of all books.
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
@@ -56,16 +55,6 @@ _OF_OTHERS_LOCKED = Statement(
     b"SELECT max(moment) AS moment, current_setting('ledger.locked') AS locked FROM heads"
     b" WHERE server <> $1 AND lock = ANY (string_to_array(current_setting('ledger.locked'), ',')::bigint[])",
     (), True, True,
-)  # fmt: skip
-_OF_OTHERS_IN = Statement(
-    b"SELECT max(moment) AS moment FROM heads WHERE server <> $1 AND lock = ANY($2)", (), True, True
-)
-_LOCK_ROW = rendered("SELECT moment FROM heads WHERE lock = :lock FOR UPDATE")
-_SHARE_ROW = rendered("SELECT moment FROM heads WHERE lock = :lock FOR SHARE")
-_MAKE_ROWS = Statement(
-    b"INSERT INTO heads (lock, moment, announced, server) SELECT lock, 0, 0, 0 FROM unnest($1) AS lock"
-    b" ON CONFLICT (lock) DO NOTHING",
-    (), False, False,
 )  # fmt: skip
 _STORE = Statement(
     b"INSERT INTO heads (lock, moment, announced, server)"
@@ -89,14 +78,13 @@ def lock_of(book: tuple[str, bool]) -> int:
 
 @dataclass(slots=True)
 class Locks:
-    """How this server locks: by advisory locks, or by rows where the database has none.
+    """The locks of one server.
 
     With `rows_apart` transactions under the locks of books are serializable too. `own` is the lock of the
     changes that no other server makes. It stays when the server takes a new number.
     """
 
     server: int
-    advisory: bool
     rows_apart: bool = False
     own: int = field(init=False)
 
@@ -114,12 +102,10 @@ class Locks:
 
         Return the locks that it has, and the time that others have reached under them, or None. They are at
         most so many of those that are `wanted` and free, in this order, after waiting for those `awaited`;
-        none where all others are taken. Where the database has no advisory locks all are waited for.
+        none where all others are taken.
 
         With none wanted it waits for the whole ledger. Raises DatabaseFailed and ConnectionLost.
         """
-        if not self.advisory:
-            return frozenset(wanted), self._begin_with_rows(connection, sorted(wanted))
         if not wanted:
             connection.send(_LOCK_LEDGER)
             connection.sync()
@@ -137,22 +123,6 @@ class Locks:
         connection.send(_BEGIN if self.rows_apart else _BEGIN_BOOKS)
         found = self._found(connection, _OF_OTHERS_LOCKED, [b"%d" % self.server], (rendering.INT8,))
         return frozenset(map(int, found["locked"].split(","))) - {LEDGER}, found["moment"]
-
-    def _begin_with_rows(self, connection: Connection, ordered: list[int]) -> int | None:
-        rows = rendering.array([LEDGER, *ordered])
-        connection.put_dumped(_MAKE_ROWS, [rows], (rendering.INT8_ARRAY,))
-        connection.sync()
-        connection.send(_BEGIN_ROWS)
-        connection.send(_SHARE_ROW if ordered else _LOCK_ROW, {"lock": LEDGER})
-        for lock in ordered:
-            connection.send(_LOCK_ROW, {"lock": lock})
-        if not ordered:
-            (found,) = connection.rows(_OF_OTHERS, {"server": self.server})
-        else:
-            types = (rendering.INT8, rendering.INT8_ARRAY)
-            found = self._found(connection, _OF_OTHERS_IN, [b"%d" % self.server, rows], types)
-        moment: int | None = found["moment"]
-        return moment
 
     def _found(
         self, connection: Connection, statement: Statement, dumped: list[bytes | None], types: tuple[int, ...]
@@ -185,5 +155,4 @@ class Locks:
 
     def release(self, connection: Connection) -> None:
         """Give the locks back, with what is sent next."""
-        if self.advisory:
-            connection.send(_UNLOCK)
+        connection.send(_UNLOCK)

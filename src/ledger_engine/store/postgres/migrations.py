@@ -1,40 +1,21 @@
-"""The tables on PostgreSQL: made in a new database, and brought up to date in an older one.
-
-They are made in one transaction. Where a database cannot do that (`Abilities.tables_together`), each
-statement is a transaction of its own and is noted, so that another server goes on where one was killed.
-"""
+"""The tables on PostgreSQL: made in a new database, and brought up to date in an older one."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from contextlib import closing
-
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import Parameters, schema
-from ledger_engine.store.postgres.abilities import Abilities
+from ledger_engine.store import schema
 from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.errors import DatabaseFailed
 from ledger_engine.store.postgres.rendering import Statement, rendered
 
 _LOCK = 0x6C656467  # "ledg": this and the next number lock the migrations
-_BY_BYTES, _UNLOGGED, _HALF_FULL = ' COLLATE "C"', "UNLOGGED ", " WITH (fillfactor = 50)"
+_UNLOGGED = "UNLOGGED "
 MOVING = "ledger_moving"  # a table that is there until `transfer` has filled all others
 UNFINISHED = "it is an unfinished copy; run the same `ledger-engine migrate` again to complete it"
 _RECORD = """CREATE TABLE IF NOT EXISTS ledger_migrations (
     name TEXT COLLATE "C" PRIMARY KEY,
     applied_at TEXT NOT NULL
 )"""
-# The statements of a migration that are done, where each is a transaction of its own. Who applies them locks
-# the row without a name.
-_STEPS = """CREATE TABLE IF NOT EXISTS ledger_migration_steps (
-    name TEXT COLLATE "C",
-    number BIGINT,
-    PRIMARY KEY (name, number)
-)"""
-_LOCK_ROW = rendered("INSERT INTO ledger_migration_steps (name, number) VALUES ('', 0)")
-_LOCKED = rendered("SELECT number FROM ledger_migration_steps WHERE name = '' FOR UPDATE")
 # An extension's tables in the same schema are no other program's.
 _TABLES = rendered(
     "SELECT CAST(relname AS text) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace"
@@ -46,7 +27,7 @@ _NAMES = rendered(
 )
 _RECORDED = rendered("SELECT name FROM ledger_migrations")
 _CAN_COMPARE = rendered(
-    "SELECT CAST(version() LIKE 'PostgreSQL %' AND version() NOT LIKE '%-YB-%' AND NOT pg_is_in_recovery()"
+    "SELECT CAST(NOT pg_is_in_recovery()"
     " AND current_setting('transaction_read_only') = 'off'"
     " AND has_database_privilege(current_database(), 'TEMP') AS int) AS can"
 )
@@ -94,45 +75,24 @@ FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = tgrelid
 WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
 """)
 _APPLIED = rendered("INSERT INTO ledger_migrations (name, applied_at) VALUES (:name, :at)")
-_STEPS_DONE = rendered("SELECT number FROM ledger_migration_steps WHERE name = :name")
-_STEP = rendered("INSERT INTO ledger_migration_steps (name, number) VALUES (:name, :number)")
-_FORGET_STEPS = rendered("DELETE FROM ledger_migration_steps WHERE name = :name")
-_ROWS = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
-# By the first word of a statement, the errors by which it shows that it was run before.
-_DONE_BEFORE = {
-    "CREATE": ("42P07", "42710", "23505"),  # the table, view or index is there, or another is making it
-    "INSERT": ("23505",),
-    "ALTER": ("42701", "42P01"),  # the column is there, or the table has its new name
-    "DROP": ("42P01", "42704"),
-}
 
 
-def apply(connection: Connection, now: int, can: Abilities, connect: Callable[[], Connection]) -> None:
-    """Bring the tables up to date; where another server does so, wait for it.
+def apply(connection: Connection, now: int) -> None:
+    """Bring the tables up to date in one transaction; while another server does so, wait for it.
 
-    `connect` opens a connection whose statements have no time limit. Raises StorageUnavailable as
-    `is_up_to_date` does.
+    Raises StorageUnavailable as `is_up_to_date` does.
     """
     applied, pending = _state(connection)
     if schema.BASELINE in applied and not pending:
         return
-    if can.tables_together:
-        _apply_together(connection, now, can)
-    else:
-        with closing(connect()) as locking, closing(connect()) as working:
-            _apply_one_by_one(locking, working, now, can)
-
-
-def _apply_together(connection: Connection, now: int, can: Abilities) -> None:
     connection.send(rendered("BEGIN"))
-    if can.advisory_locks:
-        connection.send(rendered(f"SELECT pg_advisory_xact_lock({_LOCK}, 0)"))
+    connection.send(rendered(f"SELECT pg_advisory_xact_lock({_LOCK}, 0)"))
     try:
-        connection.send(_as_can_be(_RECORD, can))
+        connection.send(_as_it_is(_RECORD))
         connection.settle()
         for name in _state(connection)[1]:
             for statement in schema.statements("postgres", name):
-                connection.send(_as_can_be(statement, can))
+                connection.send(_as_it_is(statement))
             connection.send(_APPLIED, {"name": name, "at": iso(now)})
         connection.send(rendered("COMMIT"))
         connection.settle()
@@ -143,59 +103,7 @@ def _apply_together(connection: Connection, now: int, can: Abilities) -> None:
         raise
 
 
-def _apply_one_by_one(locking: Connection, working: Connection, now: int, can: Abilities) -> None:
-    """Apply each statement in a transaction of its own, while `locking` has the row of the lock."""
-    for statement in (_RECORD, _STEPS):
-        _run(working, _as_can_be(statement, can), again=True)
-    _run(working, _LOCK_ROW, again=True)
-    locking.send(rendered("BEGIN"))
-    locking.rows(_LOCKED, {})
-    went_on = False
-    for name in _state(working)[1]:
-        given: Parameters = {"name": name}
-        done = {row["number"] for row in working.rows(_STEPS_DONE, given)}
-        for number, statement in enumerate(schema.statements("postgres", name)):
-            if number in done:
-                continue
-            step = _as_can_be(statement, can)
-            noted: Parameters = {**given, "number": number}
-            if _ROWS.match(statement):
-                # With its note, as nothing shows whether rows were inserted before.
-                working.send(rendered("BEGIN"))
-                working.send(step)
-                working.send(_STEP, noted)
-                working.send(rendered("COMMIT"))
-                working.settle()
-            else:
-                # Whoever was stopped may have run the first one, and not noted it.
-                _run(working, step, again=not went_on)
-                working.send(_STEP, noted)
-                working.settle()
-            went_on = True
-        working.send(rendered("BEGIN"))
-        working.send(_APPLIED, {**given, "at": iso(now)})
-        working.send(_FORGET_STEPS, given)
-        working.send(rendered("COMMIT"))
-        working.settle()
-
-
-def _run(connection: Connection, statement: Statement, *, again: bool) -> None:
-    """Run a statement; with `again` it may have been run before, which its error then shows."""
-    try:
-        connection.send(statement)
-        connection.settle()
-    except DatabaseFailed as failed:
-        verb = statement.text.split(maxsplit=1)[0].decode().upper()
-        if not again or failed.state not in _DONE_BEFORE[verb]:
-            raise
-
-
-def _as_can_be(statement: str, can: Abilities) -> Statement:
-    """Return a statement without the words for what the database cannot do."""
-    if not can.collations:
-        statement = statement.replace(_BY_BYTES, "")
-    if not can.unlogged:
-        statement = statement.replace(_UNLOGGED, "").replace(_HALF_FULL, "")
+def _as_it_is(statement: str) -> Statement:
     return Statement(statement.encode(), (), False, False)
 
 
@@ -208,7 +116,7 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
     """Return what somebody has changed in the tables of an up-to-date database; see `AuditUnit.unlike_made`.
 
     They are compared with temporary ones, which are made in a transaction that is rolled back. Where these
-    cannot be made, on a standby or in a distributed database, only the names are compared.
+    cannot be made, as on a standby, only the names are compared.
     """
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         require_all_there(connection)

@@ -1,8 +1,8 @@
 """What other servers have committed: they say so with NOTIFY, and the heads of the books show it anyway.
 
-A notification is a hint that saves time. It may be lost, and some databases have none. So it is read now and
-then how many commits of other servers announced something, and when that is not how many notifications came,
-all topics are announced. No clock matters for it.
+A notification is a hint that saves time, and may be lost. So it is read now and then how many commits of
+other servers announced something, and when that is not how many notifications came, all topics are announced.
+No clock matters for it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ledger_engine.store import Everything
 from ledger_engine.store.postgres.confirmations import Confirmations
@@ -23,8 +22,7 @@ from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import Commits, Seen
 
 CHANNEL = "ledger_commits"
-POLL_S = 0.5  # how often the heads are read beside notifications …
-POLL_ALONE_S = 0.1  # … and where there are none
+POLL_S = 0.5  # how often the heads are read next to notifications
 _AGAIN_S = 0.1  # after so long a commit that is to be seen should have been notified
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
@@ -41,16 +39,10 @@ log = logging.getLogger("ledger_engine.store.postgres.notifications")
 Announce = Callable[[frozenset[str]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Notifier:
-    """Tells other servers of commits, where the database can."""
-
-    can_notify: bool
-
-    def notify(self, connection: Connection, server: int, number: int, topics: set[str]) -> None:
-        """Send the topics of a commit that the standby has: the server's one with this number."""
-        if topics and self.can_notify:
-            connection.send(_NOTIFY, {"payload": f"{server} {number} {' '.join(sorted(topics))}"})
+def notify(connection: Connection, server: int, number: int, topics: set[str]) -> None:
+    """Tell other servers the topics of a commit that the standby has: the server's one with this number."""
+    if topics:
+        connection.send(_NOTIFY, {"payload": f"{server} {number} {' '.join(sorted(topics))}"})
 
 
 class Follower:
@@ -58,13 +50,11 @@ class Follower:
 
     def __init__(
         self,
-        notifier: Notifier,
         connect: Callable[[], Connection],
         announce: Announce,
         seen: Seen,
         confirmations: Confirmations,
     ) -> None:
-        self._notifier = notifier
         self._confirmations = confirmations
         self._connect = connect
         self._announce = announce
@@ -92,9 +82,8 @@ class Follower:
             try:
                 if connection is None:
                     connection = self._connect()
-                    if self._notifier.can_notify:
-                        connection.send(rendered(f"LISTEN {CHANNEL}"))
-                        connection.settle()
+                    connection.send(rendered(f"LISTEN {CHANNEL}"))
+                    connection.settle()
                 self._follow(connection)
             except Exception as error:  # of any kind: without this thread other servers' commits come late
                 if not isinstance(error, (ConnectionLost, DatabaseFailed)):
@@ -110,11 +99,10 @@ class Follower:
 
     def _follow(self, connection: Connection) -> None:
         """Follow the commits of other servers until asked to stop. Raises what the connection raises."""
-        poll_s = POLL_S if self._notifier.can_notify else POLL_ALONE_S
         known = self._announced(connection)
         self._confirmations.doubt(known)  # nobody knows which of these commits the standby has
         late: dict[int, int] = {}
-        due = time.monotonic() + poll_s
+        due = time.monotonic() + POLL_S
         while not self._stopping.is_set():
             topics: set[str] = set()
             left = max(0.0, due - time.monotonic())
@@ -128,11 +116,8 @@ class Follower:
                     self._announce(Everything())
                 known = newest
                 was_late, late = late, self._confirmations.unconfirmed(newest)
-                if self._notifier.can_notify:
-                    self._doubt(
-                        connection, {server: was_late[server] for server in late if server in was_late}
-                    )
-                due = time.monotonic() + (_AGAIN_S if late and not was_late else poll_s)
+                self._doubt(connection, {server: was_late[server] for server in late if server in was_late})
+                due = time.monotonic() + (_AGAIN_S if late and not was_late else POLL_S)
 
     def _note(self, payload: str, known: dict[int, int]) -> list[str]:
         """Note a commit of another server, and return its topics."""

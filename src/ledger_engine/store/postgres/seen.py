@@ -23,7 +23,7 @@ from ledger_engine.store import OF_NO_PROJECT, BookKey, Losses
 from ledger_engine.store.files import write_private
 from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.errors import OLDER, ConnectionLost
+from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.locks import new_server
 from ledger_engine.store.postgres.rendering import Statement, rendered
 
@@ -81,6 +81,14 @@ def timeline_of(connection: Connection) -> Timeline:
     """Return which cluster this is. Raises DatabaseFailed where it cannot be asked for."""
     (row,) = connection.rows(_PLACE, {})
     return Timeline(row["system"], row["timeline"])
+
+
+def has_timelines(connection: Connection) -> bool:
+    """Return whether the role may ask for the timeline."""
+    try:
+        return bool(timeline_of(connection))
+    except DatabaseFailed:
+        return False
 
 
 class Seen:

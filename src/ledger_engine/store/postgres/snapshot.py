@@ -9,7 +9,7 @@ from functools import partial
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import schema
-from ledger_engine.store.postgres import abilities, inspection, migrations
+from ledger_engine.store.postgres import inspection, migrations, requirements
 from ledger_engine.store.postgres.connection import UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.store.postgres.hosts import connect
@@ -34,8 +34,7 @@ def open_snapshot(
             connections = [
                 stack.enter_context(closing(connect(url, math.inf, UNLIMITED))) for _ in range(readers)
             ]
-            abilities.require_sessions(connections[0], partial(connect, url, math.inf))
-            abilities.require_encoding(connections[0].encoding)
+            requirements.require_usable(connections[0], partial(connect, url, math.inf))
             if not migrations.is_up_to_date(connections[0], unfinished=unfinished):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)
             unlike = migrations.unlike_made(connections[0])

@@ -20,7 +20,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
 from ledger_engine.store import kept_time, schema
-from ledger_engine.store.postgres import abilities, locks, migrations
+from ledger_engine.store.postgres import locks, migrations, requirements
 from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.store.postgres.hosts import connect
@@ -191,7 +191,7 @@ def open_source(url: str) -> Iterator[PostgresSource]:
     with _errors(url), ExitStack() as stack:
         connection, watch = (stack.enter_context(_connected(url)) for _ in range(2))
         with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
-            abilities.require_sessions(own, partial(connect, url, CONNECT_S))
+            requirements.require_usable(own, partial(connect, url, CONNECT_S))
             if not migrations.is_up_to_date(own):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)
         served = connection.execute(_SERVED).fetchone()
@@ -232,10 +232,8 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
 def _prepare(connection: psycopg.Connection, url: str) -> None:
     """Make the tables of a ledger without what is made at the end. Raises Conflict where there are rows."""
     with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
-        abilities.require_sessions(own, partial(connect, url, CONNECT_S))
-        migrations.apply(
-            own, SystemClock().now(), abilities.ask(own), partial(connect, url, CONNECT_S, UNLIMITED)
-        )
+        requirements.require_usable(own, partial(connect, url, CONNECT_S))
+        migrations.apply(own, SystemClock().now())
     with connection.transaction():
         if connection.execute("SELECT 1 FROM projects LIMIT 1").fetchone() is not None:
             raise LedgerThere(f"{named(url)} has a ledger already; name an empty database.")
@@ -278,8 +276,6 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
     ) as connection:
         for setting in UNLIMITED:
             connection.execute(setting.encode())
-        abilities.require_version(connection.info.server_version)
-        abilities.require_encoding(connection.info.parameter_status("server_encoding") or "")
         yield connection
 
 

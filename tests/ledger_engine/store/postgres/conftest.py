@@ -15,24 +15,18 @@ from tests.postgres_server import emptied_database
 Serve = Callable[[Clock], PostgresDatabase]
 
 
-@pytest.fixture(params=["as PostgreSQL can", "as any can"])
-def plain(request: pytest.FixtureRequest) -> bool:
-    """Whether only what CockroachDB has too is used: neither advisory locks nor notifications."""
-    return str(request.param) == "as any can"
-
-
 @pytest.fixture
 def address() -> str:
     return emptied_database()
 
 
 @pytest.fixture
-async def serve(address: str, plain: bool) -> AsyncIterator[Serve]:
+async def serve(address: str) -> AsyncIterator[Serve]:
     """Return a function that opens the database for one more server."""
     opened: list[PostgresDatabase] = []
 
     def one_more(clock: Clock) -> PostgresDatabase:
-        opened.append(open_database(address, clock, serving=True, plain=plain))
+        opened.append(open_database(address, clock, serving=True))
         return opened[-1]
 
     yield one_more

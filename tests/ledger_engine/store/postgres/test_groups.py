@@ -28,11 +28,6 @@ TILL = accounts.NewAccount("Till", "usd", {})
 
 
 @pytest.fixture
-def plain() -> bool:
-    return False
-
-
-@pytest.fixture
 async def engine(serve: Serve) -> Engine:
     return Engine(serve(ManualClock(START)), ManualClock(START))
 

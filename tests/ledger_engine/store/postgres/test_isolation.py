@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from ledger_engine.store import BookKey, Unit
-from ledger_engine.store.postgres import abilities, locks
+from ledger_engine.store.postgres import locks, requirements
 from ledger_engine.store.postgres.database import PostgresDatabase
 from ledger_engine.store.postgres.rendering import Statement, rendered
 from tests.ledger_engine.conftest import START
@@ -23,11 +23,6 @@ from tests.ledger_engine.store.postgres.conftest import Serve
 pytestmark = pytest.mark.process
 BOOK = ("prj_1", False)
 PATIENCE_S = 60
-
-
-@pytest.fixture
-def plain() -> bool:
-    return False
 
 
 @pytest.fixture(params=["as PostgreSQL is set up", "rows apart"])
@@ -66,7 +61,7 @@ class Removal:
 
 def tell_rows_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_ROWS_OF_PAGE", "_ROWS_OF_TABLE", "_ROWS_OF_ALL"):
-        monkeypatch.setattr(abilities, name, -1000)
+        monkeypatch.setattr(requirements, name, -1000)
 
 
 def take_locks_away(monkeypatch: pytest.MonkeyPatch) -> None:

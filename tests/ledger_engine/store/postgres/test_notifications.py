@@ -21,7 +21,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres import notifications
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.database import open_database
-from ledger_engine.store.postgres.notifications import Follower, Notifier
+from ledger_engine.store.postgres.notifications import Follower
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until, until
@@ -40,7 +40,7 @@ def no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_telling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lose all notifications."""
-    monkeypatch.setattr(Notifier, "notify", lambda *_: None)
+    monkeypatch.setattr(notifications, "notify", lambda *_: None)
 
 
 @pytest.fixture
@@ -206,15 +206,13 @@ async def test_a_lost_notification_is_noticed_beside_one_that_came(
 ) -> None:
     listening, one, other = engines
     await until_heard(listening, one, tenant)
-    notify = Notifier.notify
+    notify = notifications.notify
 
-    def lose_credentials(
-        notifier: Notifier, connection: Connection, server: int, number: int, topics: set[str]
-    ) -> None:
+    def lose_credentials(connection: Connection, server: int, number: int, topics: set[str]) -> None:
         if api_keys.TOPIC not in topics:
-            notify(notifier, connection, server, number, topics)
+            notify(connection, server, number, topics)
 
-    monkeypatch.setattr(Notifier, "notify", lose_credentials)
+    monkeypatch.setattr(notifications, "notify", lose_credentials)
     authenticator = Authenticator(listening)
     id, value = await make_key(one, tenant)
     await authenticator.find(f"Bearer {value}")
@@ -230,13 +228,13 @@ async def test_a_lost_notification_is_noticed_beside_one_that_came(
 async def test_a_listener_misses_nothing_when_some_notifications_are_lost(
     engines: list[Engine], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notify, sent = Notifier.notify, iter(range(1_000_000))
+    notify, sent = notifications.notify, iter(range(1_000_000))
 
     def lose_two_of_three(*given: object) -> None:
         if next(sent) % 3 == 0:
             notify(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Notifier, "notify", lose_two_of_three)
+    monkeypatch.setattr(notifications, "notify", lose_two_of_three)
     monkeypatch.setattr(notifications, "POLL_S", 0.02)
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.2)
     await assert_all_is_followed(engines, tenant)

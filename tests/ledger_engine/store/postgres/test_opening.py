@@ -87,22 +87,6 @@ def test_helpers_that_need_a_file_are_refused() -> None:
 
 
 @pytest.mark.process
-async def test_locks_that_do_nothing_are_not_taken_for_locks() -> None:
-    """CockroachDB has such functions; here they stand before PostgreSQL's own."""
-    address = await asyncio.to_thread(bare_database)
-    with psycopg.connect(address) as beside:
-        beside.execute(
-            "CREATE FUNCTION public.pg_advisory_lock_shared(bigint) RETURNS void LANGUAGE sql AS 'SELECT'"
-        )
-    for path, found in (("public", True), ("public,pg_catalog", False)):
-        opened = open_database(
-            f"{address}&options=-csearch_path%3D{path}", ManualClock(1_800_000_000_000), serving=False
-        )
-        assert opened._committer.locks.advisory is found
-        await opened.close()
-
-
-@pytest.mark.process
 async def test_only_a_file_can_be_copied_beside_a_server(tmp_path: Path) -> None:
     engine = open_engine(await asyncio.to_thread(emptied_database))
     for _ in range(2):  # also one that is closed, and it can be closed again

@@ -1,4 +1,4 @@
-"""Several servers on one PostgreSQL database, as PostgreSQL can, and as any database can."""
+"""Several servers on one PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ from tests.ledger_engine.waiting import until
 
 pytestmark = pytest.mark.process
 HOUR = 3_600_000
-# Where rows are locked in the transaction all locks of a group are waited for.
-AS_POSTGRES_CAN = pytest.mark.parametrize("plain", [False], ids=["as PostgreSQL can"])
 
 
 class InBook:
@@ -81,7 +79,7 @@ async def test_a_work_of_the_whole_ledger_follows_those_of_all_books(
     assert first < second < third
 
 
-async def test_postings_on_one_account_through_two_servers_add_up(serve: Serve, plain: bool) -> None:
+async def test_postings_on_one_account_through_two_servers_add_up(serve: Serve) -> None:
     one, other = (Engine(serve(ManualClock(START)), ManualClock(START)) for _ in range(2))
     new = projects.NewProject("Roastery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
     tenant = Tenant((await one.write(partial(projects.create, new=new))).id, livemode=False)
@@ -102,7 +100,7 @@ async def test_postings_on_one_account_through_two_servers_add_up(serve: Serve, 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_what_a_server_holds_from_one_group_to_the_next_is_what_others_have_left(
-    serve: Serve, plain: bool, seed: int
+    serve: Serve, seed: int
 ) -> None:
     servers = [Engine(serve(ManualClock(START)), ManualClock(START)) for _ in range(2)]
     new = projects.NewProject("Roastery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
@@ -145,7 +143,7 @@ def _hold_balance(unit: Unit, tenant: Tenant, account: str) -> None:
     unit.cached(Balances, tenant).of(account)
 
 
-async def test_two_servers_write_two_books_without_hindering_each_other(serve: Serve, plain: bool) -> None:
+async def test_two_servers_write_two_books_without_hindering_each_other(serve: Serve) -> None:
     servers = [serve(ManualClock(START)) for _ in range(2)]
     engines = [Engine(each, ManualClock(START)) for each in servers]
     new = projects.NewProject("Roastery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
@@ -356,7 +354,6 @@ async def test_a_standby_is_left_for_whoever_can_be_written_to(
     assert notes.execute("SELECT count(*) FROM notes").fetchall() == [(1,)]
 
 
-@AS_POSTGRES_CAN
 async def test_who_posts_to_a_book_that_nobody_has_locked_waits_for_no_other_book(
     serve: Serve, notes: psycopg.Connection
 ) -> None:
@@ -373,7 +370,6 @@ async def test_who_posts_to_a_book_that_nobody_has_locked_waits_for_no_other_boo
     assert sorted(id for (id,) in notes.execute("SELECT id FROM notes").fetchall()) == sorted(ids)
 
 
-@AS_POSTGRES_CAN
 async def test_the_request_log_and_outcomes_of_webhooks_wait_for_no_works_of_others(
     serve: Serve, beside: psycopg.Connection
 ) -> None:
@@ -404,7 +400,6 @@ async def test_the_request_log_and_outcomes_of_webhooks_wait_for_no_works_of_oth
     assert database._committer._meets_others_until == 0
 
 
-@AS_POSTGRES_CAN
 async def test_where_others_are_met_half_of_the_books_are_left_to_them(
     serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,7 +426,7 @@ async def test_a_server_stopped_between_its_lock_and_its_transaction_loses_the_l
     address: str, beside: psycopg.Connection
 ) -> None:
     with closing(Connection(address, 60)) as stopped, closing(Connection(address, 60)) as waiting:
-        server = locks.Locks(1, advisory=True)
+        server = locks.Locks(1)
         server.begin(stopped, [7], 1)
         stopped.send(rendered("ROLLBACK"))
         stopped.settle()

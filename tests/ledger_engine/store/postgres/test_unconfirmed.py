@@ -165,10 +165,10 @@ async def test_reads_go_on_while_a_commit_waits_and_wait_too_when_its_wait_is_ca
 
 @pytest.mark.usefixtures("standby_is_awaited")
 async def test_a_commit_whose_wait_for_the_standby_was_cancelled_has_an_unknown_outcome(
-    address: str, plain: bool, beside: psycopg.Connection
+    address: str, beside: psycopg.Connection
 ) -> None:
     database = open_database(
-        f"{address}&options=-csynchronous_commit%3Don", ManualClock(START), serving=False, plain=plain
+        f"{address}&options=-csynchronous_commit%3Don", ManualClock(START), serving=False
     )
     beside.execute("CREATE TABLE notes (id TEXT)")
 

@@ -2,8 +2,6 @@
 -- and three that PostgreSQL alone needs, `heads`, `rate_counts` and `leases`.
 --
 -- The collation "C" compares text, and with it ids, by their bytes, as SQLite does.
--- `ledger_engine.store.postgres.migrations` leaves out what a distributed database lacks: collations,
--- UNLOGGED, and how full pages are.
 
 CREATE TABLE projects (
     id TEXT COLLATE "C" PRIMARY KEY,

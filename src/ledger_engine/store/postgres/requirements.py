@@ -1,0 +1,92 @@
+"""What the ledger requires of a database, and how far its settings let serializable transactions go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.errors import ConnectionLost
+from ledger_engine.store.postgres.rendering import rendered
+
+OLDEST = 160_000  # PostgreSQL 16
+_VERSION = rendered("SELECT version() AS version")
+# By its defaults PostgreSQL takes three rows read of a page for the page, and 33 of a table for the table.
+_ROWS_OF_PAGE, _ROWS_OF_TABLE, _ROWS_OF_ALL = 100, 10_000, 50_000
+_ROWS_APART = rendered(
+    "SELECT current_setting('max_pred_locks_per_page')::bigint AS of_page,"
+    " current_setting('max_pred_locks_per_relation')::bigint AS of_table,"
+    " current_setting('max_pred_locks_per_transaction')::bigint"
+    " * current_setting('max_connections')::bigint AS of_all"
+)
+
+_POOL_TRIES = 5  # as others may use the pool too
+_PROCESS = rendered("SELECT pg_backend_pid() AS process")
+SHARED = (
+    "PgBouncer, or another pooler before it, does not give each connection a session of its own; use its"
+    " session mode (`pool_mode = session`)"
+)
+
+
+def require_usable(connection: Connection, connect: Callable[[], Connection]) -> None:
+    """Raise StorageUnavailable for a database that cannot store a ledger.
+
+    The ledger needs PostgreSQL 16 or newer, the encoding UTF8, and a session for each connection. `connect`
+    opens a further connection.
+    """
+    require_version(connection.server_version, str(connection.rows(_VERSION, {})[0]["version"]))
+    if connection.encoding != "UTF8":
+        raise StorageUnavailable(
+            f"its encoding is {connection.encoding}, and the ledger needs UTF8; create the database again"
+            " with TEMPLATE template0 ENCODING 'UTF8'"
+        )
+    _require_sessions(connection, connect)
+
+
+def require_version(number: int, version: str) -> None:
+    """Raise StorageUnavailable for an older version of PostgreSQL, and for another engine.
+
+    `number` is the version as PostgreSQL counts, such as 180001, and `version` the answer of `version()`.
+    Some engines that speak PostgreSQL's protocol offer advisory locks that lock nothing, so two servers could
+    write one book at a time.
+    """
+    if number < OLDEST or not version.startswith("PostgreSQL ") or "-YB-" in version:
+        product = " ".join(version.split()[:2])
+        raise StorageUnavailable(f"it is {product}, and the ledger needs PostgreSQL 16 or newer")
+
+
+def tells_rows_apart(connection: Connection) -> bool:
+    """Return whether the database remembers enough rows that serializable transactions have read.
+
+    Then such a transaction does not fail because a concurrent one writes other rows (docs/scaling.md#sizing).
+    """
+    (limits,) = connection.rows(_ROWS_APART, {})
+    least = (("of_page", _ROWS_OF_PAGE), ("of_table", _ROWS_OF_TABLE), ("of_all", _ROWS_OF_ALL))
+    return all(limits[name] >= rows for name, rows in least)
+
+
+def _require_sessions(connection: Connection, connect: Callable[[], Connection]) -> None:
+    """Raise StorageUnavailable if transactions of several connections share a session.
+
+    Locks, prepared statements, settings and notifications belong to sessions, so a ledger would seem to work
+    there, and lose its locks. A pooler gives a connection a number that is not that of its process. Whether
+    it also takes the session away after a transaction shows when that goes to the next one who asks.
+    """
+    own = _process_of(connection)
+    if own == connection.process:
+        return
+    for _ in range(_POOL_TRIES):
+        with closing(connect()) as other:
+            try:
+                other.send(rendered("BEGIN"))
+                others = _process_of(other)
+            except ConnectionLost as error:  # where not even a transaction has a session
+                raise StorageUnavailable(SHARED) from error
+        if others == own or _process_of(connection) != own:
+            raise StorageUnavailable(SHARED)
+
+
+def _process_of(connection: Connection) -> int:
+    process: int = connection.rows(_PROCESS, {})[0]["process"]
+    return process
