@@ -12,8 +12,8 @@ from typing import Any
 
 from werkzeug.routing import Rule
 
-from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.connection import connect, make_private
+from ledger_engine.store.sqlite.migrations import SqliteTables
 
 
 def put_empty_ledger(path: Path) -> Path:
@@ -32,7 +32,7 @@ def _empty_ledger() -> bytes:
         path = Path(folder, "ledger.db")
         make_private(path)
         with closing(connect(path, checkpoints=True)) as connection:
-            migrations.apply(connection)
+            SqliteTables(connection).bring_up_to_date()
         return path.read_bytes()
 
 

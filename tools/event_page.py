@@ -18,8 +18,8 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.sandbox.routes import make_happen
-from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.connection import connect, make_private
+from ledger_engine.store.sqlite.migrations import SqliteTables
 from ledger_engine.store.sqlite.unit import SqliteUnit
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "events.md"
@@ -103,7 +103,7 @@ def bodies() -> dict[str, str]:
         path = Path(folder, "ledger.db")
         make_private(path)
         with closing(connect(path, checkpoints=True)) as connection:
-            migrations.apply(connection)
+            SqliteTables(connection).bring_up_to_date()
             connection.execute("BEGIN")
             clock, ids = _StandingClock(), IdSource(random.Random(1).getrandbits)
             project = projects.create(SqliteUnit(connection, clock, ids), projects.NewProject("Roastery"))

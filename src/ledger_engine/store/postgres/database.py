@@ -19,7 +19,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.store import OWN, BookWork, Everything, Figure, Losses, T, Unit, Work, kept_time
-from ledger_engine.store.postgres import migrations, requirements, seen
+from ledger_engine.store.postgres import requirements, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.confirmations import Confirmations
 from ledger_engine.store.postgres.connection import ENDLESS, UNLIMITED, Connection
@@ -33,6 +33,7 @@ from ledger_engine.store.postgres.errors import (
 )
 from ledger_engine.store.postgres.hosts import Hosts
 from ledger_engine.store.postgres.locks import OF_SERVERS, Locks
+from ledger_engine.store.postgres.migrations import PostgresTables
 from ledger_engine.store.postgres.notifications import Follower
 from ledger_engine.store.postgres.rate_counts import ANSWER_S as COUNT_ANSWER_S
 from ledger_engine.store.postgres.rate_counts import RateCounts
@@ -89,8 +90,9 @@ class PostgresDatabase(ThreadedDatabase):
             requirements.require_usable(connection, self._open)
             rows_apart = requirements.tells_rows_apart(connection)
             self._seen.has_timelines = seen.has_timelines(connection)
-            migrations.apply(connection, clock.now())
-            migrations.require_all_there(connection)
+            tables = PostgresTables(connection)
+            tables.bring_up_to_date()
+            tables.require_all_there()
             if serving:
                 self._require_newest(connection)
             self._follow_clocks(connection)

@@ -1,8 +1,11 @@
-"""The tables on PostgreSQL: made in a new database, and brought up to date in an older one."""
+"""The tables of a PostgreSQL database."""
 
 from __future__ import annotations
 
-from ledger_engine.core.clock import iso
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ledger_engine.core.clock import SystemClock, iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import schema
 from ledger_engine.store.postgres.connection import Connection
@@ -12,10 +15,10 @@ _LOCK = 0x6C656467  # "ledg": this and the next number lock the migrations
 _UNLOGGED = "UNLOGGED "
 MOVING = "ledger_moving"  # a table that is there until `transfer` has filled all others
 UNFINISHED = "it is an unfinished copy; run the same `ledger-engine migrate` again to complete it"
-_RECORD = """CREATE TABLE IF NOT EXISTS ledger_migrations (
-    name TEXT COLLATE "C" PRIMARY KEY,
-    applied_at TEXT NOT NULL
-)"""
+_RECORD = "ledger_migrations"  # the table
+_MAKE_RECORD = rendered(
+    f'CREATE TABLE {_RECORD} (name TEXT COLLATE "C" PRIMARY KEY, applied_at TEXT NOT NULL)'
+)
 # An extension's tables in the same schema are no other program's.
 _TABLES = rendered(
     "SELECT CAST(relname AS text) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace"
@@ -25,7 +28,7 @@ _TABLES = rendered(
 _NAMES = rendered(
     "SELECT CAST(relname AS text) AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
 )
-_RECORDED = rendered("SELECT name FROM ledger_migrations")
+_RECORDED = rendered(f"SELECT name FROM {_RECORD}")
 _CAN_COMPARE = rendered(
     "SELECT CAST(NOT pg_is_in_recovery()"
     " AND current_setting('transaction_read_only') = 'off'"
@@ -74,42 +77,60 @@ SELECT 'trigger', CAST(tgname AS text), pg_get_triggerdef(t.oid, true)
 FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = tgrelid
 WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
 """)
-_APPLIED = rendered("INSERT INTO ledger_migrations (name, applied_at) VALUES (:name, :at)")
+_APPLIED = rendered(f"INSERT INTO {_RECORD} (name, applied_at) VALUES (:name, :at)")
 
 
-def apply(connection: Connection, now: int) -> None:
-    """Bring the tables up to date in one transaction; while another server does so, wait for it.
+class PostgresTables(schema.Tables):
+    """The tables of a database, by a connection without time limits that has no transaction open.
 
-    Raises StorageUnavailable as `is_up_to_date` does.
+    `unfinished` is for a copy that is checked before it is complete.
     """
-    applied, pending = _state(connection)
-    if schema.BASELINE in applied and not pending:
-        return
-    connection.send(rendered("BEGIN"))
-    connection.send(rendered(f"SELECT pg_advisory_xact_lock({_LOCK}, 0)"))
-    try:
-        connection.send(_as_it_is(_RECORD))
-        connection.settle()
-        for name in _state(connection)[1]:
-            for statement in schema.statements("postgres", name):
-                connection.send(_as_it_is(statement))
-            connection.send(_APPLIED, {"name": name, "at": iso(now)})
-        connection.send(rendered("COMMIT"))
-        connection.settle()
-    except BaseException:
-        if connection.usable:
-            connection.send(rendered("ROLLBACK"))
-            connection.settle()
-        raise
+
+    engine = "postgres"
+
+    def __init__(self, connection: Connection, *, unfinished: bool = False) -> None:
+        self._connection = connection
+        self._unfinished = unfinished
+
+    def names(self) -> list[str]:
+        return [row["name"] for row in self._connection.rows(_TABLES, {})]
+
+    def objects(self) -> list[str]:
+        return [row["name"] for row in self._connection.rows(_NAMES, {})]
+
+    def applied(self) -> list[str]:
+        names = self.names()
+        if MOVING in names and not self._unfinished:
+            raise StorageUnavailable(UNFINISHED)
+        if _RECORD not in names:
+            return []
+        return [row["name"] for row in self._connection.rows(_RECORDED, {})]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        self._connection.send(rendered("BEGIN"))
+        try:
+            self._connection.send(rendered(f"SELECT pg_advisory_xact_lock({_LOCK}, 0)"))
+            self._connection.settle()
+            yield
+            self._connection.send(rendered("COMMIT"))
+            self._connection.settle()
+        except BaseException:
+            if self._connection.usable:
+                self._connection.send(rendered("ROLLBACK"))
+                self._connection.settle()
+            raise
+
+    def apply(self, name: str, statements: list[str]) -> None:
+        if name == schema.BASELINE:
+            self._connection.send(_MAKE_RECORD)
+        for statement in statements:
+            self._connection.send(_as_it_is(statement))
+        self._connection.send(_APPLIED, {"name": name, "at": iso(SystemClock().now())})
 
 
 def _as_it_is(statement: str) -> Statement:
     return Statement(statement.encode(), (), False, False)
-
-
-def require_all_there(connection: Connection) -> None:
-    """Raise StorageUnavailable when a table, index or view of an up-to-date database is missing."""
-    schema.require_all_there("postgres", [row["name"] for row in connection.rows(_NAMES, {})])
 
 
 def unlike_made(connection: Connection) -> list[tuple[str, str]]:
@@ -119,21 +140,21 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
     cannot be made, as on a standby, only the names are compared.
     """
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
-        require_all_there(connection)
+        PostgresTables(connection).require_all_there()
         return []
     found, rows = _objects(connection), connection.rows(_REFUSING, {})
     connection.send(rendered("BEGIN"))
     connection.send(rendered("SET LOCAL search_path TO pg_temp"))
     for name in schema.names("postgres"):
         for statement in schema.statements("postgres", name):
-            connection.send(Statement(statement.replace(_UNLOGGED, "").encode(), (), False, False))
+            connection.send(_as_it_is(statement.replace(_UNLOGGED, "")))
     connection.settle()
     made = _objects(connection)
     # PostgreSQL writes a view in other words once it was restored from a dump.
     for (kind, name), definition in made.items():
         if kind == "view":
             words = f"CREATE OR REPLACE VIEW {name} AS {definition}"
-            connection.send(Statement(words.encode(), (), False, False))
+            connection.send(_as_it_is(words))
     restored = _objects(connection)
     connection.send(rendered("ROLLBACK"))
     connection.settle()
@@ -145,23 +166,3 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
 def _objects(connection: Connection) -> dict[schema.Object, str]:
     rows = connection.rows(_OBJECTS, {})
     return {(row["kind"], row["name"]): row["definition"] for row in rows}
-
-
-def is_up_to_date(connection: Connection, *, unfinished: bool = False) -> bool:
-    """Return whether there are the tables of this version; change nothing.
-
-    Raises StorageUnavailable for a database of another program, of a newer version or from before version
-    1.0, and for an unfinished copy unless one is expected.
-    """
-    return not _state(connection, unfinished=unfinished)[1]
-
-
-def _state(connection: Connection, *, unfinished: bool = False) -> tuple[set[str], list[str]]:
-    """Return the migrations that are applied, and those that are not. Raises as `is_up_to_date` does."""
-    tables = {row["name"] for row in connection.rows(_TABLES, {})}
-    if MOVING in tables and not unfinished:
-        raise StorageUnavailable(UNFINISHED)
-    applied = None
-    if "ledger_migrations" in tables:
-        applied = {row["name"] for row in connection.rows(_RECORDED, {})}
-    return applied or set(), schema.pending("postgres", applied, tables)

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
-from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import schema
 from ledger_engine.store.postgres import inspection, migrations, requirements
 from ledger_engine.store.postgres.connection import UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.store.postgres.hosts import connect
+from ledger_engine.store.postgres.migrations import PostgresTables
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.snapshot import ReportRows, Snapshot, UnitReader
 
@@ -35,8 +34,7 @@ def open_snapshot(
                 stack.enter_context(closing(connect(url, math.inf, UNLIMITED))) for _ in range(readers)
             ]
             requirements.require_usable(connections[0], partial(connect, url, math.inf))
-            if not migrations.is_up_to_date(connections[0], unfinished=unfinished):
-                raise StorageUnavailable(schema.NOT_UP_TO_DATE)
+            PostgresTables(connections[0], unfinished=unfinished).require_ledger()
             unlike = migrations.unlike_made(connections[0])
             name = _begin(connections[0], None)
             for connection in connections[1:]:

@@ -15,15 +15,15 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
-from ledger_engine.store import kept_time, schema
+from ledger_engine.store import kept_time
 from ledger_engine.store.postgres import locks, migrations, requirements
 from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.store.postgres.hosts import connect
+from ledger_engine.store.postgres.migrations import PostgresTables
 from ledger_engine.store.postgres.snapshot import open_snapshot
 from ledger_engine.store.snapshot import ReportRows, Snapshot
 from ledger_engine.store.sql_text import SUBSTITUTE, restored, substituted
@@ -192,8 +192,7 @@ def open_source(url: str) -> Iterator[PostgresSource]:
         connection, watch = (stack.enter_context(_connected(url)) for _ in range(2))
         with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
             requirements.require_usable(own, partial(connect, url, CONNECT_S))
-            if not migrations.is_up_to_date(own):
-                raise StorageUnavailable(schema.NOT_UP_TO_DATE)
+            PostgresTables(own).require_ledger()
         served = connection.execute(_SERVED).fetchone()
         if served is not None and served[0]:
             raise refusal(
@@ -222,7 +221,7 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
             _prepare(connection, url)
         else:
             with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
-                if not migrations.is_up_to_date(own, unfinished=True):
+                if PostgresTables(own, unfinished=True).pending():
                     raise refusal("The unfinished copy is of an older version; remove it and begin anew.")
         target = PostgresTarget(connection, url)
         require_same_project(first_project, target.first_project())
@@ -233,7 +232,7 @@ def _prepare(connection: psycopg.Connection, url: str) -> None:
     """Make the tables of a ledger without what is made at the end. Raises Conflict where there are rows."""
     with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
         requirements.require_usable(own, partial(connect, url, CONNECT_S))
-        migrations.apply(own, SystemClock().now())
+        PostgresTables(own).bring_up_to_date()
     with connection.transaction():
         if connection.execute("SELECT 1 FROM projects LIMIT 1").fetchone() is not None:
             raise LedgerThere(f"{named(url)} has a ledger already; name an empty database.")

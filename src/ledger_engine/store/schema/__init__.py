@@ -1,15 +1,19 @@
 """The tables of a ledger: a folder of SQL for each engine, in which each file is one migration.
 
 The first one is the baseline, the tables of version 1.0. A released file is never changed: a change of the
-tables is a new file of the same name in both folders.
+tables is a new file of the same name in both folders. `Tables` makes them, and brings an older database up to
+date.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ledger_engine.core.errors import StorageUnavailable
 
@@ -25,6 +29,8 @@ _RENAMED = re.compile(r"ALTER (?:TABLE|INDEX) (\w+) RENAME TO (\w+)")
 _DROPPED = re.compile(r"DROP (?:TABLE|INDEX|VIEW|TRIGGER) (?:IF EXISTS )?(\w+)")
 
 Object = tuple[str, str]  # of the database: its kind, such as "table" or "index", and its name
+
+log = logging.getLogger("ledger_engine.store.schema")
 
 
 def names(engine: Engine) -> list[str]:
@@ -42,52 +48,105 @@ def statements(engine: Engine, name: str) -> list[str]:
     return [statement.strip() for statement in f"{script}\n".split(";\n") if statement.strip()]
 
 
-def pending(engine: Engine, applied: Collection[str] | None, tables: Collection[str]) -> list[str]:
-    """Return the names of the migrations that a database lacks, in their order.
+class Tables(ABC):
+    """The tables of one database, which are made, brought up to date, or refused.
 
-    `applied` are those it has a record of, None where it has no record. Raises StorageUnavailable for a
-    database of another program or of a newer version, and for one that is older than the baseline.
+    Each engine reads its record of migrations, locks, and runs a migration in its own way.
     """
-    if applied is None:
-        require_no_others(tables)
-        applied = ()
-    if any(name.startswith(_BEFORE_BASELINE) for name in applied) and BASELINE not in applied:
-        raise StorageUnavailable(TOO_OLD)
-    known = names(engine)
-    unknown = [
-        name for name in sorted(applied) if name not in known and not name.startswith(_BEFORE_BASELINE)
-    ]
-    if unknown:
-        raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
-    return [name for name in known if name not in applied]
 
+    engine: ClassVar[Engine]
 
-def require_no_others(tables: Collection[str]) -> None:
-    """Raise StorageUnavailable where there are tables, in a database that is not a ledger."""
-    if tables:
-        named = sorted(tables)
-        if len(named) > _NAMED_MAX:
-            named[_NAMED_MAX:] = ["…"]
-        raise StorageUnavailable(
-            f"it has tables of another program ({', '.join(named)}); give the ledger a database of its own"
-        )
+    @abstractmethod
+    def names(self) -> Collection[str]:
+        """Return the names of all tables and views."""
 
+    @abstractmethod
+    def objects(self) -> Collection[str]:
+        """Return the names of all tables, indexes, views and triggers."""
 
-def require_all_there(engine: Engine, found: Collection[str]) -> None:
-    """Raise StorageUnavailable unless all tables, indexes, views and triggers are among the names `found`.
+    @abstractmethod
+    def applied(self) -> Collection[str]:
+        """Return the names of the migrations in the record; none without a record."""
 
-    This is for each start. What they are is compared by `unlike_made`.
-    """
-    made: dict[str, str] = {}
-    for name in names(engine):
-        for statement in statements(engine, name):
-            if match := _MADE.match(statement):
-                made[match[2]] = match[1].lower()
-            elif match := _RENAMED.match(statement):
-                made[match[2]] = made.pop(match[1])
-            elif match := _DROPPED.match(statement):
-                made.pop(match[1], None)
-    _refuse([f"the {made[name]} {name} is missing" for name in sorted(made.keys() - set(found))])
+    @abstractmethod
+    def locked(self) -> AbstractContextManager[None]:
+        """Open a transaction in which nobody else changes the tables, and commit it; an error undoes it."""
+
+    @abstractmethod
+    def apply(self, name: str, statements: list[str]) -> None:
+        """Run the statements of a migration, and add its name to the record."""
+
+    def bring_up_to_date(self) -> None:
+        """Apply all migrations that the database lacks, in one transaction. Raises as `pending` does."""
+        if not self.pending():
+            return
+        with self.locked():
+            pending = self.pending()  # again, because another process may have applied some
+            if pending and self.applied():
+                named = ", ".join(pending)
+                log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", named)
+            for name in pending:
+                self.apply(name, statements(self.engine, name))
+
+    def pending(self) -> list[str]:
+        """Return the names of the migrations that the database lacks, in their order; change nothing.
+
+        Raises StorageUnavailable for a database of another program or of a newer version, and for a ledger
+        that is older than the baseline.
+        """
+        applied = self.applied()
+        if not applied:
+            self.require_no_others()
+        before_baseline = {name for name in applied if name.startswith(_BEFORE_BASELINE)}
+        if before_baseline and BASELINE not in applied:
+            raise StorageUnavailable(TOO_OLD)
+        known = names(self.engine)
+        unknown = sorted(set(applied) - before_baseline - set(known))
+        if unknown:
+            raise StorageUnavailable(
+                f"it was written by a newer version of the ledger ({', '.join(unknown)})"
+            )
+        return [name for name in known if name not in applied]
+
+    def require_ledger(self, *, up_to_date: bool = True) -> None:
+        """Raise StorageUnavailable for a database that is no ledger, and as `pending` does; change nothing.
+
+        With `up_to_date` also for a ledger without the tables of this version.
+        """
+        pending = self.pending()
+        if not self.applied():
+            raise StorageUnavailable("it is not a ledger")
+        if pending and up_to_date:
+            raise StorageUnavailable(NOT_UP_TO_DATE)
+
+    def require_no_others(self) -> None:
+        """Raise StorageUnavailable for a database that has tables and is not a ledger; change nothing."""
+        if self.applied():
+            return
+        tables = sorted(self.names())
+        if len(tables) > _NAMED_MAX:
+            tables[_NAMED_MAX:] = ["…"]
+        if tables:
+            raise StorageUnavailable(
+                f"it has tables of another program ({', '.join(tables)}); give the ledger a database of its"
+                " own"
+            )
+
+    def require_all_there(self) -> None:
+        """Raise StorageUnavailable when a table, index, view or trigger of an up-to-date database is missing.
+
+        This is for each start. Their definitions are compared by `unlike_made`.
+        """
+        made: dict[str, str] = {}
+        for name in names(self.engine):
+            for statement in statements(self.engine, name):
+                if match := _MADE.match(statement):
+                    made[match[2]] = match[1].lower()
+                elif match := _RENAMED.match(statement):
+                    made[match[2]] = made.pop(match[1])
+                elif match := _DROPPED.match(statement):
+                    made.pop(match[1], None)
+        _refuse([f"the {made[name]} {name} is missing" for name in sorted(made.keys() - set(self.objects()))])
 
 
 def unlike_made(

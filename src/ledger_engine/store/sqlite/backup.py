@@ -14,7 +14,6 @@ from pathlib import Path
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import T
 from ledger_engine.store.snapshot import AuditWork
-from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     code_of,
@@ -24,6 +23,7 @@ from ledger_engine.store.sqlite.connection import (
 )
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 from ledger_engine.store.sqlite.log import log_file, require_own_log
+from ledger_engine.store.sqlite.migrations import SqliteTables
 
 _CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages repeatedly
 _CACHE_OF_COPY_KB = 2_000  # a copy reads each page once; filling a larger one takes a fifth of its time
@@ -158,7 +158,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         _copy_bytes(log, folder / f"{aside.name}-wal")
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-            migrations.require_no_others(connection)
+            SqliteTables(connection).require_no_others()
             _give_up_log(connection, database)
             # Nobody may open it before the new file is in its place: what they wrote would be lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -263,7 +263,7 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = Tr
             connection.execute("PRAGMA query_only=ON")
             connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute(f"PRAGMA cache_size=-{cache_kb}")
-            migrations.require_ledger(connection, up_to_date=up_to_date)
+            SqliteTables(connection).require_ledger(up_to_date=up_to_date)
         except BaseException:
             connection.close()
             raise

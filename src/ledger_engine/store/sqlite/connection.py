@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from ledger_engine.core.errors import NO_MEMORY, LedgerError, StorageUnavailable
-from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.log import require_file_of_log
+from ledger_engine.store.sqlite.migrations import SqliteTables
 
 BUSY_TIMEOUT_MS = 5000
 # Checkpoint when the write-ahead log has this many pages (16 MB). The last pages of a busy account are
@@ -86,7 +86,9 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
     while True:
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                migrations.require_usable(connection)
+                SqliteTables(
+                    connection
+                ).pending()  # raises for a file of another program, before it is changed
                 connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:

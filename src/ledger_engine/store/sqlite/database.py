@@ -21,7 +21,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdMark, IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.store import Figure, T, Work, kept_time
-from ledger_engine.store.sqlite import backup, migrations
+from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.committer import CommitFailed, Committer
 from ledger_engine.store.sqlite.connection import (
     close_to_others,
@@ -32,6 +32,7 @@ from ledger_engine.store.sqlite.connection import (
 )
 from ledger_engine.store.sqlite.file import WRITE_S, DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.store.sqlite.log import log_file
+from ledger_engine.store.sqlite.migrations import SqliteTables
 from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import CHECK_S, SILENT, Job, ThreadedDatabase, call_soon, insist
@@ -61,8 +62,9 @@ class SqliteDatabase(ThreadedDatabase):
         self._writer: sqlite3.Connection | None = None
         try:
             self._writer = self._file.connect_writer()
-            migrations.apply(self._writer)
-            migrations.require_all_there(self._writer)
+            tables = SqliteTables(self._writer)
+            tables.bring_up_to_date()
+            tables.require_all_there()
             close_to_others(path)  # only when it is known to be a ledger
             # Before the first read: a clock set back while nothing was served must not revive what has
             # expired.
@@ -318,7 +320,7 @@ class SqliteRewinder:
             backup.overwrite(writer, file)
             self._database.ids.go_back(mark)
             then()
-            migrations.apply(writer)
+            SqliteTables(writer).bring_up_to_date()
 
         await self._database.between_groups(replace)
 

@@ -1,14 +1,13 @@
-"""The tables of a SQLite file: made in a new one, and brought up to date in an older one."""
+"""The tables of a SQLite file, which sqlite-utils makes and records."""
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
-from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import schema
 
 RECORD = "_sqlite_migrations"  # the table in which sqlite-utils notes what it has applied
@@ -30,54 +29,53 @@ _REFUSING_TABLES = (
 # ALTER TABLE leaves other spaces and quotes than the baseline has; they mean nothing.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
-log = logging.getLogger("ledger_engine.store.sqlite.migrations")
 
+class SqliteTables(schema.Tables):
+    """The tables of a file, by a connection that has no transaction open."""
 
-def apply(connection: sqlite3.Connection) -> None:
-    """Bring the file up to date in one transaction. Raises StorageUnavailable as `require_usable` does."""
-    # An index is sorted in files: among ten million transactions it would take 3 GB of memory.
-    (kept_in,) = connection.execute("PRAGMA temp_store").fetchone()
-    connection.execute("PRAGMA temp_store=FILE")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        applied, pending = _state(connection)
-        if applied and pending:
-            names = ", ".join(pending)
-            log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)
-        if pending:
-            _apply(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    finally:
-        connection.execute(f"PRAGMA temp_store={kept_in}")
+    engine = "sqlite"
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-def require_usable(connection: sqlite3.Connection) -> None:
-    """Raise StorageUnavailable for a file that `apply` would refuse; change nothing.
+    def names(self) -> list[str]:
+        return [name for (name,) in self._connection.execute(_TABLES)]
 
-    It refuses one with the tables of another program, of a newer version, or from before version 1.0.
-    """
-    _state(connection)
+    def objects(self) -> list[str]:
+        return [name for _, name, _ in self._connection.execute(_OBJECTS)]
 
+    def applied(self) -> list[str]:
+        if RECORD not in self.names():
+            return []
+        return [name for (name,) in self._connection.execute(_RECORDED)]
 
-def require_ledger(connection: sqlite3.Connection, *, up_to_date: bool = True) -> None:
-    """Raise StorageUnavailable for a file that is no ledger, or unusable; change nothing.
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        # An index is sorted in files: among ten million transactions it would take 3 GB of memory.
+        (kept_in,) = self._connection.execute("PRAGMA temp_store").fetchone()
+        self._connection.execute("PRAGMA temp_store=FILE")
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        finally:
+            self._connection.execute(f"PRAGMA temp_store={kept_in}")
 
-    With `up_to_date` also for one without the tables of this version.
-    """
-    applied, pending = _state(connection)
-    if applied is None:
-        raise StorageUnavailable("it is not a ledger")
-    if pending and up_to_date:
-        raise StorageUnavailable(schema.NOT_UP_TO_DATE)
+    def apply(self, name: str, statements: list[str]) -> None:
+        from sqlite_utils import Database  # which takes 40 ms to load, and is seldom needed
+        from sqlite_utils.migrations import Migrations
 
+        def migrate(database: Database) -> None:
+            for statement in statements:
+                database.execute(statement)
 
-def require_all_there(connection: sqlite3.Connection) -> None:
-    """Raise StorageUnavailable when a table, index, view or trigger of an up-to-date file is missing."""
-    schema.require_all_there("sqlite", [name for _, name, _ in connection.execute(_OBJECTS)])
+        migrations = Migrations(_SET)
+        migrations(name=name)(migrate)
+        migrations.apply(Database(self._connection, recursive_triggers=False))
 
 
 def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -91,44 +89,6 @@ def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
         if ("table", table) in made:
             refusing[name] = f"a table that refers to {table}"
     return schema.unlike_made(_objects(connection), made, refusing)
-
-
-def require_no_others(connection: sqlite3.Connection) -> None:
-    """Raise StorageUnavailable for a file with the tables of another program alone; change nothing."""
-    applied, tables = _found(connection)
-    if applied is None:
-        schema.require_no_others(tables)
-
-
-def _state(connection: sqlite3.Connection) -> tuple[list[str] | None, list[str]]:
-    """Return the migrations that the file has a record of, None without a record, and those it lacks."""
-    applied, tables = _found(connection)
-    return applied, schema.pending("sqlite", applied, tables)
-
-
-def _found(connection: sqlite3.Connection) -> tuple[list[str] | None, list[str]]:
-    """Return the migrations that the file has a record of, None without a record, and its tables."""
-    tables = [name for (name,) in connection.execute(_TABLES)]
-    applied = None
-    if RECORD in tables:
-        applied = [name for (name,) in connection.execute(_RECORDED)] or None
-    return applied, tables
-
-
-def _apply(connection: sqlite3.Connection) -> None:
-    """Have sqlite-utils apply what the file lacks, and note it."""
-    from sqlite_utils import Database  # which takes 40 ms to load, and is seldom needed
-    from sqlite_utils.migrations import Migrations
-
-    migrations = Migrations(_SET)
-    for each in schema.names("sqlite"):
-
-        def migrate(database: Database, name: str = each) -> None:
-            for statement in schema.statements("sqlite", name):
-                database.execute(statement)
-
-        migrations(name=each)(migrate)
-    migrations.apply(Database(connection, recursive_triggers=False))
 
 
 def _objects(connection: sqlite3.Connection) -> dict[schema.Object, str]:

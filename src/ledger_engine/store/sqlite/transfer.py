@@ -12,10 +12,11 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.store import kept_time
 from ledger_engine.store.snapshot import ReportRows, Snapshot
-from ledger_engine.store.sqlite import backup, migrations
+from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock
 from ledger_engine.store.sqlite.log import require_complete, require_own_log, require_reachable, unfinished_of
+from ledger_engine.store.sqlite.migrations import RECORD, SqliteTables
 from ledger_engine.store.sqlite.snapshot import open_snapshot
 from ledger_engine.store.transfer import (
     ROWS_AT_ONCE,
@@ -71,9 +72,7 @@ class FileSource(_File):
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
 
     def applied(self) -> Applied:
-        return self._connection.execute(
-            f"SELECT name, applied_at FROM {migrations.RECORD} ORDER BY id"
-        ).fetchall()
+        return self._connection.execute(f"SELECT name, applied_at FROM {RECORD} ORDER BY id").fetchall()
 
     def reached(self) -> int:
         (reached,) = self._connection.execute("SELECT reached FROM kept_time").fetchone()
@@ -95,7 +94,7 @@ class FileTarget(_File):
         super().__init__(connection)
         self._unfinished = unfinished
         self._file = file
-        migrations.apply(connection)
+        SqliteTables(connection).bring_up_to_date()
         for name, _ in connection.execute(_INDEXES).fetchall():
             connection.execute(f"DROP INDEX {name}")
         connection.execute("DELETE FROM kept_time")  # the baseline has its row
@@ -122,7 +121,7 @@ class FileTarget(_File):
                 if name not in there:
                     self._connection.execute(sql)
         self._connection.executemany(
-            f"UPDATE {migrations.RECORD} SET applied_at = ? WHERE name = ?",
+            f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?",
             [(at, name) for name, at in applied],
         )
         # A server on PostgreSQL goes on after the times of its books, a server on a file after its newest
@@ -191,7 +190,7 @@ def open_target(file: Path, first_project: str | None) -> Iterator[FileTarget]:
 def _new_ledger() -> Iterator[sqlite3.Connection]:
     """Open a ledger in memory with nothing in it."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrations.apply(connection)
+        SqliteTables(connection).bring_up_to_date()
         yield connection
 
 
@@ -206,7 +205,7 @@ def _tables(connection: sqlite3.Connection) -> list[Table]:
     names = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
         " AND name <> ? ORDER BY rowid",
-        (migrations.RECORD,),
+        (RECORD,),
     )
     tables = []
     for (name,) in names.fetchall():

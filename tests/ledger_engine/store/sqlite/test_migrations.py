@@ -12,8 +12,8 @@ import pytest
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import schema
 from ledger_engine.store.engine import open_engine
-from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.backup import read_copy
+from ledger_engine.store.sqlite.migrations import SqliteTables
 from ledger_engine.verify import audit
 from tests.made_once import put_empty_ledger
 from tests.versions import LATER, put_later_schema, put_ledger_before_baseline
@@ -37,9 +37,9 @@ def test_a_second_run_changes_nothing(
     connection: sqlite3.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    migrations.apply(connection)
+    SqliteTables(connection).bring_up_to_date()
     before = tables(connection), connection.execute("PRAGMA data_version").fetchall()
-    migrations.apply(connection)
+    SqliteTables(connection).bring_up_to_date()
     assert (tables(connection), connection.execute("PRAGMA data_version").fetchall()) == before
     assert recorded(connection) == schema.names("sqlite")
     assert caplog.messages == [], "only a ledger that is there is brought up to date"
@@ -54,7 +54,7 @@ def test_an_older_file_is_read_by_nobody_and_brought_up_to_date_by_whoever_opens
         read_copy(path, audit.verify)
     assert refused.value.reason == f"{path}: {schema.NOT_UP_TO_DATE}"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        migrations.apply(connection)
+        SqliteTables(connection).bring_up_to_date()
         assert recorded(connection) == schema.names("sqlite")
         assert connection.execute("SELECT count(*) FROM later").fetchone() == (0,)
     assert caplog.messages == [f"bringing the ledger up to date, which takes minutes if it is large: {LATER}"]
@@ -77,10 +77,10 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(
     with monkeypatch.context() as patch:
         patch.setattr(schema, "FOLDER", put_later_schema(tmp_path, sqlite=half_way))
         with pytest.raises(sqlite3.OperationalError, match="projects already exists"):
-            migrations.apply(connection)
+            SqliteTables(connection).bring_up_to_date()
     assert not connection.in_transaction
     assert tables(connection) == []
-    migrations.apply(connection)
+    SqliteTables(connection).bring_up_to_date()
     assert ("half_way",) not in connection.execute("SELECT name FROM sqlite_schema").fetchall()
 
 
@@ -100,7 +100,7 @@ def test_a_file_from_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -
 
 
 def test_every_table_is_strict_and_holds_text_and_integers_only(connection: sqlite3.Connection) -> None:
-    migrations.apply(connection)
+    SqliteTables(connection).bring_up_to_date()
     found = connection.execute(
         "SELECT name, strict FROM pragma_table_list"
         " WHERE schema = 'main' AND type = 'table' AND name NOT GLOB '*sqlite_*'"
