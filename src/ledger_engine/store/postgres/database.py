@@ -8,6 +8,7 @@ write too: of each book one at a time (`locks`), and the listeners here are noti
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -91,7 +92,9 @@ class PostgresDatabase(ThreadedDatabase):
             rows_apart = requirements.tells_rows_apart(connection)
             self._seen.has_timelines = seen.has_timelines(connection)
             tables = PostgresTables(connection)
-            tables.bring_up_to_date()
+            if tables.pending():  # which takes longer than a statement of a server may
+                with closing(self._hosts.open(math.inf, UNLIMITED)) as unlimited:
+                    PostgresTables(unlimited).bring_up_to_date()
             tables.require_all_there()
             if serving:
                 self._require_newest(connection)

@@ -11,6 +11,7 @@ import pytest
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import Parameters, schema
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.postgres import database
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rendering import Statement
 from tests.postgres_server import bare_database
@@ -77,3 +78,14 @@ async def test_a_server_that_ends_while_it_makes_the_tables_leaves_none(
         with pytest.raises(KeyboardInterrupt):
             open_engine(bare)
     assert tables_of(bare) == []
+
+
+async def test_a_server_brings_a_large_ledger_up_to_date_whatever_its_time_limits(
+    bare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await open_engine(bare).close()
+    slow = "CREATE TABLE later AS SELECT CAST(pg_sleep(0.6) AS text) AS id;\n"
+    monkeypatch.setattr(schema, "FOLDER", put_later_schema(tmp_path, postgres=slow))
+    monkeypatch.setattr(database, "_STATEMENT_S", 0.2)
+    await open_engine(bare, serving=True).close()
+    assert applied_in(bare) == schema.names("postgres")
