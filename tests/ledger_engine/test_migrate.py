@@ -1,11 +1,12 @@
-"""A ledger moves from a file into PostgreSQL and back, exactly, and goes on after any interruption."""
+"""A ledger moves from a file into PostgreSQL and back, exactly, or not at all."""
 
 from __future__ import annotations
 
 import asyncio
-import random
+import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,12 +24,12 @@ from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.log.sealer import Sealer
 from ledger_engine.migrate import Progress, move
-from ledger_engine.store import Unit, schema
+from ledger_engine.store import Parameters, Unit, schema
 from ledger_engine.store.engine import open_engine, open_snapshot
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.rendering import Statement
 from ledger_engine.store.postgres.transfer import PostgresTarget
-from ledger_engine.store.sqlite import transfer
 from ledger_engine.store.sqlite.lock import ServingLock
-from ledger_engine.store.sqlite.log import unfinished_of
 from ledger_engine.store.sqlite.transfer import FileTarget
 from ledger_engine.tools.seed import demo
 from tests.ledger_engine.manual_clock import ManualClock
@@ -178,7 +179,6 @@ def test_the_demo_is_equal_in_postgres_and_after_the_way_back(
     rows = rows_of_file(demo_ledger)
     assert [name for name in rows if not rows[name]] == []
     assert there.rows == {name: len(rows[name]) for name in tables()}
-    assert there.copied == sum(there.rows.values())
     with psycopg.connect(address) as connection:
         for name in tables():
             stored = {
@@ -189,7 +189,7 @@ def test_the_demo_is_equal_in_postgres_and_after_the_way_back(
     assert rows_of_file(back) == rows
     assert schema_of_file(back) == schema_of_file(demo_ledger)
     assert back.stat().st_mode & 0o777 == 0o600
-    assert not unfinished_of(back).exists()
+    assert sorted(tmp_path.iterdir()) == [back]
 
 
 def with_nul(value: Any) -> Any:
@@ -247,113 +247,98 @@ def books_after(unit: Unit, project: str) -> list[int]:
 START = 1_800_000_000_000
 
 
-class Killed(BaseException):
-    """What ends a move in the middle."""
+STEPS = ("write", "finish", "snapshot")
+# Moves a ledger, and kills its process at a step of its target.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ledger_engine import migrate
+from ledger_engine.store.postgres.transfer import PostgresTarget
+from ledger_engine.store.sqlite.transfer import FileTarget
+source, target, step = sys.argv[1:]
+kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+setattr(PostgresTarget, step, kill)
+setattr(FileTarget, step, kill)
+ends = [end if "://" in end else Path(end) for end in (source, target)]
+migrate.move(*ends, migrate.Progress())
+"""
 
 
-@pytest.fixture
-def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], Iterator[int]]:
-    """Return a function that has a move end at its step of this number, just before or just after it."""
-    steps = [
-        (target, name)
-        for target in (FileTarget, PostgresTarget)
-        for name in ("write", "finish", "snapshot", "complete")
-    ]
-
-    def stop(number: int, after: bool) -> Iterator[int]:
-        done = 0
-
-        def stopping(step: Callable[..., Any]) -> Callable[..., Any]:
-            def run(*given: Any) -> Any:
-                nonlocal done
-                done += 1
-                if done == number and not after:
-                    raise Killed
-                answer = step(*given)
-                if done == number:
-                    raise Killed
-                return answer
-
-            return run
-
-        with monkeypatch.context() as patch:
-            for target, name in steps:
-                patch.setattr(target, name, stopping(getattr(target, name)))
-            yield 0
-        yield done
-
-    return stop
+class Interrupted(BaseException):
+    """The error that ends a move in the middle."""
 
 
-@pytest.mark.slow
-@pytest.mark.soak
-@pytest.mark.parametrize("into", ["postgres", "file"])
-async def test_an_interrupted_move_goes_on_where_it_was(
-    into: str,
-    ledger: Path,
-    tmp_path: Path,
-    stop_at: Callable[[int, bool], Iterator[int]],
-    monkeypatch: pytest.MonkeyPatch,
-    soak: int,
-    seed: int,
+def ends_of(into: str, ledger: Path, tmp_path: Path, address: str) -> tuple[Location, Location]:
+    """Return the source and the target of a move into PostgreSQL, or of one back into a file."""
+    if into == "postgres":
+        return ledger, address
+    moved(ledger, address)
+    return address, tmp_path / "new" / "back.db"
+
+
+@pytest.fixture(params=["postgres", "file"])
+def ends(
+    request: pytest.FixtureRequest, ledger: Path, tmp_path: Path, address: str
+) -> tuple[Location, Location]:
+    (tmp_path / "new").mkdir()
+    return ends_of(request.param, ledger, tmp_path, address)
+
+
+def assert_nothing_in(target: Location) -> None:
+    """Assert that a move has left nothing in its target."""
+    if isinstance(target, Path):
+        assert not target.exists()
+        return
+    with psycopg.connect(target) as connection:
+        (tables,) = connection.execute(
+            "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+        ).fetchall()
+        assert tables == (0,)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_move_that_ends_midway_leaves_nothing_and_can_be_made_again(
+    ends: tuple[Location, Location], step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "ROWS_AT_ONCE", 2)
-    monkeypatch.setattr("ledger_engine.store.postgres.transfer.ROWS_AT_ONCE", 2)
-    source: Location = ledger
-    if into == "file":
-        source = bare_database()
-        await asyncio.to_thread(moved, ledger, source)
+    source, target = ends
 
-    def run(number: int, step: int, after: bool) -> int:
-        """Move with one interruption, and say how many rows the second run had to copy."""
-        target: Location = bare_database() if into == "postgres" else tmp_path / f"{number}.db"
-        stopping = stop_at(step, after)
-        next(stopping)
-        with pytest.raises(Killed):
+    def end_after(target: Any, *given: Any) -> None:
+        steps[type(target)](target, *given)
+        raise Interrupted
+
+    steps = {end: getattr(end, step) for end in (FileTarget, PostgresTarget)}
+    with monkeypatch.context() as patch:
+        for end in steps:
+            patch.setattr(end, step, end_after)
+        with pytest.raises(Interrupted):
             moved(source, target)
-        next(stopping)
-        if not (step == steps and after):
-            with pytest.raises((StorageUnavailable, Conflict)):  # it is no ledger yet
-                transactions_in(target)
-        again = moved(source, target)
-        assert transactions_in(target) == 3
-        if not isinstance(target, str):
-            assert rows_of_file(target) == rows_of_file(ledger)
-        return again.copied
-
-    rows = sum(len(rows) for name, rows in rows_of_file(ledger).items() if name in tables())
-    counting = stop_at(0, False)
-    next(counting)
-    everything = moved(source, bare_database() if into == "postgres" else tmp_path / "whole.db")
-    steps = next(counting)
-    assert everything.copied == rows
-    chosen = random.Random(seed)
-    tried = [(chosen.randint(2, steps - 3), chosen.random() < 0.5) for _ in range(soak)]
-    for number, (step, after) in enumerate([*tried, (steps - 2, True), (steps, False), (steps, True)]):
-        copied = await asyncio.to_thread(run, number, step, after)
-        assert copied < rows, (step, after)
+    assert_nothing_in(target)
+    if isinstance(target, Path):
+        assert list(target.parent.iterdir()) == []
+    moved(source, target)
+    assert transactions_in(target) == 3
 
 
-async def test_what_came_to_the_source_since_an_interruption_is_brought(
-    ledger: Path, stop_at: Callable[[int, bool], Iterator[int]], address: str
+@pytest.mark.process
+@pytest.mark.parametrize("step", ["finish", "snapshot"])
+def test_a_move_that_is_killed_leaves_nothing_and_can_be_made_again(
+    ends: tuple[Location, Location], step: str
 ) -> None:
-    for step in stop_at(8, True):
-        if step == 0:
-            with pytest.raises(Killed):
-                await asyncio.to_thread(moved, ledger, address)
-    await with_postings(ledger, 2)
-    await asyncio.to_thread(moved, ledger, address)
-    assert transactions_in(address) == 5
+    source, target = ends
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(source), str(target), step], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert_nothing_in(target)
+    moved(source, target)
+    assert transactions_in(target) == 3
+    if isinstance(target, Path):
+        assert list(target.parent.iterdir()) == [target], "the leftovers are removed too"
 
 
-@pytest.mark.parametrize("into", ["postgres", "file"])
-def test_a_lost_connection_is_told_and_the_move_goes_on(
-    into: str, ledger: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+def test_a_lost_connection_is_reported_and_leaves_nothing(
+    ends: tuple[Location, Location], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, target = (ledger, address) if into == "postgres" else (address, tmp_path / "back.db")
-    end = PostgresTarget if into == "postgres" else FileTarget
-    if into == "file":
-        moved(ledger, address)
+    source, target = ends
+    end = FileTarget if isinstance(target, Path) else PostgresTarget
     write, written = end.write, 0
 
     def write_and_lose(filled: Any, *given: Any) -> None:
@@ -371,12 +356,30 @@ def test_a_lost_connection_is_told_and_the_move_goes_on(
         patch.setattr(end, "write", write_and_lose)
         with pytest.raises(StorageUnavailable, match=r"terminat|closed|lost"):
             moved(source, target)
-    assert written == 3
+    assert written >= 3
+    assert_nothing_in(target)
     moved(source, target)
     assert transactions_in(target) == 3
 
 
-async def test_a_source_that_is_written_to_meanwhile_is_not_taken_for_equal(
+def test_a_connection_that_is_lost_at_the_commit_leaves_the_question_open(
+    ledger: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = Connection.send
+
+    def lose_the_commit(
+        connection: Connection, statement: Statement, parameters: Parameters | None = None
+    ) -> None:
+        if statement.text == b"COMMIT":
+            connection.close()
+        send(connection, statement, parameters)
+
+    monkeypatch.setattr(Connection, "send", lose_the_commit)
+    with pytest.raises(Conflict, match="was lost while the copy was committed"):
+        moved(ledger, address)
+
+
+async def test_a_source_that_is_written_to_meanwhile_is_not_copied(
     ledger: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     finish = PostgresTarget.finish
@@ -387,12 +390,45 @@ async def test_a_source_that_is_written_to_meanwhile_is_not_taken_for_equal(
 
     with monkeypatch.context() as patch:
         patch.setattr(PostgresTarget, "finish", finish_late)
-        with pytest.raises(Conflict, match="was changed during the copy"):
+        with pytest.raises(Conflict, match="was changed during the copy, so nothing was copied"):
             await asyncio.to_thread(moved, ledger, address)
-    with pytest.raises(StorageUnavailable, match="unfinished copy"):
-        transactions_in(address)
+    assert_nothing_in(address)
     await asyncio.to_thread(moved, ledger, address)
     assert transactions_in(address) == 4
+
+
+def test_a_copy_that_differs_from_the_source_is_refused(
+    ends: tuple[Location, Location], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = ends
+    end = FileTarget if isinstance(target, Path) else PostgresTarget
+    write = end.write
+
+    def lose_a_row(filled: Any, table: Any, rows: Any) -> None:
+        write(filled, table, rows[1:] if table.name == "transactions" else rows)
+
+    monkeypatch.setattr(end, "write", lose_a_row)
+    with pytest.raises(Conflict, match=r"The copy of table transactions in .* differs from the source\."):
+        moved(source, target)
+    assert_nothing_in(target)
+
+
+def test_others_see_nothing_before_the_copy_is_complete(
+    ends: tuple[Location, Location], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = ends
+    end = FileTarget if isinstance(target, Path) else PostgresTarget
+    looks = []
+
+    def look(filled: Any, *given: Any) -> Any:
+        assert_nothing_in(target)
+        looks.append(filled)
+        return snapshot(filled, *given)
+
+    snapshot = end.snapshot
+    monkeypatch.setattr(end, "snapshot", look)
+    moved(source, target)
+    assert len(looks) == 1
 
 
 @pytest.mark.parametrize("into", ["postgres", "file"])
@@ -405,8 +441,7 @@ def test_a_ledger_that_does_not_verify_is_not_completed(
         execute(ledger, spoil)
         with pytest.raises(Conflict, match=r"ledger\.db does not verify: .*acc_"):
             moved(ledger, address)
-        with pytest.raises(StorageUnavailable, match="unfinished copy"):
-            open_engine(address)
+        assert_nothing_in(address)
     else:
         moved(ledger, address)
         execute(address, spoil)
@@ -425,43 +460,6 @@ def test_a_database_of_another_program_is_refused_and_left(ledger: Path, address
         ).fetchone() == (1,)
 
 
-async def test_what_is_complete_is_compared_and_verified_again(
-    ledger: Path, tmp_path: Path, address: str
-) -> None:
-    back = tmp_path / "back.db"
-    first = await asyncio.to_thread(moved, ledger, address)
-    again = await asyncio.to_thread(moved, ledger, address)
-    assert (again.copied, again.rows, again.report) == (0, first.rows, first.report)
-    with psycopg.connect(address) as connection:
-        # It goes on after this in the file, whose kept time is then not that of the source.
-        connection.execute("UPDATE heads SET moment = %s", (START + 2 * YEAR,))
-    await asyncio.to_thread(moved, address, back)
-    assert (await asyncio.to_thread(moved, address, back)).copied == 0
-    for spoiled, source, target in ((address, ledger, address), (back, address, back)):
-        execute(spoiled, "UPDATE accounts SET name = 'Another'")
-        with pytest.raises(Conflict, match="already"):
-            await asyncio.to_thread(moved, source, target)
-        execute(spoiled, "UPDATE accounts SET name = 'Till'")
-        await with_postings(spoiled, 1)
-        with pytest.raises(Conflict, match="already"):
-            await asyncio.to_thread(moved, source, target)
-    assert transactions_in(back) == 4
-
-
-@pytest.mark.parametrize("into", ["postgres", "file"])
-def test_a_complete_copy_that_does_not_verify_is_not_called_right(
-    into: str, ledger: Path, tmp_path: Path, address: str
-) -> None:
-    moved(ledger, address)
-    source, target = (ledger, address) if into == "postgres" else (address, tmp_path / "back.db")
-    if into == "file":
-        moved(source, target)
-    for each in (source, target):
-        execute(each, "UPDATE accounts SET balance = balance + 1")
-    with pytest.raises(Conflict, match="does not verify"):
-        moved(source, target)
-
-
 def test_a_target_that_has_a_ledger_is_refused(ledger: Path, tmp_path: Path, address: str) -> None:
     asyncio.run(with_postings(address, 1))
     with pytest.raises(Conflict, match="has a ledger already"):
@@ -472,18 +470,10 @@ def test_a_target_that_has_a_ledger_is_refused(ledger: Path, tmp_path: Path, add
     assert transactions_in(ledger) == 3
 
 
-def test_a_copy_begun_of_another_ledger_is_refused(
-    ledger: Path, tmp_path: Path, stop_at: Callable[[int, bool], Iterator[int]], address: str
-) -> None:
-    other = put_empty_ledger(tmp_path / "other.db")
-    asyncio.run(with_postings(other, 1))
-    for step in stop_at(3, True):
-        if step == 0:
-            with pytest.raises(Killed):
-                moved(ledger, address)
-    with pytest.raises(Conflict, match="unfinished copy of another ledger"):
-        moved(other, address)
-    moved(ledger, address)
+async def test_a_ledger_without_a_project_may_be_filled(ledger: Path, address: str) -> None:
+    await open_engine(address).close()
+    await asyncio.to_thread(moved, ledger, address)
+    assert transactions_in(address) == 3
 
 
 def test_what_is_served_is_not_moved(ledger: Path, tmp_path: Path, address: str) -> None:

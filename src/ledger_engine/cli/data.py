@@ -219,8 +219,7 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
     """Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….
 
     TARGET is a new file or an empty database. The copy is exact, and compared and verified at the end. No
-    server may run meanwhile. A copy that was interrupted goes on when the command is run again; one that is
-    complete is compared and verified again.
+    server may run meanwhile. A command that is interrupted leaves nothing in TARGET.
     """
     if isinstance(source, str) == isinstance(target, str):
         raise click.UsageError(
@@ -240,13 +239,11 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
                 "target": named(target),
                 "tables": moved.rows,
                 "rows": sum(moved.rows.values()),
-                "copied": moved.copied,
                 **moved.report.checked,
             }
         )
     else:
-        done_before = "" if moved.copied else "; nothing had to be copied"
         say(
             f"{named(target)}: {counts(moved.report)}, {sum(moved.rows.values()):,} rows in all,"
-            f" equal to {named(source)} and verified{done_before}."
+            f" equal to {named(source)} and verified."
         )

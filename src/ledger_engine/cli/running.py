@@ -25,7 +25,7 @@ from ledger_engine.core.settings import Location, make_folder
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import T, Unit, Work
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.store.sqlite.log import require_complete, require_file_of_log
+from ledger_engine.store.sqlite.log import require_file_of_log, require_reachable
 
 _PROGRESS_S = 0.1  # seconds between two updates of a progress bar
 R = TypeVar("R", bound=Record)
@@ -206,7 +206,7 @@ def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]
 def require(database: Location) -> None:
     if isinstance(database, str):
         return  # it is there or cannot be opened
-    require_complete(database)
+    require_reachable(database)
     require_file_of_log(database)
     if not database.is_file():
         raise click.ClickException(f"There is no database {database}; `ledger-engine serve` creates one.")

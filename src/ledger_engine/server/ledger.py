@@ -23,7 +23,7 @@ from ledger_engine.server.listening import in_url
 from ledger_engine.server.new_key import require_known_key
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.store.sqlite.log import require_complete
+from ledger_engine.store.sqlite.log import require_reachable
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.heartbeat import Heartbeat
 from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
@@ -41,7 +41,7 @@ def location(settings: ServeSettings) -> Iterator[Location]:
     if settings.database is not None:
         make_folder(settings.database)
         if isinstance(settings.database, Path):
-            require_complete(settings.database)  # first, as a running `migrate` has the lock
+            require_reachable(settings.database)
         yield settings.database
         return
     folder = tempfile.mkdtemp(prefix="ledger-demo-")  # its mode is 0700

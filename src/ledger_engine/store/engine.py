@@ -257,19 +257,19 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
     return open_file(database)
 
 
-def open_target(database: Location, first_project: str | None) -> AbstractContextManager[Target]:
-    """Open a new file or an empty database, or the unfinished copy there, to be filled with a ledger.
+def open_target(database: Location) -> AbstractContextManager[Target]:
+    """Open a new file or an empty database, to be filled with a ledger within the block.
 
-    Raises Conflict when it has anything else, and StorageUnavailable.
+    After an error nothing is there. Raises Conflict when it has anything, and StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)
         from ledger_engine.store.postgres.transfer import open_target as open_served
 
-        return open_served(database, first_project)
+        return open_served(database)
     from ledger_engine.store.sqlite.transfer import open_target as open_file
 
-    return open_file(database, first_project)
+    return open_file(database)
 
 
 def tables_of_ledger() -> tuple[Table, ...]:

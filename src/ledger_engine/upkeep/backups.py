@@ -20,7 +20,7 @@ from ledger_engine.store.postgres import require_driver
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock, lock_file
-from ledger_engine.store.sqlite.log import log_file, read_log, require_complete, why_not_its_own
+from ledger_engine.store.sqlite.log import log_file, read_log, require_reachable, why_not_its_own
 from ledger_engine.verify import audit
 from ledger_engine.verify.audit import Report
 
@@ -76,7 +76,7 @@ def restore(source: Path, database: Location, now: int) -> Restored:
     """
     if isinstance(database, str):
         return Restored(_load(source, database), None)
-    require_complete(database)
+    require_reachable(database)
     if database.exists() and source.exists() and source.samefile(database):
         raise Conflict("not_recoverable", f"{source} is the database itself.")
     database = database.resolve()
@@ -156,7 +156,7 @@ def recover(database: Path, target: Path) -> Recovered:
 
 def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
     """Raise Conflict for a file that cannot or may not be written, or belongs to the ledger."""
-    require_complete(database)
+    require_reachable(database)
     _require_file(target)
     if target.exists() and database.exists() and target.samefile(database):
         raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
@@ -167,14 +167,14 @@ def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def _require_file(target: Path) -> None:
-    """Raise Conflict for the name of something that cannot be a file, and as `require_complete` does."""
+    """Raise Conflict for a name that cannot be a file, and as `require_reachable` does."""
     if not target.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
     if target.is_dir():
         raise Conflict("not_recoverable", f"{target} is a folder; name the file to write.")
     if target.exists() and not target.is_file():
         raise Conflict("not_recoverable", f"{target} is not a regular file; name the file to write.")
-    require_complete(target)
+    require_reachable(target)
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner
 
 from ledger_engine.cli import main
-from ledger_engine.store.sqlite.lock import ServingLock
 from tests.made_once import put_empty_ledger
 from tests.permissions import bound_by_permissions
 from tests.postgres_server import bare_database
@@ -112,30 +111,6 @@ def test_a_file_that_is_no_database_is_refused_by_every_command_and_gets_no_lock
         if name != ("restore",):  # which keeps it, and puts a backup in its place
             assert "not a database" in refused(words) or name in IN_OTHER_WORDS, words
             assert not (tmp_path / "text.db.lock").exists(), words
-
-
-@pytest.mark.sqlite
-@pytest.mark.parametrize("runs", [True, False])
-def test_a_file_whose_copy_is_not_complete_is_refused_by_every_command(tmp_path: Path, runs: bool) -> None:
-    """Also beside a ledger of that name, which an older version has made."""
-    path, other = tmp_path / "ledger.db", put_empty_ledger(tmp_path / "other.db")
-    if not runs:
-        put_empty_ledger(path)
-    path.with_name("ledger.db.migrating").touch()
-    said = (
-        f"{path}.migrating is the unfinished copy of another ledger; `ledger-engine migrate`, running or run"
-    )
-    before = {*tmp_path.iterdir()}
-    with ExitStack() as stack:
-        if runs:
-            stack.callback(ServingLock(path).release)  # as `migrate` holds it
-        for name, words in commands(str(path), tmp_path):
-            # The others look for a server.
-            if name not in OF_A_SERVER:
-                assert said in refused(words), words
-    for command in ("backup", "recover"):
-        assert said in refused([command, str(path), "--database", str(other)]), command
-    assert {*tmp_path.iterdir()} - {tmp_path / "backup.db"} == before
 
 
 @pytest.mark.sqlite

@@ -12,8 +12,9 @@ import contextlib
 import select
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import psycopg
 from psycopg import Error, pq
 from psycopg.pq.abc import PGconn, PGresult
 
@@ -89,6 +90,7 @@ class Connection:
         self._sent: list[_Prepared | bool] = []
         self._forgiven = 0  # of the statements sent, the first ones whose errors do not matter
         self._broken = False
+        self._lent: psycopg.Connection | None = None
         self._warning = ""  # that came with the statement whose result is awaited
         self._pg = connected(host, min(connect_s, answer_s))
         self._poll = select.poll()
@@ -254,6 +256,25 @@ class Connection:
         while (each := self._pg.notifies()) is not None:
             found.append(each.extra.decode())
         return found
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[psycopg.Connection]:
+        """Lend the session to psycopg within the block: its cursors can COPY, which a pipeline cannot.
+
+        Raises what `settle` raises, and psycopg.Error.
+        """
+        self.settle()
+        self._pg.exit_pipeline_mode()
+        if self._lent is None:
+            self._lent = psycopg.Connection(self._pg)
+        try:
+            yield self._lent
+        finally:
+            self._pg.notice_handler = self._note_warning
+            if self._pg.status == pq.ConnStatus.OK:
+                self._pg.enter_pipeline_mode()
+            else:
+                self.close()
 
     def interrupt(self) -> None:
         """Have the statement that runs fail; any thread may call this."""

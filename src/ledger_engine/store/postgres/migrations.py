@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ledger_engine.core.clock import SystemClock, iso
-from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import schema
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rendering import Statement, rendered
 
 _LOCK = 0x6C656467  # "ledg": this and the next number lock the migrations
 _UNLOGGED = "UNLOGGED "
-MOVING = "ledger_moving"  # a table that is there until `transfer` has filled all others
-UNFINISHED = "it is an unfinished copy; run the same `ledger-engine migrate` again to complete it"
 _RECORD = "ledger_migrations"  # the table
 _MAKE_RECORD = rendered(
     f'CREATE TABLE {_RECORD} (name TEXT COLLATE "C" PRIMARY KEY, applied_at TEXT NOT NULL)'
@@ -81,16 +78,12 @@ _APPLIED = rendered(f"INSERT INTO {_RECORD} (name, applied_at) VALUES (:name, :a
 
 
 class PostgresTables(schema.Tables):
-    """The tables of a database, by a connection without time limits that has no transaction open.
-
-    `unfinished` is for a copy that is checked before it is complete.
-    """
+    """The tables of a database, by a connection without time limits that has no transaction open."""
 
     engine = "postgres"
 
-    def __init__(self, connection: Connection, *, unfinished: bool = False) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._unfinished = unfinished
 
     def names(self) -> list[str]:
         return [row["name"] for row in self._connection.rows(_TABLES, {})]
@@ -99,10 +92,7 @@ class PostgresTables(schema.Tables):
         return [row["name"] for row in self._connection.rows(_NAMES, {})]
 
     def applied(self) -> list[str]:
-        names = self.names()
-        if MOVING in names and not self._unfinished:
-            raise StorageUnavailable(UNFINISHED)
-        if _RECORD not in names:
+        if _RECORD not in self.names():
             return []
         return [row["name"] for row in self._connection.rows(_RECORDED, {})]
 
@@ -142,20 +132,20 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         PostgresTables(connection).require_all_there()
         return []
-    found, rows = _objects(connection), connection.rows(_REFUSING, {})
+    found, rows = definitions(connection), connection.rows(_REFUSING, {})
     connection.send(rendered("BEGIN"))
     connection.send(rendered("SET LOCAL search_path TO pg_temp"))
     for name in schema.names("postgres"):
         for statement in schema.statements("postgres", name):
             connection.send(_as_it_is(statement.replace(_UNLOGGED, "")))
     connection.settle()
-    made = _objects(connection)
+    made = definitions(connection)
     # PostgreSQL writes a view in other words once it was restored from a dump.
     for (kind, name), definition in made.items():
         if kind == "view":
             words = f"CREATE OR REPLACE VIEW {name} AS {definition}"
             connection.send(_as_it_is(words))
-    restored = _objects(connection)
+    restored = definitions(connection)
     connection.send(rendered("ROLLBACK"))
     connection.settle()
     same = {each: made[each] for each, definition in restored.items() if found.get(each) == definition}
@@ -163,6 +153,7 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
     return schema.unlike_made(found | same, made, refusing)
 
 
-def _objects(connection: Connection) -> dict[schema.Object, str]:
+def definitions(connection: Connection) -> dict[schema.Object, str]:
+    """Return how each table, index, constraint, view and trigger is defined."""
     rows = connection.rows(_OBJECTS, {})
     return {(row["kind"], row["name"]): row["definition"] for row in rows}

@@ -20,13 +20,10 @@ _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 
 @contextmanager
-def open_snapshot(
-    url: str, readers: int, report: ReportRows, *, unfinished: bool = False
-) -> Iterator[Snapshot]:
+def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[Snapshot]:
     """Open the database for so many threads that all see the same state of it, without changing it.
 
-    `report` is called with the numbers of rows that long works have read. `unfinished` is for a copy that is
-    checked before it is complete. Raises StorageUnavailable.
+    `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
     """
     try:
         with ExitStack() as stack:
@@ -34,7 +31,7 @@ def open_snapshot(
                 stack.enter_context(closing(connect(url, math.inf, UNLIMITED))) for _ in range(readers)
             ]
             requirements.require_usable(connections[0], partial(connect, url, math.inf))
-            PostgresTables(connections[0], unfinished=unfinished).require_ledger()
+            PostgresTables(connections[0]).require_ledger()
             unlike = migrations.unlike_made(connections[0])
             name = _begin(connections[0], None)
             for connection in connections[1:]:

@@ -81,12 +81,16 @@ class Tables(ABC):
         if not self.pending():
             return
         with self.locked():
-            pending = self.pending()  # again, because another process may have applied some
-            if pending and self.applied():
-                named = ", ".join(pending)
-                log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", named)
-            for name in pending:
-                self.apply(name, statements(self.engine, name))
+            self.apply_pending()  # of which another process may have applied some since
+
+    def apply_pending(self) -> None:
+        """Do the same within `locked`."""
+        pending = self.pending()
+        if pending and self.applied():
+            named = ", ".join(pending)
+            log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", named)
+        for name in pending:
+            self.apply(name, statements(self.engine, name))
 
     def pending(self) -> list[str]:
         """Return the names of the migrations that the database lacks, in their order; change nothing.

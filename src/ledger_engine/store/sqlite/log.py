@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from ledger_engine.core.errors import Conflict, StorageUnavailable
+from ledger_engine.core.errors import StorageUnavailable
 
 _MAGIC = {0x377F0682, 0x377F0683}
 _LOG_HEADER = struct.Struct(">4I8s8s")  # magic, version, page size, checkpoints, salts, checksums
@@ -81,11 +81,6 @@ def read_frames(file: FileIO) -> Log | None:
     return _read_frames(file, page_size, salts)
 
 
-def unfinished_of(file: Path) -> Path:
-    """Return the name that a file has until `migrate` has completed it."""
-    return file.with_name(f"{file.name}.migrating")
-
-
 def require_reachable(file: Path) -> None:
     """Raise StorageUnavailable for a name that leads to no regular file, unless nothing is there.
 
@@ -100,28 +95,13 @@ def require_reachable(file: Path) -> None:
         raise StorageUnavailable(f"{file}: {str(error.strerror).lower()}") from error
 
 
-def require_complete(database: Path) -> None:
-    """Raise Conflict where `migrate` has not completed the file: it could not be put in place later.
-
-    Raises what `require_reachable` does.
-    """
-    require_reachable(database)
-    unfinished = unfinished_of(database.resolve())
-    if unfinished.exists():
-        raise Conflict(
-            "not_recoverable",
-            f"{unfinished} is the unfinished copy of another ledger; `ledger-engine migrate`, running or run"
-            " again as it was, completes it. Delete it if you do not want it.",
-        )
-
-
 def require_own_log(database: Path) -> None:
     """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log beside `database`.
 
-    Raises what `require_complete` does. Not for a process that has a connection to `database`, as this
+    Raises what `require_reachable` does. Not for a process that has a connection to `database`, as this
     opens and closes the file.
     """
-    require_complete(database)
+    require_reachable(database)
     require_file_of_log(database)
     reason = None
     for _ in range(_TRIES):

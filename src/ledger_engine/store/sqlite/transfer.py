@@ -11,24 +11,15 @@ from pathlib import Path
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.store import kept_time
+from ledger_engine.store.files import work_folder
 from ledger_engine.store.snapshot import ReportRows, Snapshot
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock
-from ledger_engine.store.sqlite.log import require_complete, require_own_log, require_reachable, unfinished_of
+from ledger_engine.store.sqlite.log import require_own_log, require_reachable
 from ledger_engine.store.sqlite.migrations import RECORD, SqliteTables
 from ledger_engine.store.sqlite.snapshot import open_snapshot
-from ledger_engine.store.transfer import (
-    ROWS_AT_ONCE,
-    Applied,
-    Key,
-    LedgerThere,
-    Line,
-    Table,
-    lines_of,
-    refusal,
-    require_same_project,
-)
+from ledger_engine.store.transfer import ROWS_AT_ONCE, Applied, Line, Table, lines_of, refusal
 
 _CACHE_KB = 65_536
 _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
@@ -45,19 +36,14 @@ class _File:
         (row,) = self._connection.execute(f"SELECT count(*) FROM {table.name}")
         return int(row[0])
 
-    def rows(self, table: Table, after: Key | None) -> Iterator[list[Line]]:
-        cursor = self._connection.execute(table.select(after, "?"), after or ())
+    def rows(self, table: Table) -> Iterator[list[Line]]:
+        cursor = self._connection.execute(table.select())
         while rows := cursor.fetchmany(ROWS_AT_ONCE):
             yield rows
 
     def lines(self, table: Table) -> Iterator[tuple[bytes, int]]:
-        for rows in self.rows(table, None):
+        for rows in self.rows(table):
             yield lines_of(rows), len(rows)
-
-    def first_project(self) -> str | None:
-        (row,) = self._connection.execute("SELECT min(id) FROM projects")
-        first: str | None = row[0]
-        return first
 
 
 class FileSource(_File):
@@ -83,67 +69,53 @@ class FileSource(_File):
     def require_unchanged(self) -> None:
         if _version(self._watch) != self._version:
             raise refusal(
-                f"{self._file} was changed during the copy. Run the command again to copy the changes."
+                f"{self._file} was changed during the copy, so nothing was copied. Run the command again."
             )
 
 
 class FileTarget(_File):
-    """A new file, under another name until it is complete. Open with `open_target`."""
+    """A new file in a private folder. Open with `open_target`."""
 
-    def __init__(self, connection: sqlite3.Connection, unfinished: Path, file: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, file: Path) -> None:
         super().__init__(connection)
-        self._unfinished = unfinished
         self._file = file
+        # A file that is not completed is removed, so nothing needs to be undone or to survive a crash.
+        connection.execute("PRAGMA journal_mode=OFF")
+        connection.execute("PRAGMA synchronous=OFF")
         SqliteTables(connection).bring_up_to_date()
-        for name, _ in connection.execute(_INDEXES).fetchall():
+        connection.execute("BEGIN")
+        self._indexes = connection.execute(_INDEXES).fetchall()
+        for name, _ in self._indexes:  # each is made at the end, at once
             connection.execute(f"DROP INDEX {name}")
         connection.execute("DELETE FROM kept_time")  # the baseline has its row
 
-    def last(self, table: Table) -> Key | None:
-        found: Key | None = self._connection.execute(table.select_last()).fetchone()
-        return found
-
     def write(self, table: Table, rows: list[Line]) -> None:
         places = ", ".join("?" * len(table.columns))
-        self._connection.execute("BEGIN")
         self._connection.executemany(
             f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({places})", rows
         )
-        self._connection.execute("COMMIT")
-
-    def empty(self, table: Table) -> None:
-        self._connection.execute(f"DELETE FROM {table.name}")
 
     def finish(self, applied: Applied, reached: int) -> None:
-        there = {name for name, _ in self._connection.execute(_INDEXES)}
-        with _new_ledger() as ledger:
-            for name, sql in ledger.execute(_INDEXES):
-                if name not in there:
-                    self._connection.execute(sql)
+        for _, sql in self._indexes:
+            self._connection.execute(sql)
         self._connection.executemany(
-            f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?",
-            [(at, name) for name, at in applied],
+            f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?", [(at, name) for name, at in applied]
         )
         # A server on PostgreSQL goes on after the times of its books, a server on a file after its newest
         # event and this.
         (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
         if newest is None or moment_of(newest) < reached:
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (reached,))
+        self._connection.execute("COMMIT")
 
     def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
-        return open_snapshot(self._unfinished, readers, report)
-
-    def complete(self) -> None:
-        if self._connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
-            raise StorageUnavailable(f"{self._unfinished}: its log could not be moved into it")
-        self._connection.close()
-        backup.put_in_place(self._unfinished, self._file, overwrite=False)
+        return open_snapshot(self._file, readers, report)
 
 
 @contextmanager
 def open_source(file: Path) -> Iterator[FileSource]:
     """Open a file to copy it, and keep servers away. Raises StorageUnavailable, also while it is served."""
-    require_complete(file)
+    require_reachable(file)
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
     with ExitStack() as stack:
@@ -157,47 +129,36 @@ def open_source(file: Path) -> Iterator[FileSource]:
 
 
 @contextmanager
-def open_target(file: Path, first_project: str | None) -> Iterator[FileTarget]:
-    """Open the new file `file`, to be filled with the ledger that has this first project.
+def open_target(file: Path) -> Iterator[FileTarget]:
+    """Open a file to be filled, which gets the name `file` at the end of the block.
 
-    Raises LedgerThere when it exists, Conflict when it was begun for another ledger, and StorageUnavailable.
+    Raises Conflict when that file exists, and StorageUnavailable.
     """
     require_reachable(file)
     if not file.parent.is_dir():
         raise StorageUnavailable(f"there is no folder {file.parent}")
     file = file.resolve()
-    if file.exists():
-        raise LedgerThere(f"{file} already exists; name a new file.")
-    for each in companions(file):
+    for each in (file, *companions(file)):
         if each.exists():
             raise refusal(f"{each} already exists; name a new file.")
-    unfinished = unfinished_of(file)
-    with ExitStack() as stack:
-        stack.callback(ServingLock(file).release)
-        make_private(unfinished)
+    with work_folder(file.parent) as folder:
+        copy = folder / file.name
+        make_private(copy)
         try:
-            connection = stack.enter_context(closing(sqlite3.connect(unfinished, isolation_level=None)))
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
-            target = FileTarget(connection, unfinished, file)
-            require_same_project(first_project, target.first_project())
-            yield target
+            with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+                yield FileTarget(connection, copy)
+            backup.put_in_place(copy, file, overwrite=False)
         except sqlite3.Error as error:
-            raise StorageUnavailable(f"{unfinished}: {error}") from error
-
-
-@contextmanager
-def _new_ledger() -> Iterator[sqlite3.Connection]:
-    """Open a ledger in memory with nothing in it."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        SqliteTables(connection).bring_up_to_date()
-        yield connection
+            raise StorageUnavailable(f"{file}: {error}") from error
+        except FileExistsError:
+            raise refusal(f"{file} was created in the meantime, so nothing was copied.") from None
 
 
 @cache
 def ledger_tables() -> tuple[Table, ...]:
     """Return the tables of a ledger of this version."""
-    with _new_ledger() as connection:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        SqliteTables(connection).bring_up_to_date()
         return tuple(_tables(connection))
 
 
