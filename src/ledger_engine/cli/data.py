@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from ledger_engine.tools.seed.loading import Progress
     from ledger_engine.verify.audit import Report
 
-_NO_LOG = "`recover` is for SQLite files. PostgreSQL recovers by itself when it starts."
+_ON_POSTGRES = (
+    "`backup`, `restore` and `recover` are for SQLite files; use pg_dump and pg_restore for PostgreSQL, and"
+    " run `ledger-engine verify` on the restored database."
+)
 _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 
 
@@ -89,11 +92,11 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, na
 def backup(ledger: Ledger, dest: Path, overwrite: bool) -> None:
     """Copy the ledger as it is now to DEST, and check the copy.
 
-    A server may run meanwhile, and is not slowed down. On PostgreSQL the copy is made by pg_dump.
+    A server may run meanwhile, and is not slowed down. A ledger on PostgreSQL is copied by its own pg_dump.
     """
     from ledger_engine.upkeep import backups
 
-    report = backups.back_up(ledger.database, dest, overwrite=overwrite)
+    report = backups.back_up(options.file_of(ledger.database, _ON_POSTGRES), dest, overwrite=overwrite)
     _print_copied(ledger, dest, report, {"file": str(dest)})
 
 
@@ -103,17 +106,17 @@ def backup(ledger: Ledger, dest: Path, overwrite: bool) -> None:
 def restore(ledger: Ledger, src: Path) -> None:
     """Replace the database with the backup SRC.
 
-    It is checked first, and the former file is kept. No server may run meanwhile. A PostgreSQL database must
-    be empty, and is filled by pg_restore.
+    It is checked first, and the former file is kept. No server may run meanwhile. A ledger on PostgreSQL is
+    restored by its own pg_restore.
     """
     from ledger_engine.core.clock import SystemClock
     from ledger_engine.upkeep import backups
 
-    make_folder(ledger.database)
-    restored = backups.restore(src, ledger.database, SystemClock().now())
+    database = options.file_of(ledger.database, _ON_POSTGRES)
+    make_folder(database)
+    restored = backups.restore(src, database, SystemClock().now())
     kept = None if restored.aside is None else str(restored.aside)
-    file = named(ledger.database)
-    _print_copied(ledger, file, restored.report, {"file": file, "kept": kept})
+    _print_copied(ledger, database, restored.report, {"file": str(database), "kept": kept})
     if kept is not None and not ledger.as_json:
         say(f"The former database is kept as {kept}.")
 
@@ -129,7 +132,7 @@ def recover(ledger: Ledger, dest: Path) -> None:
     """
     from ledger_engine.upkeep import backups
 
-    recovered = backups.recover(options.file_of(ledger.database, _NO_LOG), dest)
+    recovered = backups.recover(options.file_of(ledger.database, _ON_POSTGRES), dest)
     more = {"file": str(dest), "doubt": recovered.doubt, "damaged_frames": recovered.damaged}
     _print_copied(ledger, dest, recovered.report, more)
     if ledger.as_json:
@@ -143,7 +146,7 @@ def recover(ledger: Ledger, dest: Path) -> None:
         say(f"The last {in_words(recovered.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
-def _print_copied(ledger: Ledger, file: Path | str, report: Report, more: dict[str, Any]) -> None:
+def _print_copied(ledger: Ledger, file: Path, report: Report, more: dict[str, Any]) -> None:
     ledger.print_one({**more, **report.checked}, f"{file}: {counts(report)}, checked.")
 
 
@@ -224,7 +227,7 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
     if isinstance(source, str) == isinstance(target, str):
         raise click.UsageError(
             "One of SOURCE and TARGET must be a SQLite file and the other postgresql://…."
-            " To copy between two databases of the same kind use `backup` and `restore`."
+            " Use `backup` to copy a SQLite file, and pg_dump to copy a PostgreSQL database."
         )
     from ledger_engine.migrate import Progress, move
 

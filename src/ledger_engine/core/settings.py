@@ -128,6 +128,11 @@ class ServeSettings:
             raise BadSettings("--demo loads a data set of its own; leave out --seed.")
         if self.backup_to is not None and self.database is None:
             raise BadSettings("The data of --demo are removed at the end; leave out --backup-to.")
+        if self.backup_to is not None and isinstance(self.database, str):
+            raise BadSettings(
+                "--backup-to is for a SQLite file; use pg_dump for PostgreSQL, and run `ledger-engine verify`"
+                " on the restored database."
+            )
         if self.test_helpers and isinstance(self.database, str):
             raise BadSettings("--test-helpers works on a SQLite file; leave it out with PostgreSQL.")
         if self.test_helpers and not self.insecure and not _is_loopback(self.host):

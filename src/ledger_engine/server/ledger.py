@@ -207,7 +207,7 @@ async def backups(
     engine: Engine, settings: ServeSettings, database: Location
 ) -> AsyncIterator[ScheduledBackups | None]:
     """Yield what makes the backups meanwhile, None without --backup-to. Raises OSError."""
-    if settings.backup_to is None:
+    if settings.backup_to is None or isinstance(database, str):
         yield None
         return
     scheduled = ScheduledBackups(

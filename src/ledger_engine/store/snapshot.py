@@ -93,14 +93,10 @@ class UnitReader:
 class Snapshot:
     """A snapshot of a ledger. Open with `open_snapshot`.
 
-    `name` is what others need to read the same snapshot, empty where nobody else can. `indexes_unchecked` is
-    why the audit cannot check the indexes, None where it can.
+    `indexes_unchecked` is why the audit cannot check the indexes, None where it can.
     """
 
-    def __init__(
-        self, readers: Sequence[Reader], name: str = "", indexes_unchecked: str | None = None
-    ) -> None:
-        self.name = name
+    def __init__(self, readers: Sequence[Reader], indexes_unchecked: str | None = None) -> None:
         self.indexes_unchecked = indexes_unchecked
         self._readers = readers
         self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()

@@ -1,7 +1,4 @@
-"""Backups: a whole ledger in one audited file, and how to restore it (docs/backups.md).
-
-Of a ledger on PostgreSQL it is a dump of the very snapshot that was audited.
-"""
+"""Backups of a SQLite file: a whole ledger in one audited file, and how to restore it (docs/backups.md)."""
 
 from __future__ import annotations
 
@@ -13,18 +10,14 @@ from pathlib import Path
 
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import Conflict, StorageUnavailable
-from ledger_engine.core.settings import Location, named
-from ledger_engine.store.engine import open_engine, open_snapshot
+from ledger_engine.store.engine import open_engine
 from ledger_engine.store.files import work_folder
-from ledger_engine.store.postgres import require_driver
 from ledger_engine.store.sqlite import backup
-from ledger_engine.store.sqlite.connection import companions, make_private
+from ledger_engine.store.sqlite.connection import companions
 from ledger_engine.store.sqlite.lock import ServingLock, lock_file
 from ledger_engine.store.sqlite.log import log_file, read_log, require_reachable, why_not_its_own
 from ledger_engine.verify import audit
 from ledger_engine.verify.audit import Report
-
-_THREADS = 3  # that audit a ledger on PostgreSQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +41,12 @@ class Recovered:
     damaged: int
 
 
-def back_up(database: Location, target: Path, *, overwrite: bool = False) -> Report:
+def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
     """Write the ledger as it is at one moment to the file `target`; servers may keep writing.
 
     The copy is audited before it gets its name, so that a file of that name is a good backup. Raises Conflict
-    when `target` exists and may not be overwritten, and for PostgreSQL when `pg_dump` is missing or too old;
-    and StorageUnavailable.
+    when `target` exists and may not be overwritten, and StorageUnavailable.
     """
-    if isinstance(database, str):
-        return _dump(database, target, overwrite=overwrite)
     _require_target(database, target, overwrite=overwrite)
     with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
         copy = folder / target.name
@@ -67,15 +57,12 @@ def back_up(database: Location, target: Path, *, overwrite: bool = False) -> Rep
     return report
 
 
-def restore(source: Path, database: Location, now: int) -> Restored:
+def restore(source: Path, database: Path, now: int) -> Restored:
     """Replace `database` by the ledger in the file `source`; the former file is kept beside it.
 
     Raises Conflict for a file restored over itself, and StorageUnavailable while a server or another command
-    uses the database, or when the source is not sound. A PostgreSQL database is filled, and audited there;
-    raises Conflict for one that is not empty, and without a `pg_restore`.
+    uses the database, or when the source is not sound.
     """
-    if isinstance(database, str):
-        return Restored(_load(source, database), None)
     require_reachable(database)
     if database.exists() and source.exists() and source.samefile(database):
         raise Conflict("not_recoverable", f"{source} is the database itself.")
@@ -94,33 +81,6 @@ def restore(source: Path, database: Location, now: int) -> Restored:
         return Restored(report, aside if was_there else None)
     finally:
         lock.release()
-
-
-def _dump(url: str, target: Path, *, overwrite: bool) -> Report:
-    _require_file(target)
-    _require_free(target, overwrite=overwrite)
-    require_driver(url)
-    from ledger_engine.store.postgres import dumping
-
-    with work_folder(target.parent) as folder, open_snapshot(url, _THREADS) as snapshot:
-        dump = folder / target.name
-        make_private(dump)
-        with dumping.dump(url, snapshot.name, dump):
-            report = _proven(named(url), audit.verify_all(snapshot.start))
-        _put_in_place(dump, target, overwrite=overwrite)
-    return report
-
-
-def _load(source: Path, url: str) -> Report:
-    if not source.is_file():
-        raise StorageUnavailable(f"there is no file {source}")
-    require_driver(url)
-    from ledger_engine.store.postgres import dumping
-
-    dumping.load(source, url)
-    asyncio.run(_brought_up_to_date(url))
-    with open_snapshot(url, _THREADS) as snapshot:
-        return _proven(named(url), audit.verify_all(snapshot.start))
 
 
 def recover(database: Path, target: Path) -> Recovered:
@@ -195,11 +155,11 @@ def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
         ) from None
 
 
-async def _brought_up_to_date(database: Location) -> None:
+async def _brought_up_to_date(database: Path) -> None:
     await open_engine(database).close()
 
 
-def _proven(file: Path | str, report: Report) -> Report:
+def _proven(file: Path, report: Report) -> Report:
     if report.fault is not None:
         raise StorageUnavailable(f"{file} does not verify: {report.fault.message.rstrip('.')}")
     return report

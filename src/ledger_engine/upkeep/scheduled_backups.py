@@ -17,9 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ledger_engine.core.clock import Clock, iso
-from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.processes import without_settings
-from ledger_engine.core.settings import Location
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
 
@@ -36,22 +34,20 @@ log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
 
 
 class ScheduledBackups:
-    """Backs a ledger up to a folder from `start` to `stop`; of several servers one does.
+    """Backs a file up to a folder from `start` to `stop`.
 
     `every_s` is the time from one backup to the next, also over restarts, and `keep` how many stay. `newest`
     is the Unix time of the newest backup in the folder, None without one; `failures` counts those that
     failed, and `took_s` and `bytes` are those of the last one made.
     """
 
-    def __init__(self, engine: Engine, database: Location, folder: Path, every_s: float, keep: int) -> None:
+    def __init__(self, engine: Engine, database: Path, folder: Path, every_s: float, keep: int) -> None:
         self._engine = engine
         self._database = database
         self._folder = folder.absolute()
         self._every_s = every_s
         self._keep = keep
-        self._stem, self._suffix = (
-            (database.stem, database.suffix or ".db") if isinstance(database, Path) else ("ledger", ".dump")
-        )
+        self._stem, self._suffix = database.stem, database.suffix or ".db"
         self._task: asyncio.Task[None] | None = None
         self.failures = 0
         self.took_s = 0.0
@@ -72,7 +68,7 @@ class ScheduledBackups:
         while True:
             wait_s = self._due_in_s()
             if wait_s <= 0:
-                wait_s = self._every_s if await self._back_up_if_leading() else min(self._every_s, RETRY_S)
+                wait_s = self._every_s if await self._back_up_or_notify() else min(self._every_s, RETRY_S)
             await asyncio.sleep(wait_s)
 
     def _due_in_s(self) -> float:
@@ -81,13 +77,11 @@ class ScheduledBackups:
         # A clock that was set back must not put the next one off for longer.
         return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
 
-    async def _back_up_if_leading(self) -> bool:
-        """Return whether a backup was made; a failure is said, and serving goes on."""
+    async def _back_up_or_notify(self) -> bool:
+        """Return whether a backup was made; after a failure a notice says so, and serving goes on."""
         try:
-            if not await self._engine.shared.leases.leads():
-                return False
             failed = await self._back_up()
-        except (OSError, StorageUnavailable) as error:
+        except OSError as error:
             failed = str(error)
         if failed is None:
             self._engine.notices.pop(_NOTICE, None)
@@ -116,7 +110,7 @@ class ScheduledBackups:
         """Run a command on the database; return its error, None if it succeeds."""
         environment = without_settings() | {
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "LEDGER_DATABASE": str(self._database),  # not an argument: an address may have a password
+            "LEDGER_DATABASE": str(self._database),
         }
         process = await asyncio.create_subprocess_exec(
             sys.executable,

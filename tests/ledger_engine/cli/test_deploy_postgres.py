@@ -196,5 +196,6 @@ def test_a_role_with_exactly_these_grants_serves_verifies_and_is_moved_to(
     asyncio.run(serve_once())
     assert answer_of_command(address, "keys", "create", "--mode", "test")["id"].startswith("key_")
     assert answer_of_command(address, "verify")["ok"] is True
-    answer_of_command(address, "backup", str(tmp_path / "ledger.dump"))
+    dump = [str(programs() / "pg_dump"), "--format=custom", f"--file={tmp_path / 'ledger.dump'}", address]
+    subprocess.run(dump, check=True)
     move(address, tmp_path / "back.db", Progress())

@@ -155,8 +155,8 @@ def test_a_database_with_tables_of_another_program_is_refused_by_every_command_a
         for statement in TABLES.split(";"):
             connection.execute(statement.encode())
         for name, words in commands(address, tmp_path):
-            # These take no such address, or no dump.
-            if name not in {*OF_A_SERVER, ("recover",), ("restore",)}:
+            # These take no such address.
+            if name not in {*OF_A_SERVER, ("backup",), ("recover",), ("restore",)}:
                 assert SAID in refused(words), words
         found = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace")
         assert {name for (name,) in found} == {"users", "accounts", "projects"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ledger_engine.ledger import accounts, transactions
 from ledger_engine.store.engine import open_engine
 from tests import auditing
 from tests.commands import answer_of_command, run_command
+from tests.postgres_cluster import programs
 from tests.postgres_server import bare_database, emptied_database
 
 pytestmark = pytest.mark.process
@@ -125,3 +127,35 @@ def test_migrate_names_a_source_or_target_that_cannot_be_opened(tmp_path: Path) 
         done = CliRunner().invoke(main, ["migrate", *words])
         assert (done.exit_code, said in done.stderr, "secret" in done.stderr) == (1, True, False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["backup", "restore", "recover"])
+def test_backups_are_refused_with_a_sentence_that_names_pg_dump(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = run_command("postgresql://nobody@127.0.0.1:1/none", command, str(file))
+    assert done.exit_code == 2
+    assert done.stderr.endswith(
+        "`backup`, `restore` and `recover` are for SQLite files; use pg_dump and pg_restore for PostgreSQL,"
+        " and run `ledger-engine verify` on the restored database.\n"
+    )
+    assert file.read_bytes() == b""
+
+
+def test_a_database_restored_from_a_dump_verifies(tmp_path: Path) -> None:
+    address, restored, dump = emptied_database(), bare_database(), str(tmp_path / "ledger.dump")
+    answer_of_command(address, "seed", "minimal")
+    for words in (
+        [
+            "pg_dump",
+            "--format=custom",
+            "--no-owner",
+            "--no-privileges",
+            f"--file={dump}",
+            f"--dbname={address}",
+        ],
+        ["pg_restore", "--no-owner", "--no-privileges", "--single-transaction", f"--dbname={restored}", dump],
+    ):
+        subprocess.run([str(programs() / words[0]), *words[1:]], check=True)
+    report = answer_of_command(restored, "verify")
+    assert (report["ok"], report["checked"]["transactions"]) == (True, 16)

@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger_engine.core.settings import Location
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.sqlite import backup
 from ledger_engine.upkeep import scheduled_backups
@@ -38,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def running(
-    engine: Engine, location: Location, folder: Path, every_s: float = 1000, keep: int = 24
+    engine: Engine, location: Path, folder: Path, every_s: float = 1000, keep: int = 24
 ) -> AsyncIterator[ScheduledBackups]:
     scheduled = ScheduledBackups(engine, location, folder, every_s, keep)
     scheduled.start()
@@ -167,6 +166,11 @@ def test_a_server_makes_backups_and_says_in_its_health_when_the_disk_is_full(
         (("--backup-to", "none"), "--backup-to none cannot be written to: No such file or directory."),
         (("--backup-keep", "3"), "--backup-every and --backup-keep need --backup-to."),
         (("--backup-every", "5"), "'5' must be like 90s, 30m, 1h or 1d, and at most 30 days."),
+        (
+            ("--database", "postgresql://nobody@127.0.0.1:1/none", "--backup-to", "."),
+            "--backup-to is for a SQLite file; use pg_dump for PostgreSQL, and run `ledger-engine verify` on"
+            " the restored database.",
+        ),
         (("--demo", "--backup-to", "."), "The data of --demo are removed at the end; leave out --backup-to."),
     ],
 )

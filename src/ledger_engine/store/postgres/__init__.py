@@ -5,8 +5,8 @@ From the network up: `connection.py` sends statements and takes their results, w
 `migrations.py` makes the tables; `locks.py` has one server at a time write a book; `unit.py` is what a work
 sees; `committer.py` commits a group of works, `readers.py` runs those that read, `notifications.py` tells
 servers of each other's commits, and `database.py` puts it together. On that stands `leases.py`: which server
-does what only one may do. Beside it stand `snapshot.py` for the audit, `transfer.py`, by which a ledger comes
-here and leaves, and `dumping.py` for backups. psycopg is an extra of the package.
+does what only one may do. Next to it stand `snapshot.py` for the audit, and `transfer.py`, by which a ledger
+comes here and leaves. psycopg is an extra of the package.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[Snapsh
                 UnitReader(inspection.PostgresAuditUnit(connection, unlike), connection.interrupt, report)
                 for connection in connections
             ]
-            snapshot = Snapshot(opened, name, inspection.why_not(connections[0]))
+            snapshot = Snapshot(opened, inspection.why_not(connections[0]))
             stack.callback(snapshot.close)
             yield snapshot
     except (ConnectionLost, DatabaseFailed) as error:

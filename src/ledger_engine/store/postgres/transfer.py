@@ -148,7 +148,7 @@ class PostgresTarget:
         unlike = schema.unlike_made(migrations.definitions(self._own), self._made, {})
         unit = PostgresAuditUnit(self._own, unlike)
         reader = UnitReader(unit, self._own.interrupt, report)
-        with closing(Snapshot([reader], indexes_unchecked=inspection.why_not(self._own))) as snapshot:
+        with closing(Snapshot([reader], inspection.why_not(self._own))) as snapshot:
             yield snapshot
 
 
