@@ -66,9 +66,9 @@ INSERT INTO webhook_endpoints VALUES ('whe_2', :project, 0, 'http://a.example', 
     'enabled', NULL, NULL, NULL, :event, 1, 'fernet:gAAAB=', 9, 3, 1);
 INSERT INTO deliveries VALUES ('del_1', :project, 0, 'whe_2', :event, 'pending', 1, 1, 5, 4, 3, 2);
 INSERT INTO delivery_attempts VALUES ('del_1', 1, 4, 12, 500, NULL, '{}', '{}', :text);
-INSERT INTO idempotency_keys VALUES (:project, 0, 'k', 'app_1', 1, -9223372036854775808, 'app_ 1 2');
+INSERT INTO idempotency_keys VALUES (:project, 0, 'k', 'key_1', 1, -9223372036854775808, 'key_ 1');
 INSERT INTO seeds VALUES (:project, 'roastery', 'f', 1, 's', 2, 3);
-INSERT INTO log_cosignatures SELECT book, 'w1', size, checkpoint, 'line' FROM logs
+INSERT INTO log_cosignatures SELECT book, 'w1', size, checkpoint, '— w1 AAAAAAAAAAA=' || char(10) FROM logs
 """
 
 
