@@ -47,13 +47,15 @@ class Process:
         constants: Mapping[str, float | str] | None = None,
         open_files_max: int | None = None,
         program: str | None = None,
+        forker: socket.socket | None = None,
     ) -> None:
         """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything.
 
         What reads the time of day in it is told one that is `clock_ahead_s` ahead. `constants` are other
         values for constants of the program, by names like `ledger_engine.store.threaded.ANSWER_S`. It may
         have `open_files_max` files open, or as many as this process.
-        It may run another `program`, given as its text.
+        It may run another `program`, given as its text. `forker` is the socket to ask on, if it is not this
+        process's own.
         """
         self.args = list(words)
         self.returncode: int | None = None
@@ -80,7 +82,8 @@ class Process:
                 ours.append(outer)
             self._fate, told = os.pipe()
             closing.callback(os.close, told)
-            socket.send_fds(forker_socket(), [json.dumps(asked).encode()], [*theirs, told])
+            asking = forker_socket() if forker is None else forker
+            socket.send_fds(asking, [json.dumps(asked).encode()], [*theirs, told])
         self.stdin, self.stdout, self.stderr = ours
         self.pid = int(self._line())
 
