@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import Listener, LongWork, T, Work, project_of
@@ -27,7 +27,6 @@ CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
 SILENT = "it does not answer"
 MEMORY_AGAIN_S = 0.1  # the time after which what had no memory is tried again
-M = TypeVar("M")  # what else may be put into the queue, to wake the threads
 
 
 @dataclass(slots=True, eq=False)
@@ -119,7 +118,7 @@ def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *argum
         insist(loop.call_soon_threadsafe, call, *arguments)
 
 
-class ReadingThreads(ABC, Generic[M]):
+class ReadingThreads(ABC):
     """Run works in parallel, each in one of so many threads.
 
     Projects take turns, so that one with many works keeps no other waiting; works without a project are a
@@ -128,7 +127,7 @@ class ReadingThreads(ABC, Generic[M]):
 
     def __init__(self, threads: int) -> None:
         # A job in it stands for the one whose turn it is by then.
-        self._waiting: queue.SimpleQueue[Job | M | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._turns: dict[str | None, deque[Job]] = {}  # by project, the next turn first
         self._turns_lock = threading.Lock()
         self._threads = [
@@ -166,12 +165,9 @@ class ReadingThreads(ABC, Generic[M]):
         for thread in self._threads:
             thread.join(max(0, deadline - time.monotonic()))
 
-    def _next(self) -> Job | M | None:
+    def _next(self) -> Job | None:
         """Wait for what is next, and return it."""
-        found = self._waiting.get()
-        if not isinstance(found, Job):
-            return found
-        return insist(self._take_turn)
+        return None if self._waiting.get() is None else insist(self._take_turn)
 
     def _take_turn(self) -> Job:
         with self._turns_lock:
@@ -207,7 +203,7 @@ class ThreadedDatabase:
     sets `_lost` when nothing can be written. A server's work fails when it takes too long.
     """
 
-    _readers: ReadingThreads[Any]
+    _readers: ReadingThreads
     _thread: threading.Thread
 
     def __init__(self, *, serving: bool, can_read: Work[object], can_write: Work[object]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
 import httpx
 import pytest
@@ -34,7 +33,7 @@ async def test_only_what_reads_a_few_rows_by_an_index_is_short(
         if getattr(work, "func", None) not in (outbox.last_change, credentials.find):  # for every operation
             found.append(path)
 
-    readers: type[ReadingThreads[Any]] = type(engine._database._readers)  # type: ignore[attr-defined]
+    readers: type[ReadingThreads] = type(engine._database._readers)  # type: ignore[attr-defined]
     monkeypatch.setattr(readers, "run_at_once", note)
     made = await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
     account = f"/v1/accounts/{made.json()['id']}"

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Never, cast
+from typing import cast
 
 from ledger_engine.store import Unit
 from ledger_engine.store.threaded import Job, Pending, ReadingThreads, call_soon
@@ -22,7 +22,7 @@ class _OfProject:
         self.run(unit)
 
 
-class _OneThread(ReadingThreads[Never]):
+class _OneThread(ReadingThreads):
     def __init__(self) -> None:
         super().__init__(1)
         self.read: list[str | None] = []

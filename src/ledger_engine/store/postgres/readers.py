@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Never
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
@@ -19,7 +18,7 @@ _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 
-class Readers(ReadingThreads[Never]):
+class Readers(ReadingThreads):
     """Run works in parallel, each on a snapshot of the database."""
 
     def __init__(

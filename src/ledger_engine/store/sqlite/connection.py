@@ -163,6 +163,8 @@ def reason_of(error: BaseException) -> str:
         return "the database is damaged: the definitions of its tables cannot be read"
     if code_of(error) == sqlite3.SQLITE_FULL:
         return "the disk is full"
+    if code_of(error) == sqlite3.SQLITE_BUSY:
+        return "another process keeps it locked, or its file system failed to unlock it"
     if code_of(error) == sqlite3.SQLITE_READONLY:
         return "its file, or the folder of its file, cannot be written"
     if isinstance(error, OSError) and error.strerror:

@@ -30,10 +30,10 @@ from ledger_engine.store.sqlite.connection import (
     reason_not_opened,
     reason_of,
 )
-from ledger_engine.store.sqlite.file import WRITE_S, DatabaseFile, has_space, probe_read, probe_write
+from ledger_engine.store.sqlite.file import DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.store.sqlite.log import log_file
 from ledger_engine.store.sqlite.migrations import SqliteTables
-from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
+from ledger_engine.store.sqlite.readers import Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import CHECK_S, SILENT, Job, ThreadedDatabase, call_soon, insist
 
@@ -52,7 +52,6 @@ class SqliteDatabase(ThreadedDatabase):
         self._path = path
         self.ids = IdSource()
         self._steps: queue.SimpleQueue[Job] = queue.SimpleQueue()  # to run between two groups
-        self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
         self._looking: Callable[[Any], None] = self._look
         self._is_doubted = False  # whether a reader has found the file malformed
         self._seen_version = -1
@@ -73,7 +72,7 @@ class SqliteDatabase(ThreadedDatabase):
             self._close_files()
             raise
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
-        self._readers = Readers(self._file, clock, self.ids, self._note_failed)
+        self._readers = Readers(self._file, clock, self.ids, self._note_malformed)
         self._thread.start()
         self._readers.start()
 
@@ -108,15 +107,9 @@ class SqliteDatabase(ThreadedDatabase):
     def observe_commits(self, observer: CommitObserver) -> None:
         self._committer.observer = observer
 
-    def _note_failed(self, code: int) -> None:
-        """Have the writer's thread look why a reader was stopped, by SQLite's code.
-
-        After a lock it closes all connections. A file that is malformed may have become another one.
-        """
-        if code in CLOSE_CONNECTIONS_S:
-            self._close_all_s = max(self._close_all_s, CLOSE_CONNECTIONS_S[code])
-        else:
-            self._is_doubted = True
+    def _note_malformed(self) -> None:
+        """Have the writer's thread look whether the file has become another one."""
+        self._is_doubted = True
         self._writes.put([])
 
     # The writer's thread
@@ -127,8 +120,6 @@ class SqliteDatabase(ThreadedDatabase):
                 self._write_group(group)
             else:
                 self._take_steps()
-            if self._close_all_s:
-                self._close_all()
             if self._is_doubted:
                 self._look_at_content()
         self._close_files()
@@ -222,11 +213,8 @@ class SqliteDatabase(ThreadedDatabase):
         reason = error.reason if isinstance(error, CommitFailed) else error
         self._seen_version = -1
         self._close_writer()
-        if (code := code_of(reason)) in CLOSE_CONNECTIONS_S:
-            self._close_all_s = max(self._close_all_s, CLOSE_CONNECTIONS_S[code])
-            unknown = False
-        else:
-            unknown = not self._reopen() and committing
+        # A group that waited for a lock in vain has written nothing, and would wait as long again.
+        unknown = code_of(reason) != sqlite3.SQLITE_BUSY and not self._reopen() and committing
         for job in group:
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
@@ -246,8 +234,7 @@ class SqliteDatabase(ThreadedDatabase):
         """
         try:
             writer = self._sound_writer()
-            with self._file.waits.limited(WRITE_S):
-                probe_write(SqliteUnit(writer, self._clock, self.ids))
+            probe_write(SqliteUnit(writer, self._clock, self.ids))
         except Exception:  # of any kind, as above
             self._close_writer()
             return False
@@ -257,8 +244,7 @@ class SqliteDatabase(ThreadedDatabase):
     def _check_space(self, writer: sqlite3.Connection) -> None:
         try:
             self._file.require_own()  # before the log is written to, which has what shows it
-            with self._file.waits.limited(WRITE_S):
-                self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
+            self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
         except Exception as error:  # of any kind: what was committed before stays so
             self._set_lost(error)
         if self._lost:
@@ -268,16 +254,6 @@ class SqliteDatabase(ThreadedDatabase):
         self._is_doubted = False
         with contextlib.suppress(OSError):  # which is logged, and said to all who read or write from now on
             self._file.require_own()
-
-    def _close_all(self) -> None:
-        """Close all connections of this process, to be opened again when needed.
-
-        When the system fails to unlock a file, SQLite considers it locked until none of them is open.
-        """
-        limit_s, self._close_all_s = self._close_all_s, 0
-        self._close_writer()
-        self._file.release()
-        self._readers.close_connections(limit_s)
 
 
 def _size(file: Path) -> int:

@@ -6,13 +6,7 @@ import contextlib
 import ctypes
 import logging
 import os
-import signal
 import sqlite3
-import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ledger_engine.store import Losses, Unit
@@ -28,10 +22,6 @@ from ledger_engine.store.sqlite.content import FileContent
 from ledger_engine.store.sqlite.lock import hold_log
 from ledger_engine.store.sqlite.log import log_file, require_own_log
 
-READ_S = 0.5  # to begin to read takes microseconds: no other process has a lock that it waits for
-WRITE_S = 6  # longer than SQLite waits for another process that writes (`connection.BUSY_TIMEOUT_MS`)
-LOOKED_EVERY_S = 0.25
-SIGNALLED_EVERY_S = 0.002
 _SPACE = 1 << 20  # bytes
 _SMALL_CACHE, _USUAL_CACHE = 10, -2000  # pages, and SQLite's own size in kilobytes
 OVERWRITTEN = "the content of its file was replaced while it was in use"
@@ -40,68 +30,23 @@ OVERWRITTEN_NOTICE = (
     " is kept, with the last changes: stop the server, and `ledger-engine recover` writes them to a new file."
 )
 REPLACED = "the file was moved or replaced; put it back, or start the server again"
+# After a lock that was not released SQLite takes it for held until this process has no connection open. It
+# tries for ten seconds to begin to read, and then says `SQLITE_PROTOCOL`.
+_LOCKING_FAILED = {
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_IOERR_LOCK,
+    sqlite3.SQLITE_IOERR_UNLOCK,
+    sqlite3.SQLITE_IOERR_RDLOCK,
+    sqlite3.SQLITE_IOERR_CHECKRESERVEDLOCK,
+    sqlite3.SQLITE_IOERR_SHMLOCK,
+}
+UNLOCKED = "its file system failed to lock or unlock it; put it on a local disk, and start again"
+UNLOCKED_NOTICE = (
+    "The file system failed to lock or unlock the database file, so it is not used any more. SQLite needs"
+    " locks that work: put the file on a local disk, and start the server again."
+)
 
 log = logging.getLogger("ledger_engine.store")
-
-
-class LockWaits:
-    """The threads that may be waiting for a lock of one file, which ends once reading is blocked.
-
-    After the system has failed to release a lock of the log's index, SQLite takes it for held until this
-    process has no connection open. It then tries a hundred times to begin to read, and sleeps for ten seconds
-    in all. The error that ends this has all connections closed; a signal ends a sleep, so that the error
-    comes at once. See docs/design/026-locks-that-were-not-released.md.
-
-    A thread that reads and waits for too long is a sign that the writer waits in vain too: then all of them
-    get signals. Only the main thread can have signals end a sleep, so without it nothing ends early.
-    """
-
-    def __init__(self) -> None:
-        self._until: dict[int, float] = {}  # by thread, when it has waited for too long
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        if sys.platform != "win32":
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGURG, lambda *_: None)  # ignored signals end no sleep
-                signal.siginterrupt(signal.SIGURG, False)  # sleeps end all the same, other calls go on
-            threading.Thread(target=self._look, name="ledger-lock-waits", daemon=True).start()
-
-    def begin(self, seconds: float) -> None:
-        """End the waits of this thread until `done`, when they take longer."""
-        self._until[threading.get_ident()] = time.monotonic() + seconds
-
-    def done(self) -> None:
-        """End no waits of this thread any more."""
-        with self._lock:  # not while it gets a signal, as a thread that has ended must get none
-            del self._until[threading.get_ident()]
-
-    @contextmanager
-    def limited(self, seconds: float) -> Iterator[None]:
-        """End the waits of this thread meanwhile, when they take longer."""
-        self.begin(seconds)
-        try:
-            yield
-        finally:
-            self.done()
-
-    def end(self) -> None:
-        """End no waits any more."""
-        self._ended.set()
-
-    def _look(self) -> None:
-        while not self._ended.wait(SIGNALLED_EVERY_S if self._signalled() else LOOKED_EVERY_S):
-            pass
-
-    def _signalled(self) -> bool:
-        """Send a signal to each thread if one has waited for too long, and return whether that is so."""
-        if sys.platform == "win32":
-            return False
-        with self._lock:
-            waiting = self._until.copy()
-            late = bool(waiting) and min(waiting.values()) < time.monotonic()
-            for thread in waiting if late else ():
-                signal.pthread_kill(thread, signal.SIGURG)
-        return late
 
 
 class DatabaseFile:
@@ -126,16 +71,18 @@ class DatabaseFile:
         self._log_lock: int | None = None
         self._content = FileContent(self._identity)
         self._is_overwritten = False
+        self._cannot_lock = False
         self.losses = Losses()
-        self.waits = LockWaits()
 
     def require_same(self) -> None:
-        """Raise OSError when the file has lost its name.
+        """Raise OSError when the file has lost its name, or is not used any more.
 
         Whatever is written into it then is lost, and a file that took its place is not ours.
         """
         if self._is_overwritten:
             raise OSError(OVERWRITTEN)
+        if self._cannot_lock:
+            raise OSError(UNLOCKED)
         if identity(self._name) != self._identity:
             raise OSError(REPLACED)
 
@@ -161,10 +108,13 @@ class DatabaseFile:
     def connect_writer(self) -> sqlite3.Connection:
         """Open the connection that writes. Raises StorageUnavailable while another process serves."""
         self.require_same()
-        with self.waits.limited(WRITE_S):
+        try:
             if self._kept_open is None:
                 self._kept_open = _opened(connect(self._path, checkpoints=False, query_only=True))
             connection = _opened(connect(self._path, checkpoints=self._checkpoints))
+        except sqlite3.Error as error:
+            self._require_locks(error)
+            raise
         try:
             self.note_log()
             if self._checkpoints:
@@ -178,26 +128,32 @@ class DatabaseFile:
 
     def connect_reader(self) -> sqlite3.Connection:
         """Open a connection that cannot write."""
-        with self.waits.limited(READ_S):
+        try:
             return connect(self._path, checkpoints=False, query_only=True)
+        except sqlite3.Error as error:
+            self._require_locks(error)
+            raise
 
     def begin_to_read(self, connection: sqlite3.Connection) -> int:
         """Begin a transaction of a connection that cannot write.
 
         Return a number that is another one than the last time if anybody has written since.
         """
-        self.waits.begin(READ_S)  # and not `limited`, which takes a microsecond more for each read
         try:
             connection.execute("BEGIN")
             ((version,),) = connection.execute("PRAGMA data_version").fetchall()
-            return int(version)
-        finally:
-            self.waits.done()
+        except sqlite3.Error as error:
+            self._require_locks(error)
+            raise
+        return int(version)
 
     def begin_to_write(self, connection: sqlite3.Connection) -> None:
         """Begin a transaction that writes. Raises OSError when the file has lost its name."""
-        with self.waits.limited(WRITE_S):
+        try:
             connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            self._require_locks(error)
+            raise
         self.require_own()  # now, as a restore may have replaced the file while we waited for the lock
 
     def note_log(self) -> None:
@@ -212,8 +168,8 @@ class DatabaseFile:
 
         Whoever opened that file would replay the log over it, which damages it.
         """
-        if self._is_overwritten:
-            return  # it stays, so that nobody opens the file without a warning
+        if self._is_overwritten or self._cannot_lock:
+            return  # it stays: beside our own file, or so that nobody opens this one without a warning
         # The name may lead to another file by now, through a link, and to that one's log.
         if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
             kept = self._path.with_name(f"{self._path.name}.replaced")
@@ -240,10 +196,19 @@ class DatabaseFile:
     def close(self) -> None:
         """Close everything except the connections that were returned."""
         self.release()
-        self.waits.end()
         if self._log_lock is not None:
             os.close(self._log_lock)
             self._log_lock = None
+
+    def _require_locks(self, error: sqlite3.Error) -> None:
+        """Use the file no more, and raise OSError, after an error by which its locks do not work."""
+        if error.sqlite_errorcode not in _LOCKING_FAILED:
+            return
+        if not self._cannot_lock:
+            self._cannot_lock = True
+            self.losses.refused = UNLOCKED_NOTICE
+            log.error("%s (%s)", UNLOCKED_NOTICE, error)
+        raise OSError(UNLOCKED) from error
 
     def _lock_log(self) -> None:
         if self._log_lock is not None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import resource
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator
 from time import perf_counter
 
 from ledger_engine.core.clock import Clock
@@ -60,7 +58,7 @@ class LoopReader:
         self._unit: ReadingUnit | None = None  # of the turn under way
         self._kept: ReadingUnit | None = None  # the unit of the last turn, with what it has cached …
         self._version = 0  # … and is true until this is another number
-        self._in_use = threading.Lock()  # held for a turn, or while the connection is closed
+        self._in_use = threading.Lock()  # held for a turn, and to close the connection
         self._loop: asyncio.AbstractEventLoop | None = None  # of the last turn
         self._disk_reads = 0  # of this thread, when the turn began
         self._asked = 0  # how often SQLite has asked whether to go on
@@ -94,20 +92,14 @@ class LoopReader:
             elif self._to_send_away:
                 self._to_send_away -= 1
 
-    @contextlib.contextmanager
-    def closed(self, limit_s: float) -> Iterator[None]:
-        """Close the connection, after the turn under way, and open none meanwhile.
+    def close(self, limit_s: float) -> None:
+        """Close the connection, after the turn under way. It stays open if that takes longer than `limit_s`.
 
-        It stays open where the turn takes longer than `limit_s`.
+        No work may be run any more.
         """
-        is_ended = self._in_use.acquire(timeout=limit_s)
-        try:
-            if is_ended:
-                self._close()
-            yield
-        finally:
-            if is_ended:
-                self._in_use.release()
+        if self._in_use.acquire(timeout=limit_s):
+            self._close()
+            self._in_use.release()
 
     def _unit_of_turn(self) -> ReadingUnit | None:
         """Return the unit of this turn of the loop, None when the connection is in use elsewhere."""

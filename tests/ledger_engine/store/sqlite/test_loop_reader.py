@@ -184,15 +184,3 @@ async def test_what_is_cached_is_read_once_until_somebody_writes(notes: Engine) 
             await asyncio.sleep(0)
         await notes.write(note(f"note {number}"))
     assert Count.made == [0, 1, 2]
-
-
-async def test_while_all_connections_are_closed_short_works_run_in_threads(notes: Engine) -> None:
-    """As they are to get over a lock that was not released; a thread opens its own again."""
-    reader = notes._database._readers._of_loop  # type: ignore[attr-defined]
-    await notes.read_short(thread_of)
-    assert reader._connection is not None
-    await asyncio.sleep(0)
-    with reader.closed(60):
-        assert reader._connection is None
-        assert (await notes.read_short(thread_of)).startswith("ledger-reader-")
-    assert await notes.read_short(thread_of) == threading.current_thread().name

@@ -8,7 +8,7 @@ import resource
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from ledger_engine.store.sqlite.connection import public_error
 from ledger_engine.store.sqlite.database import SqliteDatabase
 from ledger_engine.store.sqlite.readers import READERS
 from tests.ledger_engine.store.conftest import Hold, Seen, note, submit
-from tests.ledger_engine.waiting import until
 
 
 @contextmanager
@@ -315,25 +314,6 @@ async def test_a_database_that_hangs_can_be_left(tmp_path: Path, monkeypatch: py
         await asyncio.gather(*hanging)
 
 
-async def test_after_a_lock_all_connections_are_opened_again(notes: Engine, tmp_path: Path) -> None:
-    """A lock that the system failed to release is held by this process until it has closed them all."""
-    await notes.write(lambda unit: unit.execute("PRAGMA busy_timeout = 10"))
-    await notes.read(lambda unit: unit.execute("SELECT 1"))
-    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageUnavailable, match="locked"):
-            await notes.write(note("refused"))
-        other.execute("ROLLBACK")
-
-        def has_it_alone() -> bool:
-            with suppress(sqlite3.OperationalError):
-                return other.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
-            return False
-
-        await until(has_it_alone)
-    assert await notes.write(note("taken")) == "taken"
-
-
 async def test_a_full_database_refuses_and_takes_again_once_there_is_space(
     notes: Engine, hold: Hold, seen: Seen
 ) -> None:
@@ -464,27 +444,3 @@ async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> Non
         assert other.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall() == [
             ("photos",)
         ]
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-async def test_after_a_read_that_a_lock_has_stopped_no_connection_stays_open(
-    notes: Engine, tmp_path: Path
-) -> None:
-    """SQLite keeps in mind what it holds of a file for as long as this process has it open."""
-    index = str(tmp_path / "ledger.db-shm")
-
-    def is_closed() -> bool:
-        return index not in {os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()}
-
-    def be_locked(_: Unit) -> None:
-        error = sqlite3.OperationalError("locking protocol")
-        error.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
-        raise error
-
-    await notes.read(lambda unit: unit.execute("SELECT * FROM notes"))
-    assert not is_closed()
-    with pytest.raises(StorageUnavailable, match="locking protocol"):
-        await notes.read(be_locked)
-    await until(is_closed)
-    assert await notes.write(note("after")) == "after"
-    assert len(await notes.read(lambda unit: unit.execute("SELECT * FROM notes"))) == 1
