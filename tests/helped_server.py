@@ -23,7 +23,6 @@ from ledger_engine.sandbox.clock import MovableClock, clock_of
 from ledger_engine.sandbox.helpers import Helpers
 from ledger_engine.store.engine import open_engine
 from ledger_engine.upkeep.background import Background
-from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.made_once import put_empty_ledger
 from tests.threaded_server import ThreadedServer
 
@@ -84,17 +83,14 @@ class HelpedServer(ThreadedServer):
         self.clock = clock_of(file)
         self.engine = open_engine(file, clock=self.clock, serving=True)
         helpers = Helpers.offer(self.engine, self.clock, self.database)
-        timekeeper = Timekeeper(self.engine, accept=True, monotonic=self.clock.monotonic)
-        await timekeeper.begin()
         self._background = Background(
             self.engine,
             Seal(None),
-            timekeeper,
             retries_s=RETRIES_S,
             monotonic=self.clock.monotonic,
             make_sender=partial(helpers.make_sender, make=Sender),
         )
-        helpers.begin(self._background, timekeeper)
+        helpers.begin(self._background)
         self._background.start()
         return create_app(self.engine, recorder=self._background.recorder, test_helpers=routes)
 

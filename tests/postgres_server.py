@@ -119,7 +119,7 @@ def _emptying(address: str) -> sql.Composed:
         [
             sql.SQL("SET session_replication_role = replica"),
             *tables,
-            sql.SQL("INSERT INTO kept_time (id, reached, trusted, put_off) VALUES (1, 0, NULL, 0)"),
+            sql.SQL("INSERT INTO kept_time (id, reached, served) VALUES (1, 0, NULL)"),
             sql.SQL("ALTER SEQUENCE books_book_seq RESTART"),
         ]
     )

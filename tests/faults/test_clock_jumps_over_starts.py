@@ -9,24 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from ledger_engine.core.clock import DAY
-from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks import endpoints
-from ledger_engine.ledger import users
-from ledger_engine.store.engine import Engine
-from ledger_engine.upkeep import retention, timekeeping
-from tests import auditing
 from tests.conftest import Tally
 from tests.faults.server import PATIENCE_S, Server
-from tests.ledger_engine.events.webhooks.test_deliver import Delivering
-from tests.ledger_engine.upkeep.test_timekeeping import ADA, Machine, scope_in, serving
-from tests.ledger_engine.waiting import until
 from tests.receivers import answering, receiving
 
 # The library itself: the command `faketime` would take the signals instead of the server.
@@ -196,56 +186,3 @@ def look(client: httpx.Client, database: Path, user: str, seen: Seen, chance: ra
         (logged,) = connection.execute("SELECT count(*) FROM requests").fetchone()
     assert logged >= seen.logged, "the log was emptied"
     seen.logged = logged
-
-
-async def test_restarts_with_jumping_clocks_hold_in_many_rounds(
-    tmp_path: Path, seed: int, soak: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retention, "FIRST_AFTER_S", 0)
-    monkeypatch.setattr(timekeeping, "POLL_INTERVAL_S", 3600)
-    database, machine, chance = tmp_path / "ledger.db", Machine(), random.Random(seed)
-    true_time, newest, retried = machine.shows, "", 0
-    async with receiving(answering(500)) as receiver:
-        async with serving(database, machine, background=True) as server:
-            tenant = await scope_in(server.engine)
-            ledger = Delivering(server.engine, tenant)
-            endpoint = (await ledger.endpoint(receiver)).id
-            ada = await server.engine.write(partial(users.create, tenant=tenant, new=ADA))
-            await server.engine.write(partial(users.deactivate, tenant=tenant, id=ada.id))
-            await ledger.happen(20)
-            await receiver.until_received(22)
-        for _ in range(10 * soak):
-            machine.shows = true_time + draw_offset(chance)
-            async with serving(database, machine, background=True) as server:
-                believed = server.engine.notice is None
-                before = len(receiver.received)
-                event = await happen_once(server.engine, tenant)
-                assert event > newest
-                newest = event
-                await until(lambda event=event: event in {each.event for each in receiver.received})
-                passed = chance.randint(1, 55 * 60) * SECOND  # in an hour any clock would be believed
-                machine.run(passed)
-                true_time += passed
-                await server.timekeeper.compare_clocks()
-                await happen_once(server.engine, tenant)
-                retries = [each for each in receiver.received[before:] if each.attempt > 1]
-                retried += len(retries)
-                assert believed or server.engine.notice is None or not retries
-                assert len({each.event for each in retries}) == len(retries), "no event twice at once"
-                user = await server.engine.read(partial(users.get, tenant=tenant, id=ada.id))
-                assert user.email == ADA.email
-            await server_keeps_endpoint(database, machine, tenant, endpoint)
-        async with serving(database, machine) as server:
-            assert (await server.engine.read(auditing.verify)).fault is None
-    print(f"{retried} retries came due")
-
-
-async def happen_once(engine: Engine, tenant: Tenant) -> str:
-    (event,) = await Delivering(engine, tenant).happen(1)
-    return event
-
-
-async def server_keeps_endpoint(path: Path, machine: Machine, tenant: Tenant, id: str) -> None:
-    async with serving(path, machine) as server:
-        found = await server.engine.read(partial(endpoints.get, tenant=tenant, id=id))
-        assert found.status == "enabled"

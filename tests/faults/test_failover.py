@@ -39,7 +39,7 @@ def pair() -> Iterator[tuple[Postgres, Postgres]]:
 
 def change(unit: Unit) -> str:
     """Commit something, and return on which timeline that is."""
-    unit.execute("UPDATE kept_time SET put_off = put_off")
+    unit.execute("UPDATE kept_time SET reached = reached")
     unit.announce("events")
     return timeline(unit)
 

@@ -11,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -185,20 +186,24 @@ def test_a_known_key_is_there_from_the_first_start_on_until_it_is_revoked(
     assert (server.returncode, "has been revoked" in said, key in said) == (2, True, False)
 
 
-def test_a_clock_far_ahead_of_the_ledger_is_told_until_somebody_accepts_it(
+def test_only_a_ledger_whose_time_is_far_ahead_says_something_about_the_clock(
     start: Start, database: Location
 ) -> None:
     url_of(server := start("--port", "0"))
     stopped(server)
-    execute(database, "UPDATE kept_time SET trusted = trusted - 3456000000")
+    long_ago, ahead = round(time.time() - 40 * 86_400) * 1000, round(time.time() + 40 * 86_400) * 1000
+    execute(database, f"UPDATE kept_time SET reached = {long_ago}, served = {long_ago}")
     url = url_of(server := start("--port", "0"))
-    notice = first_line(server)
-    assert "40 days earlier" in notice
-    assert httpx.get(f"{url}/api/health", trust_env=False).json()["notice"] == notice
-    stopped(server)
-    url = url_of(server := start("--port", "0", "--accept-clock"))
     assert httpx.get(f"{url}/api/health", trust_env=False).json()["notice"] is None
-    assert stopped(server) == ""
+    assert stopped(server) == "", "it was merely not served for days"
+    execute(database, f"UPDATE kept_time SET reached = {ahead}")
+    url = url_of(server := start("--port", "0"))
+    said, notice = first_line(server), httpx.get(f"{url}/api/health", trust_env=False).json()["notice"]
+    for sentence in (said, notice):
+        assert "goes on from there, because it never goes back, though the machine's clock shows" in sentence
+    server.terminate()
+    _, logged = server.communicate()
+    assert "WARNING ledger_engine.upkeep.background: The ledger's time is " in logged
 
 
 def left_for(url: str, address: str) -> int:

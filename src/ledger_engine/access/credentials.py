@@ -17,7 +17,7 @@ from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import AuthenticationError, ExpiredCredential
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Row, Unit, kept_time
+from ledger_engine.store import Row, Unit
 from ledger_engine.store.rows import insert
 
 
@@ -211,6 +211,6 @@ def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
     unit.execute(
         "DELETE FROM tokens WHERE hash IN"
         " (SELECT hash FROM tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
-        {"expired": kept_time.long_ago(unit, FORGOTTEN_AFTER_MS), "limit": FORGOTTEN_AT_ONCE},
+        {"expired": unit.now - FORGOTTEN_AFTER_MS, "limit": FORGOTTEN_AT_ONCE},
     )
     return pair

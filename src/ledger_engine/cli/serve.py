@@ -308,11 +308,6 @@ def _address(text: str) -> tuple[str, int]:
     help="The lowest level to log; info has a line for each request.",
 )
 @click.option(
-    "--accept-clock",
-    is_flag=True,
-    help="Trust the machine's clock, although the ledger was last served long ago.",
-)
-@click.option(
     "--accept-loss",
     is_flag=True,
     help="Use a PostgreSQL database that lacks acknowledged changes, as after a failover that lost some.",

@@ -55,8 +55,7 @@ class ServeSettings:
     requests to the authentication endpoints per client address. `webhook_retries_s` are the waits before each
     further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a dashboard that
     runs this server for itself. `api_key` is the value of a test key that the first project is to have.
-    `cors_origins` are those of the web pages that may read the answers. `accept_clock` confirms that the
-    machine's clock is right although it is far ahead of the last time known to the ledger, and `accept_loss`
+    `cors_origins` are those of the web pages that may read the answers. `accept_loss` confirms
     that a PostgreSQL database may lack what was acknowledged. `metrics` is the address and port of the
     listener for metrics.
     `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
@@ -80,7 +79,6 @@ class ServeSettings:
     auth_per_second: int = 5
     webhook_retries_s: tuple[float, ...] = WEBHOOK_RETRIES_S
     embedded: bool = False
-    accept_clock: bool = False
     accept_loss: bool = False
     api_key: str | None = None
     cors_origins: tuple[str, ...] = ()

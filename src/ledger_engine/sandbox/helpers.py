@@ -31,7 +31,6 @@ from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.retention import Retention
-from ledger_engine.upkeep.timekeeping import Timekeeper
 
 # A receiver that hangs takes 15 s for an attempt; what was not sent after this is sent later.
 PATIENCE_S = 20.0
@@ -72,10 +71,10 @@ class Helpers:
         """Return a sender of webhooks to whose jobs faults happen."""
         return FaultySender(self._engine, self.faults, make, report)
 
-    def begin(self, background: Background, timekeeper: Timekeeper) -> None:
+    def begin(self, background: Background) -> None:
         """Take what runs beside the requests, to pause it while the ledger is replaced."""
         self._background = background
-        self._retention = Retention(self._engine, timekeeper.now)
+        self._retention = Retention(self._engine)
 
     async def move_to(self, moment: int) -> None:
         """Move the clock forward to `moment` (milliseconds), and return when what was due has happened."""

@@ -33,7 +33,7 @@ class Ready:
 
     `url` is None where another server has the socket. `key` is the value of a key, shown only here: the first
     key of the ledger, or the dashboard's own. `keyless` is the mode in which a key can be created for a
-    ledger that has none. `notice` says what is paused because the machine's clock may be wrong.
+    ledger that has none. `notice` says what a person has to decide or mend.
     `metrics_url` is where the metrics are, if they are served.
     """
 

@@ -27,7 +27,6 @@ from ledger_engine.store.sqlite.log import require_reachable
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.heartbeat import Heartbeat
 from ledger_engine.upkeep.scheduled_backups import ScheduledBackups
-from ledger_engine.upkeep.timekeeping import Timekeeper
 
 if TYPE_CHECKING:
     from ledger_engine.sandbox.helpers import Helpers
@@ -167,13 +166,9 @@ async def background(
     engine: Engine, settings: ServeSettings, helpers: Helpers | None
 ) -> AsyncIterator[Background]:
     """Yield the background tasks, which run meanwhile."""
-    # The data of a demo are new, whatever the machine's clock shows; a clock that tests move is right.
-    is_right = settings.accept_clock or settings.database is None or settings.test_helpers
-    timekeeper = Timekeeper(engine, accept=is_right, monotonic=engine.clock.monotonic)
     running = Background(
         engine,
         Seal.from_environment(),
-        timekeeper,
         retries_s=settings.webhook_retries_s,
         monotonic=engine.clock.monotonic,
         make_sender=None if helpers is None else helpers.make_sender,
@@ -182,7 +177,7 @@ async def background(
     )
     await running.begin()
     if helpers is not None:
-        helpers.begin(running, timekeeper)
+        helpers.begin(running)
     running.start()
     try:
         yield running

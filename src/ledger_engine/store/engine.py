@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ledger_engine.core.clock import Clock, SystemClock
+from ledger_engine.core.clock import DAY, Clock, SystemClock, iso
 from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
@@ -72,7 +72,17 @@ class Engine:
     @property
     def notice(self) -> str | None:
         """What a person has to decide or mend, in sentences; None when there is nothing."""
-        return " ".join(self.notices.values()) or None
+        return " ".join(filter(None, (*self.notices.values(), self.clock_notice()))) or None
+
+    def clock_notice(self) -> str | None:
+        """Say that the ledger's time is far ahead of the machine's clock; None when it is not."""
+        now, machine = self.clock.now(), self.clock.machine()
+        if now - machine <= DAY:
+            return None
+        return (
+            f"The ledger's time is {iso(now)} and goes on from there, because it never goes back, though the"
+            f" machine's clock shows {iso(machine)}."
+        )
 
     def read_at_once(self, work: Work[T]) -> tuple[T] | None:
         """Run `work`, which reads a few rows by an index, in this thread; return its result in a tuple.

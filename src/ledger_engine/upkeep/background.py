@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
+import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
-from ledger_engine.core.tasks import cancel
 from ledger_engine.events.following import Followers
 from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.events.webhooks.deliver import Deliverer
@@ -15,23 +17,20 @@ from ledger_engine.events.webhooks.sender_process import MakeSender
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.log.publishing import Outside
 from ledger_engine.log.sealer import NOWHERE, Sealer
+from ledger_engine.store import kept_time
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.retention import Retention
-from ledger_engine.upkeep.timekeeping import Timekeeper
+
+log = logging.getLogger("ledger_engine.upkeep.background")
 
 
 class Background:
-    """Runs from `start` to `stop`, while the engine is open.
-
-    Retention, and the webhook retries that are pending at the start, wait until the timekeeper, which must
-    have begun, trusts the machine's clock.
-    """
+    """Runs from `start` to `stop`, while the engine is open."""
 
     def __init__(
         self,
         engine: Engine,
         seal: Seal,
-        timekeeper: Timekeeper,
         *,
         retries_s: Sequence[float] = WEBHOOK_RETRIES_S,
         monotonic: Callable[[], float] = time.monotonic,
@@ -40,7 +39,7 @@ class Background:
         outside: Outside = NOWHERE,
     ) -> None:
         self.recorder = RequestRecorder(engine)
-        self._timekeeper = timekeeper
+        self._engine = engine
         self._followers = Followers.of(engine)
         self._deliverer = Deliverer(
             engine,
@@ -48,28 +47,22 @@ class Background:
             retries_s=retries_s,
             make_sender=make_sender,
             monotonic=monotonic,
-            real_time=timekeeper.now,
         )
         self._sealer = Sealer(engine, seal, log_name, outside)
-        self._retention = Retention(engine, timekeeper.now)
-        self._waiting: asyncio.Task[None] | None = None
+        self._retention = Retention(engine)
 
     async def begin(self) -> None:
-        """Make the log's key, and decide whether to trust the machine's clock. Raises StorageUnavailable."""
+        """Make the log's key, and say if the ledger's time is far ahead. Raises StorageUnavailable."""
         await self._sealer.begin()
-        await self._timekeeper.begin()
+        await self._note_served()
+        if (said := self._engine.clock_notice()) is not None:
+            log.warning("%s", said)
 
     def start(self) -> None:
         """Start; needs a running event loop."""
         self.recorder.start()
-        self._timekeeper.start()
-        self._deliverer.start(pause_retries=not self._timekeeper.is_trusted)
+        self._deliverer.start()
         self._sealer.start()
-        self._waiting = asyncio.create_task(self._continue_when_clock_is_trusted())
-
-    async def _continue_when_clock_is_trusted(self) -> None:
-        await self._timekeeper.wait_until_trusted()
-        self._deliverer.resume_retries()
         self._retention.start()
 
     async def pause(self) -> None:
@@ -81,11 +74,7 @@ class Background:
 
     def resume(self) -> None:
         """Go on with the ledger as it is now."""
-        self.recorder.start()
-        self._deliverer.start(pause_retries=not self._timekeeper.is_trusted)
-        self._sealer.start()
-        if self._timekeeper.is_trusted:
-            self._retention.start()
+        self.start()
 
     def begin_stop(self) -> None:
         """End the streams, which would never end by themselves; the server accepts no more requests."""
@@ -94,9 +83,12 @@ class Background:
     async def stop(self) -> None:
         """Finish promptly without losing anything; call it after the last request and before closing."""
         self._followers.end()
-        await cancel(self._waiting)
         await self._retention.stop()
         await self._sealer.stop()
         await self._deliverer.stop()
         await self.recorder.stop()
-        await self._timekeeper.stop()
+        with contextlib.suppress(StorageUnavailable):
+            await self._note_served()
+
+    async def _note_served(self) -> None:
+        await self._engine.write(partial(kept_time.note_served, machine=self._engine.clock.machine()))

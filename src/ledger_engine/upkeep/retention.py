@@ -20,10 +20,9 @@ from ledger_engine.core.tasks import cancel, take_turns
 from ledger_engine.events import outbox, request_log
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.ledger import users
-from ledger_engine.store import Unit
+from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine
 
-FIRST_AFTER_S = 10.0  # starting the server comes first
 EVERY_S = 3600.0
 AT_ONCE = 200  # rows in one work, so that requests do not wait long for the writer
 
@@ -31,15 +30,14 @@ log = logging.getLogger("ledger_engine.upkeep.retention")
 
 
 class Retention:
-    """Cleans up soon after `start` and every hour until `stop`; of several servers one does.
+    """Cleans up an hour after `start` and every hour until `stop`; of several servers one does.
 
-    It uses the real time as far as it is known (`timekeeping`), not the ledger's, which a wrong clock may
-    have set forward for good.
+    To a clock that is wrong at a start everything looks old: in the first hour somebody can set it right. It
+    goes by the machine's clock, not the ledger's, which a wrong clock may have set forward for good.
     """
 
-    def __init__(self, engine: Engine, real_time: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._real_time = real_time
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -51,8 +49,12 @@ class Retention:
         await cancel(self._task)
 
     async def clean_up(self) -> None:
-        """Delete and erase everything that has expired, in small works. Raises StorageUnavailable."""
-        now = self._real_time()
+        """Delete and erase everything that has expired, in small works. Raises StorageUnavailable.
+
+        Until when a server ran is stored too.
+        """
+        now = self._engine.clock.machine()
+        await self._engine.write(partial(kept_time.note_served, machine=now))
         oldest = now - LOGS_KEPT_FOR
         for project in await self._engine.read(projects.every):
             for livemode in (False, True):
@@ -93,8 +95,8 @@ class Retention:
         await take_turns(lambda: self._engine.write(partial(purge, limit=AT_ONCE)))
 
     async def _clean_up_every_hour(self) -> None:
-        await asyncio.sleep(FIRST_AFTER_S)
         while True:
+            await asyncio.sleep(EVERY_S)
             try:
                 if await self._engine.shared.leases.leads():
                     await self.clean_up()
@@ -102,7 +104,6 @@ class Retention:
                 log.warning("cleaning up is postponed: %s", error.cause)
             except Exception:
                 log.exception("cleaning up failed")
-            await asyncio.sleep(EVERY_S)
 
 
 def _erase_user(unit: Unit, user: str, before: int, after_event: str) -> str | None:

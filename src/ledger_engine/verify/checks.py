@@ -286,11 +286,11 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 def misplaced_time(unit: AuditUnit, faults: Faults) -> None:
     """Note a stored time that is far in the future: the ledger's clock starts after it and never goes back.
 
-    A ledger whose test clock was moved has events of that time, or a server has stored that it trusts it.
+    A ledger whose test clock was moved has events of that time, or a server ran by that clock.
     """
     kept, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
-    if kept.reached - max(unit.now, event, kept.trusted or 0) > FAR_MS:
+    if kept.reached - max(unit.now, event, kept.served or 0) > FAR_MS:
         faults.add(
             "time",
             "",
@@ -301,14 +301,12 @@ def misplaced_time(unit: AuditUnit, faults: Faults) -> None:
 
 def misplaced_log(unit: AuditUnit, faults: Faults) -> None:
     """Note the books whose log is gone: a server makes its key at its start, and seals within a second."""
-    trusted = kept_time.get(unit).trusted
-    if trusted is None:
+    served = kept_time.get(unit).served
+    if served is None:
         return  # it was never served
     key = keys.current(unit)
     for book in stored.behind(unit):
-        if book.checkpoint is None and (
-            key is None or _sealed_long_ago(unit, book.book.number, key, trusted)
-        ):
+        if book.checkpoint is None and (key is None or _sealed_long_ago(unit, book.book.number, key, served)):
             mode = mode_name(book.book.livemode)
             faults.add(
                 "log",
@@ -318,10 +316,10 @@ def misplaced_log(unit: AuditUnit, faults: Faults) -> None:
             )
 
 
-def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, trusted: int) -> bool:
+def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served: int) -> bool:
     """Return whether a server ran long after the first event of the book and after the key was made."""
     row = unit.first("SELECT min(created) AS first FROM events WHERE book = :book", {"book": book})
-    return row is not None and max(row["first"] or trusted, key.created) + LONG_MS < trusted
+    return row is not None and max(row["first"] or served, key.created) + LONG_MS < served
 
 
 def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:

@@ -16,7 +16,6 @@ from ledger_engine.access.projects import Changes, NewProject
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import AuthenticationError
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import kept_time
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.refusals import refusal
@@ -178,20 +177,6 @@ async def test_a_refresh_token_is_good_for_30_days(engine: Engine, key: ApiKey, 
     assert await code_of_refresh(engine, early.refresh_token) == "good"
     clock.advance(1)
     assert await code_of_refresh(engine, late.refresh_token) == "expired_credential"
-
-
-async def test_what_a_wrong_clock_made_old_stays_known_as_expired(
-    engine: Engine, key: ApiKey, clock: ManualClock
-) -> None:
-    pair = await exchange(engine)
-    await engine.write(partial(kept_time.trust, moment=clock.now()))
-    clock.advance(400 * DAY)
-    await exchange(engine)
-    assert await code_of_use(engine, pair.access_token) == "expired_credential"
-    assert await code_of_refresh(engine, pair.refresh_token) == "expired_credential"
-    await engine.write(partial(kept_time.trust, moment=clock.now()))
-    await exchange(engine)
-    assert await code_of_use(engine, pair.access_token) == "invalid_credential"
 
 
 async def test_revoking_the_key_kills_its_tokens_at_once(engine: Engine, key: ApiKey, tenant: Tenant) -> None:

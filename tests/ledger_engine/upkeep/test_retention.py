@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,14 +25,14 @@ from tests.ledger_engine.events.test_request_log import log, logged
 from tests.ledger_engine.events.webhooks.test_attempts import begin
 from tests.ledger_engine.leases_of_others import leave_to_others
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.ledger_engine.waiting import looked_until
+from tests.ledger_engine.waiting import looked_until, until
 
 ADA = users.NewUser("Ada Lind", "ada@example.com")
 
 
 @pytest.fixture
 def keeper(engine: Engine, clock: ManualClock) -> Retention:
-    return Retention(engine, clock.now)
+    return Retention(engine)
 
 
 @holds("quotas-request-logs")
@@ -152,27 +153,39 @@ async def test_a_user_with_many_events_is_erased_some_of_them_at_a_time(
     assert (await read(users.get, user.id)).email is None
 
 
-async def test_it_cleans_up_by_itself_and_stops_at_once(
+async def test_it_cleans_up_each_hour_by_itself_and_not_before_the_first(
     engine: Engine, tenant: Tenant, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "FIRST_AFTER_S", 0)
+    waits: list[float] = []
+    hour = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await hour.wait()
+        hour.clear()
+
+    monkeypatch.setattr(retention, "asyncio", SimpleNamespace(sleep=sleep, create_task=asyncio.create_task))
     await log(engine, tenant)
-    clock.advance(8 * DAY)
-    keeper = Retention(engine, clock.now)
+    clock.advance(400 * DAY)
+    keeper = Retention(engine)
     keeper.start()
+    await until(lambda: waits)
+    assert waits == [3600]
+    assert await logged(engine, tenant), "a clock that is wrong at a start can be set right"
+    hour.set()
     await looked_until(lambda: logged(engine, tenant), lambda found: not found)
+    await until(lambda: waits == [3600, 3600])
     await keeper.stop()
 
 
 async def test_of_several_servers_only_the_leader_cleans_up(
     engine: Engine, tenant: Tenant, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "FIRST_AFTER_S", 0)
     monkeypatch.setattr(retention, "EVERY_S", 0.01)
     leases = leave_to_others(engine)
     await log(engine, tenant)
     clock.advance(8 * DAY)
-    keeper = Retention(engine, clock.now)
+    keeper = Retention(engine)
     keeper.start()
     await asyncio.sleep(0.1)
     assert await logged(engine, tenant)

@@ -447,13 +447,13 @@ SEEN: dict[str, tuple[str, str]] = {
         "log",
     ),
     "the whole log, and a posting": (
-        "UPDATE kept_time SET trusted = 1780000000000; DELETE FROM log_tiles; DELETE FROM logs;"
+        "UPDATE kept_time SET served = 1780000000000; DELETE FROM log_tiles; DELETE FROM logs;"
         " DELETE FROM log_commitments; DELETE FROM log_keys;"
         f" UPDATE transactions SET description = 'forged' WHERE id = {POSTING}",
         "log",
     ),
     "the log, and its key left": (
-        "UPDATE kept_time SET trusted = 1790000000000; DELETE FROM log_tiles; DELETE FROM logs",
+        "UPDATE kept_time SET served = 1790000000000; DELETE FROM log_tiles; DELETE FROM logs",
         "log",
     ),
     "log_commitments.salt": ("UPDATE log_commitments SET salt = NULL", "log"),

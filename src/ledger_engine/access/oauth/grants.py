@@ -247,7 +247,7 @@ def _has_expired(unit: Unit, expires: int) -> bool:
 
 def _forget_expired(unit: Unit) -> None:
     """Delete some that expired long ago; each new pair does this, so that the tables do not grow for ever."""
-    long_ago = {"expired": kept_time.long_ago(unit, FORGOTTEN_AFTER_MS), "limit": FORGOTTEN_AT_ONCE}
+    long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS, "limit": FORGOTTEN_AT_ONCE}
     unit.execute(
         "DELETE FROM oauth_tokens WHERE hash IN"
         " (SELECT hash FROM oauth_tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",

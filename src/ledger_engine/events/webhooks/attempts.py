@@ -21,11 +21,10 @@ from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.endpoints import Subscription
-from ledger_engine.store import Unit, Value, kept_time
+from ledger_engine.store import Unit, Value
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.rows import any_of
 
-JUMP_MS = 30_000  # how far the clock may differ from elapsed time; less is ordinary adjustment
 _ROWS = 32  # events read at once; few, as a body may be as large as a request
 _LOOKED_THROUGH_MAX = 2000  # events of unwanted kinds skipped in one work
 
@@ -54,7 +53,7 @@ class Retry:
 
 
 class Respread(NamedTuple):
-    """When an overdue delivery is due now, and when it was, both without what `put_off` adds."""
+    """When an overdue delivery is due now, and when it was."""
 
     delivery: str
     was: int
@@ -138,30 +137,27 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     return Feed(messages, after, True, resent)
 
 
-def pending(unit: Unit, endpoint: str, limit: int, paused_before: int = 0) -> list[Retry]:
+def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
     """Return the endpoint's pending deliveries that are due first.
 
-    Leave out those last attempted before the ledger's time `paused_before`, unless they were resent, and
-    those resent before their first attempt, until that is recorded.
+    Leave out those resent before their first attempt, until that is recorded.
     """
     rows = unit.execute(
         f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due, d.livemode"
         " FROM deliveries AS d JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode"
         f" JOIN events AS e ON e.book = b.book AND e.id = d.event {outbox.JOIN}"
         " WHERE d.endpoint = :endpoint AND d.status = 'pending'"
-        " AND (d.retries = 0 OR d.attempted_at >= :paused_before)"
         " AND (d.attempts > 0 OR d.event <= (SELECT cursor FROM webhook_endpoints WHERE id = :endpoint))"
         " ORDER BY d.due LIMIT :limit",
-        {"endpoint": endpoint, "limit": limit, "paused_before": paused_before},
+        {"endpoint": endpoint, "limit": limit},
     )
-    put_off = kept_time.get(unit).put_off
     return [
         Retry(
             row["delivery"],
             Message(row["id"], row["type"], outbox.body_of(row)),
             row["attempts"],
             row["retries"],
-            row["due"] + put_off,
+            row["due"],
             row["resends"],
         )
         for row in rows
@@ -175,7 +171,6 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
     delivery that was resent during the attempt stays due; return the endpoint and event of these. The failure
     of an attempt whose endpoint was deleted during it, restored or not, is final.
     """
-    put_off = kept_time.get(unit).put_off
     outcomes = _of_events(unit, outcomes)
     known = _known(unit, outcomes)
     restores = endpoints.restores(unit, {outcome.endpoint for outcome in outcomes})
@@ -187,7 +182,7 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
         if outcome.error is None:
             status, due = "succeeded", None
         elif outcome.retry_in_ms is not None and outcome.restores == restores.get(outcome.endpoint):
-            status, due = "pending", now + outcome.retry_in_ms - put_off
+            status, due = "pending", now + outcome.retry_in_ms
         else:
             status, due = "failed", None
         retries = outcome.retries + (status == "pending")
@@ -227,12 +222,6 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
     return resent
 
 
-def last_pending_attempt(unit: Unit) -> int:
-    """Return the time of the last attempt of the pending deliveries, in the ledger's time; 0 without any."""
-    row = unit.first("SELECT max(attempted_at) AS last FROM deliveries WHERE status = 'pending'")
-    return 0 if row is None or row["last"] is None else int(row["last"])
-
-
 def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     """Return when the endpoint's overdue deliveries are to be sent: one now, then one each `pace_ms`.
 
@@ -240,7 +229,7 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
     them, or they would be sent in between. Their time tells them apart: only spread deliveries are due at a
     multiple of the pace, apart from a few others by chance. Nothing is stored; `set_due` does that.
     """
-    now = unit.now - kept_time.get(unit).put_off
+    now = unit.now
     rows = unit.execute(
         "SELECT id, due FROM deliveries WHERE endpoint = :endpoint AND status = 'pending'"
         " AND (due < :now OR due % :pace = 0) ORDER BY due",
@@ -258,26 +247,6 @@ def set_due(unit: Unit, spread: Sequence[Respread]) -> None:
     unit.execute_many(
         "UPDATE deliveries SET due = :due WHERE id = :id AND status = 'pending' AND due = :was",
         [{"id": each.delivery, "was": each.was, "due": each.due} for each in spread],
-    )
-
-
-def go_by_real_time(unit: Unit, real_time: int) -> None:
-    """Make pending deliveries due at the real time that was meant, however far the ledger's time is ahead."""
-    by = unit.now - real_time - kept_time.get(unit).put_off
-    if abs(by) > JUMP_MS:
-        # The ledger's clock has not jumped, so how long endpoints have been failing stays the same.
-        kept_time.put_off(unit, by)
-
-
-def postpone(unit: Unit, by: int) -> None:
-    """Postpone all pending deliveries by `by` milliseconds: the clock was set forward, no time has passed.
-
-    There may be many, so no delivery is changed: each is due at its `due` plus the stored `put_off`.
-    """
-    kept_time.put_off(unit, by)
-    unit.execute(
-        "UPDATE webhook_endpoints SET failing_since = failing_since + :by WHERE failing_since IS NOT NULL",
-        {"by": by},
     )
 
 

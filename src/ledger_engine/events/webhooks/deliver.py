@@ -7,9 +7,6 @@ once.
 
 Where several servers share the ledger, each endpoint is one server's, which has a lease for it. Nothing is
 sent after the lease has ended, unless it was renewed.
-
-While the machine's clock is not trusted (`timekeeping`), the retries that were pending at the start are
-paused. First attempts continue in order, and so do their retries.
 """
 
 from __future__ import annotations
@@ -66,20 +63,16 @@ class Deliverer:
         retries_s: Sequence[float] = WEBHOOK_RETRIES_S,
         make_sender: MakeSender | None = None,
         monotonic: Callable[[], float] = time.monotonic,
-        real_time: Callable[[], int] | None = None,
     ) -> None:
-        self._new_clock = partial(RetryClock, engine, retries_s, monotonic, real_time or engine.clock.now)
+        self._new_clock = partial(RetryClock, engine, retries_s, monotonic)
         self._new_run = partial(_Run, engine, seal, retries_s, make_sender or SenderProcess)
         self._run: _Run | None = None
         engine.listen(self._notice_commit)
 
-    def start(self, *, pause_retries: bool = False) -> None:
-        """Start delivering, also again after `stop`; needs a running event loop.
-
-        `pause_retries` pauses those pending now, until `resume_retries`.
-        """
+    def start(self) -> None:
+        """Start delivering, also again after `stop`; needs a running event loop."""
         self._run = self._new_run(self._new_clock())
-        self._run.start(pause_retries=pause_retries)
+        self._run.start()
 
     async def stop(self) -> None:
         """Stop: wait a short time for the attempts under way, and record them.
@@ -89,11 +82,6 @@ class Deliverer:
         run, self._run = self._run, None
         if run is not None:
             await run.stop()
-
-    def resume_retries(self) -> None:
-        """Send the paused retries, if any."""
-        if self._run is not None:
-            self._run.feeder.resume_retries()
 
     def _notice_commit(self, topics: frozenset[str]) -> None:
         if self._run is None:
@@ -124,9 +112,9 @@ class _Run:
         self.feeder = Feeder(engine, self.own, self._sender, jobs, clock, pace)
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self, *, pause_retries: bool) -> None:
+    def start(self) -> None:
         self._tasks = [
-            asyncio.create_task(self.feeder.run(pause_retries=pause_retries)),
+            asyncio.create_task(self.feeder.run()),
             asyncio.create_task(self._recorder.run(self.feeder.notice_recorded)),
         ]
 
@@ -257,11 +245,10 @@ class Feeder:
         self._pace = pace
         self._numbers = itertools.count(1)
         self._woken = asyncio.Event()
-        self._resumes_retries = False
 
-    async def run(self, *, pause_retries: bool) -> None:
-        """Submit what there is to send until cancelled; `pause_retries` is for `RetryClock.begin`."""
-        await try_until_done(partial(self._clock.begin, pause=pause_retries))
+    async def run(self) -> None:
+        """Submit what there is to send until cancelled."""
+        await try_until_done(self._clock.begin)
         await try_step(partial(self._own.seal_secrets, self._engine))
         polled_at = kept_cursors_at = time.monotonic()
         while True:
@@ -280,11 +267,6 @@ class Feeder:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._rest_s()):
                     await self._woken.wait()
-
-    def resume_retries(self) -> None:
-        """Send the paused retries, if any."""
-        self._resumes_retries = True
-        self._woken.set()
 
     def look_for_events(self) -> None:
         """Look for new events, as some were recorded."""
@@ -319,9 +301,6 @@ class Feeder:
 
     async def _look(self) -> None:
         """Submit what there is to send for each endpoint, as far as it may have more under way."""
-        if self._resumes_retries and self._clock.paused_before:
-            await self._clock.resume()
-            self.look_everywhere()
         now = await self._clock.follow()
         await self._own.follow()
         if not self._own.outgoing or not self._sender.is_ready:
@@ -330,7 +309,7 @@ class Feeder:
         share = max(1, FIRSTS_AT_ONCE // max(1, len(demanding)))
         demands = [outgoing.demand(now, share) for outgoing in demanding]
         if demands:
-            asked = partial(find, demands=demands, paused_before=self._clock.paused_before)
+            asked = partial(find, demands=demands)
             for demand, feed, retries in await self._engine.read(asked):
                 self._hand_over(demand, feed, retries, now)
 

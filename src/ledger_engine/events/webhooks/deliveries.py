@@ -26,7 +26,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.limits import Semaphore
-from ledger_engine.store import Row, Unit, Value, kept_time
+from ledger_engine.store import Row, Unit, Value
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
@@ -157,7 +157,6 @@ def resend(
     """
     known = outbox.get(unit, tenant, event)
     idempotency.take(unit, tenant, key, event)
-    due = unit.now - kept_time.get(unit).put_off
     sent: list[Delivery] = []
     skipped: list[Skipped] = []
     for receiver in endpoints.receivers(unit, tenant, endpoint):
@@ -177,7 +176,7 @@ def resend(
             " VALUES (:id, :project, :livemode, :endpoint, :event, 'pending', 0, 0, 1, :due, :now)"
             f" ON CONFLICT (endpoint, event) DO UPDATE SET {_DUE_AGAIN} RETURNING *",
             tenant.bind(
-                id=unit.new_id("dlv"), endpoint=receiver.endpoint, event=event, due=due, now=unit.now
+                id=unit.new_id("dlv"), endpoint=receiver.endpoint, event=event, due=unit.now, now=unit.now
             ),
         )
         assert row is not None, "it is inserted or updated"
@@ -208,11 +207,10 @@ def failed(
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
     """Send those of these deliveries again, now, that failed; return how many those are."""
-    due = unit.now - kept_time.get(unit).put_off
     listed, parameters = any_of(ids)
     changed = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({listed}) AND {_FAILED} RETURNING id",
-        {"due": due, **parameters},
+        {"due": unit.now, **parameters},
     )
     unit.announce(endpoints.TOPIC)
     return len(changed)
@@ -237,12 +235,10 @@ def purge(unit: Unit, before_id: str, limit: int) -> int:
 def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery], deleted: Collection[str] = ()) -> None:
     """Add to each its event's type and its attempts; bodies about users only if the tenant may read users.
 
-    `due` is stored without the time that retries are put off by. Nothing more is sent to the endpoints that
-    are `deleted`, so their open deliveries are shown as failed.
+    Nothing more is sent to the endpoints that are `deleted`, so their open deliveries are shown as failed.
     """
     if not deliveries:
         return
-    put_off = kept_time.get(unit).put_off
     listed, parameters = any_of(delivery.id for delivery in deliveries)
     made = unit.execute(
         f"SELECT * FROM delivery_attempts WHERE delivery IN ({listed}) ORDER BY delivery, number", parameters
@@ -260,8 +256,6 @@ def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery], deleted: Colle
         delivery.event_type = event["type"]
         if delivery.status == "pending" and delivery.endpoint in deleted:
             delivery.status, delivery.next_attempt_at = "failed", None
-        if delivery.next_attempt_at is not None:
-            delivery.next_attempt_at = Moment(delivery.next_attempt_at + put_off)
         body: str | None = outbox.body_of(event).encode()[:SHOWN_MAX].decode(errors="ignore")
         if event["type"] in outbox.USER_KINDS and not tenant.may_see_users():
             body = None

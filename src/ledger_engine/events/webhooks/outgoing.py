@@ -210,7 +210,7 @@ class Outgoing:
             self.looks_at = min(self.looks_at, retry_at)
 
 
-def find(unit: Unit, demands: list[Demand], paused_before: int) -> list[tuple[Demand, Feed, list[Retry]]]:
+def find(unit: Unit, demands: list[Demand]) -> list[tuple[Demand, Feed, list[Retry]]]:
     """Return what the database has for each demand."""
     nothing = Feed([], "", False)
     return [
@@ -219,9 +219,7 @@ def find(unit: Unit, demands: list[Demand], paused_before: int) -> list[tuple[De
             attempts.feed(unit, demand.subscription, demand.after, demand.firsts, demand.bytes)
             if demand.firsts
             else nothing,
-            attempts.pending(unit, demand.subscription.endpoint, demand.retries, paused_before)
-            if demand.retries
-            else [],
+            attempts.pending(unit, demand.subscription.endpoint, demand.retries) if demand.retries else [],
         )
         for demand in demands
     ]

@@ -318,7 +318,7 @@ def _announced(unit: Unit) -> dict[int, int]:
 
 
 def _write_nothing(unit: Unit) -> None:
-    unit.execute("UPDATE kept_time SET put_off = put_off WHERE false")
+    unit.execute("UPDATE kept_time SET reached = reached WHERE false")
 
 
 _CONFIRM = BookWork(_write_nothing, OWN)  # that it was committed shows that a standby has all before it

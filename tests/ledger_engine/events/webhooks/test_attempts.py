@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.core.clock import DAY
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks import attempts, deliveries, endpoints
 from ledger_engine.events.webhooks.attempts import Feed, Outcome
@@ -15,7 +14,7 @@ from ledger_engine.events.webhooks.endpoints import NewEndpoint, Subscription
 from ledger_engine.ledger import accounts, transactions, users
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
-from tests.ledger_engine.conftest import START, Run
+from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 
 UNLIMITED = 10**9
@@ -244,27 +243,6 @@ async def test_those_due_first_come_first(sending: Sending) -> None:
         await sending.record(sending.failure(event, retry_in_ms=wait))
     assert [retry.due - START for retry in await sending.pending()] == sorted(waits)
     assert [retry.due - START for retry in await sending.pending(limit=2)] == [100, 200]
-
-
-async def test_postponing_puts_off_what_is_pending_and_nothing_else(sending: Sending, read: Run) -> None:
-    done, waiting = await sending.happen(2)
-    await sending.record(sending.outcome(done), sending.failure(waiting))
-    endpoint = sending.subscription.endpoint
-    await sending.engine.write(
-        lambda unit: endpoints.note_outcomes(unit, endpoint, 0, START, any_succeeded=False, gone=False)
-    )
-    await sending.engine.write(lambda unit: attempts.postpone(unit, 1_000_000))
-    assert [retry.due for retry in await sending.pending()] == [START + 1_005_000]
-    row = await sending.engine.read(lambda unit: unit.first("SELECT failing_since FROM webhook_endpoints"))
-    assert row is not None
-    assert row["failing_since"] == START + 1_000_000
-    assert [delivery.created for delivery in await sending.deliveries()] == [START, START]
-    # Another notion of the real time makes retries due, and makes no endpoint fail for longer.
-    await sending.engine.write(lambda unit: attempts.go_by_real_time(unit, START + 400 * DAY))
-    assert [retry.due for retry in await sending.pending()] == [START + 5_000 - 400 * DAY]
-    row = await sending.engine.read(lambda unit: unit.first("SELECT failing_since FROM webhook_endpoints"))
-    assert row is not None
-    assert row["failing_since"] == START + 1_000_000
 
 
 async def test_nothing_is_recorded_of_an_event_that_a_failover_has_lost(sending: Sending) -> None:

@@ -36,7 +36,7 @@ class Renewal:
     book: BookKey = ("leases", False)
 
     def __call__(self, unit: Unit) -> None:
-        unit.execute("UPDATE kept_time SET put_off = put_off")
+        unit.execute("UPDATE kept_time SET reached = reached")
 
 
 @pytest.fixture

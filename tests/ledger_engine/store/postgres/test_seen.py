@@ -42,7 +42,7 @@ class Change:
     book: BookKey = ("prj_1", False)
 
     def __call__(self, unit: Unit) -> None:
-        unit.execute("UPDATE kept_time SET put_off = put_off")
+        unit.execute("UPDATE kept_time SET reached = reached")
         unit.announce("events")
 
 

@@ -278,7 +278,7 @@ async def test_a_lock_that_another_server_keeps_is_503_in_time(
         beside.execute("SELECT pg_advisory_lock(%s)", [key])
 
         def work(unit: Unit) -> None:
-            unit.execute("UPDATE kept_time SET put_off = put_off")
+            unit.execute("UPDATE kept_time SET reached = reached")
 
         work.book = ("prj_1", False)  # type: ignore[attr-defined]
         with pytest.raises(StorageUnavailable, match="another server has kept this book locked"):

@@ -98,7 +98,7 @@ async def test_an_older_state_that_another_program_restores_is_logged_and_in_the
     copy(path, old)
     await open_account("by another process, which is no loss")
     with closing(sqlite3.connect(path)) as other:
-        other.execute("UPDATE kept_time SET put_off = put_off")
+        other.execute("UPDATE kept_time SET reached = reached")
         other.commit()
     await engine.check()
     assert engine.losses.accepted is None

@@ -61,6 +61,27 @@ def test_an_older_file_is_read_by_nobody_and_brought_up_to_date_by_whoever_opens
     assert read_copy(path, audit.verify).fault is None
 
 
+def test_retries_that_were_postponed_keep_their_time(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = schema.names("sqlite")
+    before = [name for name in every if name < "007"]
+    monkeypatch.setattr(schema, "names", lambda _: before)
+    migrations.apply(connection)
+    connection.execute("UPDATE kept_time SET put_off = 500, trusted = 17")
+    rows = [("pending", 1_000), ("succeeded", None)]
+    for number, (status, due) in enumerate(rows):
+        connection.execute(
+            "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, due,"
+            " attempted_at, created) VALUES (?, 'p', 0, 'e', ?, ?, 1, 1, ?, 1, 1)",
+            (f"dlv_{number}", f"evt_{number}", status, due),
+        )
+    monkeypatch.setattr(schema, "names", lambda _: every)
+    migrations.apply(connection)
+    assert connection.execute("SELECT due FROM deliveries ORDER BY id").fetchall() == [(1_500,), (None,)]
+    assert connection.execute("SELECT * FROM kept_time").fetchall() == [(1, 0, 17)]
+
+
 def test_a_ledger_from_before_version_1_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = put_ledger_before_baseline(tmp_path / "ledger.db")
     before = path.read_bytes()
