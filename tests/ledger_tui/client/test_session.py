@@ -107,10 +107,6 @@ def test_why_nothing_can_be_changed() -> None:
     assert session.forbids_changes == ""
     session.saw_scopes(None)
     assert session.forbids_changes == ""
-    session.saw_health(None)
-    assert session.forbids_changes == ""
-    session.saw_health("https://ledger.example")
-    assert session.forbids_changes == "read-only: this is a copy of https://ledger.example"
     assert Session(read_only=True).forbids_changes == "read-only: this dashboard changes nothing"
 
 
