@@ -89,7 +89,7 @@ async def test_that_a_server_has_tls_is_seen_by_its_address(
     scheme: str, result: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examination, "READING", ())
-    asked = Asked(lambda _: httpx.Response(200), f"{scheme}://ledger.test")
+    asked = Asked(lambda _: httpx.Response(200, json={"ok": True}), f"{scheme}://ledger.test")
     verdicts = await examination.examine(asked.client, "sk_test_x", "run", read_only=True, sleep=asked.sleep)
     (found,) = [verdict for verdict in verdicts if verdict.rule == "service-https"]
     assert (found.result, found.reason is None) == (result, result == "passed")
