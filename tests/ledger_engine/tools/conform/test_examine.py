@@ -15,9 +15,11 @@ from ledger_client.answers import Client
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.store.engine import Engine
-from ledger_engine.tools.conform import examination, examiner
-from ledger_engine.tools.conform.examination import READING, WRITING, Verdict, examine, junit
+from ledger_engine.tools.conform import examination, examiner, writing
+from ledger_engine.tools.conform.examination import Verdict, examine, junit
 from ledger_engine.tools.conform.examiner import RULES, Examiner, Exchange, Unusable
+from ledger_engine.tools.conform.reading import READING
+from ledger_engine.tools.conform.writing import WRITING
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.tools.conform.broken import BROKEN, Breakage, Reply, wrapped
 
@@ -175,7 +177,7 @@ async def test_what_a_server_does_not_offer_is_not_applicable_and_no_fault(
     examined: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examination, "READING", ())
-    monkeypatch.setattr(examination, "WRITING", (examination.invoices, examination.people, examination.rates))
+    monkeypatch.setattr(examination, "WRITING", (writing.invoices, writing.people, writing.rates))
 
     def breakage(reply: Reply) -> None:
         if reply.path.endswith("/finalize"):

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from ledger_client.answers import Client
-from ledger_engine.tools.conform import examination
+from ledger_engine.tools.conform import examination, reading
 from ledger_engine.tools.conform.examiner import Examiner, Exchange, Unreachable
 
 Answer = Callable[[int], httpx.Response]
@@ -75,7 +75,7 @@ async def test_what_is_left_is_compared_within_one_window(left: tuple[str, str] 
         return httpx.Response(200, json=[], headers=headers)
 
     asked = Asked(answer)
-    await examination.counted(asked.ask)
+    await reading.counted(asked.ask)
     ask = asked.ask
     found = (
         "failed" if "rates-per-key" in ask.faults else "passed" if "rates-per-key" in ask.passed else "unseen"

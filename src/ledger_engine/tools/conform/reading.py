@@ -1,0 +1,132 @@
+"""The checks that change nothing: those of `conform --read-only`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ledger_engine.tools.conform.examiner import Examiner, Exchange, is_number
+
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)")
+
+
+def is_time(value: object) -> bool:
+    """Return whether a value is a time in ISO 8601 and UTC."""
+    return isinstance(value, str) and _TIME.fullmatch(value) is not None
+
+
+def is_amount(value: object) -> bool:
+    """Return whether a value is an integer, which true is not."""
+    return type(value) is int
+
+
+async def health(ask: Examiner) -> None:
+    answer = await ask.send("GET", "/api/health", anonymous=True)
+    good = answer.status == 200 and answer.field("ok") is True
+    ask.expect("get-api-health", good, answer, "200 and ok true, without a credential")
+    version = answer.field("version")
+    ask.expect("version-directory", isinstance(version, str) and version, answer, "a version, as text")
+
+
+async def credentials(ask: Examiner) -> None:
+    key = ask.key
+    for rule, value in (
+        ("auth-401", None),
+        ("auth-401", "Bearer sk_test_" + "0" * 32),
+        ("auth-bearer", f"Bearer  {key}"),
+        ("auth-bearer", f'Bearer "{key}"'),
+        ("auth-bearer", key),
+    ):
+        headers = {} if value is None else {"Authorization": value}
+        answer = await ask.send("GET", "/v1/accounts", headers=headers, anonymous=True)
+        ask.expect(rule, answer.status == 401, answer, "401")
+        ask.expect("errors-401", answer.status == 401, answer, "401")
+    answer = await ask.send("GET", "/api/users", anonymous=True)
+    ask.expect("auth-directory", answer.status == 401, answer, "401 without a credential")
+
+
+async def lists(ask: Examiner) -> None:
+    for path, by in (
+        ("/v1/accounts", "get-accounts"),
+        ("/v1/transactions", "get-transactions"),
+    ):
+        answer = await ask.send("GET", path)
+        ask.expect(by, answer.status == 200, answer, "200")
+        if path == "/v1/accounts":
+            ask.expect("auth-bearer", answer.status == 200, answer, "200 with the key")
+            ask.expect("service-v1 version-path", answer.status == 200, answer, "200 under /v1")
+        envelope(ask, answer)
+        for item in answer.items:
+            ask.expect("service-times", is_time(item.get("created", "2026-01-01T00:00:00Z")), answer, "UTC")
+        for limit in ("0", "101", "many"):
+            answer = await ask.send("GET", path, params={"limit": limit})
+            few = answer.status == 400 or len(answer.items) <= 100
+            ask.expect("pages-limit", few, answer, "400, or at most 100 items")
+    answer = await ask.send("GET", "/v1/accounts", params={"starting_after": "no cursor"})
+    ask.expect("errors-400", answer.status == 400, answer, "400 for an invalid cursor")
+    answer = await ask.send("GET", "/v1/transactions", params={"type": "refund"})
+    ask.expect("errors-400", answer.status == 400, answer, "400 for an unknown type")
+
+
+def envelope(ask: Examiner, answer: Exchange) -> None:
+    """Expect the envelope of a ledger list."""
+    found = answer.json if isinstance(answer.json, dict) else {}
+    after = found.get("next_cursor")
+    good = isinstance(found.get("data"), list) and isinstance(found.get("has_more"), bool)
+    good = good and (
+        isinstance(after, str) if found.get("has_more") else after is None or isinstance(after, str)
+    )
+    ask.expect("list-fields", good, answer, "data, has_more and next_cursor")
+
+
+async def directory(ask: Examiner) -> None:
+    answer = await ask.send("GET", "/api/users", params={"page": "1", "per_page": "1"})
+    ask.expect("get-api-users", answer.status == 200, answer, "200")
+    ask.expect("service-api", answer.status == 200, answer, "200 under /api")
+    ask.expect("pages-users", len(answer.items) <= 1, answer, "at most as many as per_page")
+    for status in ("open", "paid", "shipped"):
+        answer = await ask.send("GET", "/api/orders", params={"status": status})
+        ask.expect("get-api-orders", answer.status == 200, answer, "200")
+        right = all(item.get("status") == status for item in answer.items)
+        ask.expect("order-status", right, answer, f"only orders that are {status}")
+
+
+async def counted(ask: Examiner) -> None:
+    """Look at two requests of one window: the second has fewer left."""
+    for _ in range(3):
+        first = await ask.send("GET", "/v1/accounts", params={"limit": "1"})
+        second = await ask.send("GET", "/v1/accounts", params={"limit": "1"})
+        if first.headers.get("X-RateLimit-Reset") == second.headers.get("X-RateLimit-Reset"):
+            left = [each.headers.get("X-RateLimit-Remaining", "") for each in (first, second)]
+            fewer = all(map(is_number, left)) and int(left[1]) < int(left[0])
+            ask.expect("rates-per-key", fewer, second, "fewer requests left than before")
+            return
+
+
+async def missing(ask: Examiner) -> None:
+    for path in ("/v1/accounts/acc_none", "/v1/invoices/inv_none", "/api/users/usr_none"):
+        answer = await ask.send("GET", path)
+        ask.expect("errors-404", answer.status == 404, answer, "404")
+
+
+async def sizes(ask: Examiner) -> None:
+    answer = await ask.send("GET", "/v1/accounts?x=" + "x" * 8200)
+    ask.expect("sizes-url errors-414", answer.status == 414, answer, "414 for a URL over 8 KB")
+    many = {f"X-Filler-{number}": "x" * 1000 for number in range(17)}
+    answer = await ask.send("GET", "/v1/accounts", headers=many)
+    refused = 400 <= answer.status < 500
+    ask.expect("sizes-headers", refused, answer, "a refusal of headers over 16 KB")
+
+
+async def oauth(ask: Examiner) -> None:
+    answer = await ask.send("GET", "/oauth/authorize", anonymous=True)
+    refused = 400 <= answer.status < 500 and answer.status != 404
+    ask.expect("oauth-authorize", refused, answer, "a refusal that is no 404, without its parameters")
+    ask.expect("service-oauth", refused, answer, "an authorization server")
+    body: dict[str, Any] = {"code": "ac_none", "code_verifier": "v" * 43}
+    answer = await ask.send("POST", "/oauth/token", body, anonymous=True)
+    refused = answer.status in (400, 401) and isinstance(answer.field("error"), str)
+    ask.expect("oauth-token", refused, answer, "400 with an error, for an unknown code")
+
+
+READING = (health, credentials, lists, counted, directory, missing, sizes, oauth)

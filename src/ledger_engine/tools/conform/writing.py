@@ -1,0 +1,330 @@
+"""The checks that make what they need: accounts, invoices, users and more, of the key's mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger_engine.tools.conform.examiner import Examiner, Exchange, is_id, is_number
+from ledger_engine.tools.conform.reading import envelope, is_amount, is_time
+
+_MANY = 21  # one more than a page has without a limit
+_OPTIONAL = "the server does not offer what this check needs, which goes beyond the contract"
+
+
+async def accounts(ask: Examiner) -> None:
+    made = await _account(ask, metadata={"purpose": "conform"})
+    id = made.field("id")
+    ask.expect("account-object", made.field("object") == "account", made, "object: account")
+    rules = "account-name post-accounts-name"
+    ask.expect(rules, made.field("name") == _name(ask), made, "the name that was sent")
+    rules = "account-iso-4217 account-currency post-accounts-currency"
+    ask.expect(rules, made.field("currency") == "EUR", made, "currency: EUR")
+    balance = made.field("balance")
+    ask.expect("account-balance", is_amount(balance) and balance == 0, made, "the integer 0")
+    ask.expect("service-amounts", is_amount(balance), made, "an integer")
+    ask.expect("account-created service-times", is_time(made.field("created")), made, "ISO 8601 in UTC")
+    same = made.field("metadata") == {"purpose": "conform"}
+    ask.expect("account-metadata post-accounts-metadata", same, made, "the metadata that was sent")
+    read = await ask.send("GET", f"/v1/accounts/{id}")
+    same = read.status == 200 and read.json == made.json
+    ask.expect("get-accounts-id", same, read, "200 and the account as it was made")
+    bare = await _account(ask)
+    ask.expect("account-metadata", bare.field("metadata") == {}, bare, "metadata: {}")
+    listed = await ask.send("GET", "/v1/accounts", params={"limit": "2"})
+    newest = [item.get("id") for item in listed.items] == [bare.field("id"), id]
+    ask.expect("get-accounts", newest, listed, "the newest account first")
+    await _refused_accounts(ask)
+
+
+async def _refused_accounts(ask: Examiner) -> None:
+    body = {"name": _name(ask), "currency": "EUR"}
+    for name in body:
+        answer = await ask.send("POST", "/v1/accounts", {k: v for k, v in body.items() if k != name})
+        error = answer.field("error")
+        said = isinstance(error, dict) and answer.status == 400
+        said = said and (error.get("type"), error.get("code")) == ("invalid_request", "missing_field")
+        said = said and error.get("param") == name
+        ask.expect("errors-missing-field", said, answer, f"400 missing_field, with {name} in param")
+        ask.expect(f"post-accounts-{name}", answer.status == 400, answer, "400")
+    for wrong in (
+        {**body, "currency": "no code"},
+        {**body, "metadata": {str(number): "" for number in range(21)}},
+        {**body, "metadata": {"a": 1}},
+    ):
+        answer = await ask.send("POST", "/v1/accounts", wrong)
+        rule = "post-accounts-metadata" if "metadata" in wrong else "post-accounts-currency"
+        ask.expect(rule, answer.status == 400, answer, "400")
+    answer = await ask.send(
+        "POST", "/v1/accounts", content=b"{", headers={"Content-Type": "application/json"}
+    )
+    ask.expect("errors-400", answer.status == 400, answer, "400 for invalid JSON")
+    answer = await ask.send("POST", "/v1/accounts", {**body, "name": "x" * 1_100_000})
+    ask.expect("sizes-json errors-413", answer.status == 413, answer, "413 for a body over 1 MB")
+
+
+async def idempotency(ask: Examiner) -> None:
+    made = await _account(ask)
+    headers = {"Idempotency-Key": f"{ask.mark}-posting"}
+    posting = {"account": made.field("id"), "amount": 5, "type": "credit"}
+    first = await ask.send("POST", "/v1/transactions", posting, headers=headers)
+    ask.require("post-transactions", first.status == 201, first, "201 and a transaction")
+    again = await ask.send("POST", "/v1/transactions", posting, headers=headers)
+    ask.expect("create-duplicate errors-409", again.status == 409, again, "409 for a key that was used")
+    account = await ask.send("GET", f"/v1/accounts/{made.field('id')}")
+    ask.expect("create-idempotency", account.field("balance") == 5, account, "one posting of 5")
+
+
+async def transactions(ask: Examiner) -> None:
+    made = await _account(ask)
+    id = made.field("id")
+    for amount, type in ((700, "credit"), (200, "debit")):
+        posting = {"account": id, "amount": amount, "type": type, "description": "Beans"}
+        answer = await ask.send("POST", "/v1/transactions", posting)
+        ask.require("post-transactions", answer.status == 201, answer, "201 and a transaction")
+        for rule, name in (
+            ("transaction-account", "account"),
+            ("transaction-amount", "amount"),
+            ("transaction-type", "type"),
+            ("transaction-description", "description"),
+        ):
+            ask.expect(rule, answer.field(name) == posting[name], answer, f"the {name} that was sent")
+        ask.expect("service-amounts", is_amount(answer.field("amount")), answer, "an integer")
+    account = await ask.send("GET", f"/v1/accounts/{id}")
+    rules = "transaction-moves transaction-type"
+    ask.expect(rules, account.field("balance") == 500, account, "a balance of 700 - 200 = 500")
+    good = {"account": id, "amount": 1, "type": "credit"}
+    for rule, wrong in (
+        ("transaction-amount", {"amount": 0}),
+        ("transaction-amount", {"amount": -1}),
+        ("transaction-amount", {"amount": 1.5}),
+        ("transaction-type", {"type": "refund"}),
+    ):
+        answer = await ask.send("POST", "/v1/transactions", {**good, **wrong})
+        ask.expect(rule, answer.status == 400, answer, "400")
+    answer = await ask.send("POST", "/v1/transactions", {**good, "account": "acc_none"})
+    ask.expect("transaction-account", answer.status in (400, 404), answer, "404 for an unknown account")
+    await _filtered(ask, id)
+
+
+async def _filtered(ask: Examiner, account: str) -> None:
+    rule = "get-transactions"
+    listed = await ask.send("GET", "/v1/transactions", params={"account": account})
+    types = [item.get("type") for item in listed.items]
+    ask.expect(rule, types == ["debit", "credit"], listed, "the account's transactions, newest first")
+    listed = await ask.send("GET", "/v1/transactions", params={"account": account, "type": "credit"})
+    amounts = [item.get("amount") for item in listed.items]
+    ask.expect(rule, amounts == [700], listed, "the account's credits alone")
+    listed = await ask.send("GET", "/v1/transactions", params={"created_after": "2999-01-01T00:00:00Z"})
+    ask.expect(rule, listed.status == 200 and not listed.items, listed, "nothing from the future")
+    params = {"account": account, "created_after": "2000-01-01T00:00:00Z"}
+    listed = await ask.send("GET", "/v1/transactions", params=params)
+    ask.expect(rule, len(listed.items) == 2, listed, "both transactions")
+
+
+async def pages(ask: Examiner) -> None:
+    made = await _account(ask)
+    account, posted = made.field("id"), []
+    for number in range(_MANY):
+        body = {"account": account, "amount": 1 + number, "type": "credit"}
+        posted.append(str((await ask.send("POST", "/v1/transactions", body)).field("id")))
+    listed = await ask.send("GET", "/v1/transactions", params={"account": account})
+    ask.expect("pages-limit", len(listed.items) == 20, listed, "20 items without a limit")
+    envelope(ask, listed)
+    ask.expect("list-fields", listed.field("has_more") is True, listed, "has_more: true")
+    seen: list[str] = []
+    after: Any = None
+    for _ in range(_MANY):
+        params = {"account": account, "limit": "8"} | ({} if after is None else {"starting_after": after})
+        listed = await ask.send("GET", "/v1/transactions", params=params)
+        ask.expect("pages-limit", len(listed.items) <= 8, listed, "at most 8 items")
+        seen += [str(item.get("id")) for item in listed.items]
+        after = listed.field("next_cursor")
+        if listed.field("has_more") is not True or not isinstance(after, str):
+            break
+    rules = "pages-starting-after lists-cursors"
+    ask.expect(rules, sorted(seen) == sorted(posted), listed, "each item once, over all pages")
+    ask.expect("get-transactions", seen == posted[::-1], listed, "the newest first, over all pages")
+
+
+async def invoices(ask: Examiner) -> None:
+    made = await _account(ask)
+    body = {"account": made.field("id"), "customer": "Conform", "amount": 1200}
+    drafted = await ask.send("POST", "/v1/invoices", body)
+    if drafted.status == 400:
+        ask.skip("the server takes another body for an invoice, which the contract leaves open", *_INVOICES)
+        return
+    made_one = drafted.status == 201 and is_id(drafted.field("id"))
+    ask.require("post-invoices", made_one, drafted, "201 and an invoice with an id")
+    ask.expect("invoice-states", drafted.field("status") == "draft", drafted, "status: draft")
+    path = f"/v1/invoices/{drafted.field('id')}"
+    read = await ask.send("GET", path)
+    ask.expect("get-invoices-id", (read.status, read.json) == (200, drafted.json), read, "the invoice")
+    changed = await ask.send("PATCH", path, {"customer": "Changed"})
+    ask.expect("patch-invoices-id", changed.status == 200, changed, "200")
+    right = changed.field("customer") == "Changed" and changed.field("amount") == 1200
+    ask.expect("invoice-patch", right, changed, "the field that was sent, and no other")
+    ask.expect("invoice-patch-draft-only", changed.status == 200, changed, "200 for a draft")
+    opened = await ask.send("POST", f"{path}/finalize")
+    if opened.status in (404, 405):
+        ask.skip(_OPTIONAL, "invoice-void", "delete-invoices-id", "invoice-void-kept")
+        return
+    ask.expect("invoice-states", opened.field("status") == "open", opened, "status: open")
+    changed = await ask.send("PATCH", path, {"customer": "Again"})
+    ask.expect(
+        "invoice-patch-draft-only", changed.status == 409, changed, "409 for an invoice that is not a draft"
+    )
+    void = await ask.send("DELETE", path)
+    ask.expect("delete-invoices-id", 200 <= void.status < 300, void, "a success")
+    voided = await ask.send("GET", path)
+    ask.expect("invoice-void-kept", voided.status == 200, voided, "200: the invoice is kept")
+    ask.expect("invoice-void", voided.field("status") == "void", voided, "status: void")
+
+
+_INVOICES = (
+    "post-invoices", "invoice-states", "get-invoices-id", "patch-invoices-id", "invoice-patch",
+    "invoice-patch-draft-only", "invoice-void", "delete-invoices-id", "invoice-void-kept",
+)  # fmt: skip
+
+
+async def tokens(ask: Examiner) -> None:
+    rule = "post-auth-token-api-key"
+    pair = await _exchange(ask, "api_key", ask.key)
+    ask.require(rule, pair.status == 200, pair, "200 and a token response")
+    access, refresh = pair.field("access_token"), pair.field("refresh_token")
+    ask.expect("token-access-token", isinstance(access, str), pair, "an access token")
+    ask.expect("token-token-type", pair.field("token_type") == "Bearer", pair, "token_type: Bearer")
+    rules = "token-expires-in auth-access-token-expiry"
+    ask.expect(rules, pair.field("expires_in") == 3600, pair, "expires_in: 3600")
+    ask.require("token-refresh-token", isinstance(refresh, str), pair, "a refresh token")
+    answer = await ask.send(
+        "GET", "/v1/accounts", headers={"Authorization": f"Bearer {access}"}, anonymous=True
+    )
+    ask.expect("auth-access-token", answer.status == 200, answer, "200 with the access token")
+    second = await _exchange(ask, "refresh_token", refresh)
+    ask.expect("post-auth-token-refresh-token", second.status == 200, second, "200 and a new pair")
+    fresh = second.field("refresh_token") not in (None, refresh)
+    fresh = fresh and second.field("access_token") not in (None, access)
+    ask.expect("post-auth-token-json", fresh, second, "a new access token and a new refresh token")
+    again = await _exchange(ask, "refresh_token", refresh)
+    ask.expect("auth-refresh-once", again.status == 401, again, "401 for a refresh token that was used")
+    wrong = await _exchange(ask, "api_key", "sk_test_" + "0" * 32)
+    ask.expect("errors-401", wrong.status == 401, wrong, "401 for an unknown key")
+
+
+async def people(ask: Examiner) -> None:
+    body = {"name": "Conform", "email": f"{ask.mark}@example.com", "role": "member"}
+    made = await ask.send("POST", "/api/users", body)
+    made_one = made.status == 201 and is_id(made.field("id"))
+    ask.require("post-api-users", made_one, made, "201 and a user with an id")
+    same = all(made.field(name) == value for name, value in body.items())
+    ask.expect("user-body", same, made, "name, email and role as sent")
+    path = f"/api/users/{made.field('id')}"
+    read = await ask.send("GET", path)
+    ask.expect("get-api-users-id", (read.status, read.json) == (200, made.json), read, "the user")
+    listed = await ask.send("GET", "/api/users", params={"page": "1", "per_page": "1", "role": "member"})
+    right = all(item.get("role") == "member" for item in listed.items) and listed.items
+    ask.expect("get-api-users", right, listed, "users of the role that was asked for")
+    ask.expect("pages-users", len(listed.items) == 1, listed, "as many as per_page")
+    wrong = await ask.send("POST", "/api/users", {"name": "Conform"})
+    ask.expect("user-body", wrong.status == 400, wrong, "400 without an email")
+    await _orders(ask, made.field("id"))
+    await _rights(ask, path)
+    gone = await ask.send("DELETE", path)
+    if gone.status == 403:
+        ask.skip("the key does not have the role admin", "user-deactivate", "delete-api-users-id")
+        return
+    ask.expect("user-deactivate delete-api-users-id", 200 <= gone.status < 300, gone, "a success")
+    order = {"user_id": made.field("id"), "items": [{"name": "Beans"}]}
+    refused = await ask.send("POST", "/api/orders", order)
+    ask.expect("user-deactivate", refused.status >= 400, refused, "no order for a deactivated user")
+
+
+async def _orders(ask: Examiner, user: str) -> None:
+    placed = []
+    for number in range(2):
+        body = {"user_id": user, "items": [{"name": "Beans", "quantity": 1 + number}]}
+        made = await ask.send("POST", "/api/orders", body)
+        ask.require("post-api-orders", made.status == 201, made, "201 and an order")
+        same = (made.field("user_id"), made.field("items")) == (user, body["items"])
+        ask.expect("order-body", same, made, "user_id and items as sent")
+        placed.append(made.field("id"))
+    wrong = await ask.send("POST", "/api/orders", {"user_id": user})
+    ask.expect("order-body", wrong.status == 400, wrong, "400 without items")
+    listed = await ask.send("GET", "/api/orders", params={"status": "open"})
+    open_ones = [item.get("id") for item in listed.items]
+    found = all(id in open_ones for id in placed)
+    ask.expect("order-status", found, listed, "the orders that were placed are open")
+    ask.expect("get-api-orders", found, listed, "the orders that were placed")
+    page = await ask.send("GET", "/api/orders", params={"limit": "1"})
+    ask.expect("pages-generic", len(page.items) == 1, page, "at most as many as the limit")
+    after = page.field("next_cursor")
+    if isinstance(after, str):
+        rest = await ask.send("GET", "/api/orders", params={"limit": "1", "cursor": after})
+        others = rest.status == 200 and page.items and rest.items and rest.items != page.items
+        ask.expect("pages-generic", others, rest, "the page after the cursor")
+
+
+async def _rights(ask: Examiner, user: str) -> None:
+    """Look at what a key without the role cannot do, where the server lets keys be made."""
+    made = await ask.send("POST", "/v1/api_keys", {"role": "member", "name": "conform"})
+    key, id = made.field("key"), made.field("id")
+    ask.hide(key)
+    if made.status != 201 or not isinstance(key, str) or not is_id(id):
+        ask.skip(_OPTIONAL, "auth-403", "errors-403")
+        return
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = await ask.send("DELETE", user, headers=headers, anonymous=True)
+    rules = "auth-403 errors-403 delete-api-users-id"
+    ask.expect(rules, answer.status == 403, answer, "403 without the role admin")
+    await ask.send("DELETE", f"/v1/api_keys/{id}")
+
+
+async def rates(ask: Examiner) -> None:
+    """Exceed the limit of the authentication endpoint, the lowest there is."""
+    usual = await ask.send("GET", "/v1/accounts")
+    for _ in range(40):
+        answer = await ask.send(
+            "POST",
+            "/v1/auth/token",
+            {"grant_type": "api_key", "api_key": "sk_test_" + "0" * 32},
+            anonymous=True,
+            patient=False,
+        )
+        if answer.status == 429:
+            break
+    limits = [each.headers.get("X-RateLimit-Limit", "") for each in (answer, usual)]
+    stricter = all(is_number(limit) for limit in limits) and int(limits[0]) < int(limits[1])
+    ask.expect("rates-auth", stricter, answer, f"a limit below {limits[1]}, that of a ledger request")
+    if answer.status != 429:
+        ask.skip("the limit was not reached with 40 requests", *_RATES)
+        return
+    ask.expect("errors-429", "Retry-After" in answer.headers, answer, "Retry-After")
+    none_left = answer.headers.get("X-RateLimit-Remaining") == "0"
+    ask.expect("rates-over", none_left, answer, "X-RateLimit-Remaining: 0")
+
+
+_RATES = ("errors-429", "rates-over", "errors-rate-limit-body")
+
+
+async def _account(ask: Examiner, **more: object) -> Exchange:
+    body = {"name": _name(ask), "currency": "EUR", **more}
+    made = await ask.send("POST", "/v1/accounts", body)
+    ask.require("post-accounts", made.status == 201, made, "201 and an account")
+    ask.require("account-id", is_id(made.field("id")), made, "an id, as text")
+    ask.expect("account-id", str(made.field("id")).startswith("acc_"), made, "an id that starts with acc_")
+    return made
+
+
+async def _exchange(ask: Examiner, grant: str, value: Any) -> Exchange:
+    ask.hide(value)
+    answer = await ask.send("POST", "/v1/auth/token", {"grant_type": grant, grant: value}, anonymous=True)
+    ask.hide(answer.field("access_token"))
+    ask.hide(answer.field("refresh_token"))
+    return answer
+
+
+def _name(ask: Examiner) -> str:
+    return f"conform {ask.mark}"
+
+
+WRITING = (accounts, idempotency, transactions, pages, invoices, tokens, people, rates)
