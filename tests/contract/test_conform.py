@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from ledger_engine.cli import main
 from ledger_engine.tools.conform.examiner import RULES
 from tests.contract.conftest import Project, Server, ledger_engine, start_server, stop_server
+from tests.ledger_engine.tools.conform.broken import PROVEN
 from tests.locations import new_ledger
 
 
@@ -20,6 +21,7 @@ def conforms(server: Server, key: str) -> None:
     failed = [each for each in report["rules"] if each["result"] == "failed"]
     assert (done.exit_code, report["ok"], failed) == (0, True, [])
     assert [each["rule"] for each in report["rules"]] == list(RULES)
+    assert {each["rule"] for each in report["rules"] if each["result"] == "passed"} == PROVEN
     assert key not in done.stdout
 
 

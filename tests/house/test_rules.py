@@ -1,4 +1,7 @@
-"""Each rule of the contract pages has a test, and each test that names a rule names one that is there."""
+"""Each rule of the contract pages is proven, and each test that names a rule names one that is there.
+
+A rule is proven by a test that names it, or by `conform`, when a server that breaks it is told by its name.
+"""
 
 import ast
 import re
@@ -8,6 +11,7 @@ from pathlib import Path
 from ledger_engine.http.errors import CODES
 from ledger_engine.tools.conform.examiner import RULES
 from tests.house.pages import rules
+from tests.ledger_engine.tools.conform.broken import PROVEN
 
 
 def proven(root: Path) -> Iterator[str]:
@@ -19,9 +23,9 @@ def proven(root: Path) -> Iterator[str]:
                 yield from (str(rule.value) for rule in node.args if isinstance(rule, ast.Constant))
 
 
-def test_every_rule_has_a_test_and_every_named_rule_is_there(root: Path) -> None:
+def test_every_rule_is_proven_and_every_named_rule_is_there(root: Path) -> None:
     names = {*RULES, *(name for _, name in rules())}
-    tested = set(proven(root))
+    tested = PROVEN | set(proven(root))
     assert {"rules without a test": names - tested, "names of no rule": tested - names} == {
         "rules without a test": set(),
         "names of no rule": set(),

@@ -41,8 +41,12 @@ async def credentials(ask: Examiner) -> None:
         answer = await ask.send("GET", "/v1/accounts", headers=headers, anonymous=True)
         ask.expect(rule, answer.status == 401, answer, "401")
         ask.expect("errors-401", answer.status == 401, answer, "401")
-    answer = await ask.send("GET", "/api/users", anonymous=True)
-    ask.expect("auth-directory", answer.status == 401, answer, "401 without a credential")
+    for path in ("/api/users", "/api/orders"):
+        answer = await ask.send("GET", path, anonymous=True)
+        ask.expect("auth-directory auth-401", answer.status == 401, answer, "401 without a credential")
+    for path in ("/v1/transactions", "/v1/invoices/inv_none"):
+        answer = await ask.send("GET", path, anonymous=True)
+        ask.expect("auth-bearer auth-401", answer.status == 401, answer, "401 without a credential")
 
 
 async def lists(ask: Examiner) -> None:
@@ -104,7 +108,10 @@ async def counted(ask: Examiner) -> None:
 
 
 async def missing(ask: Examiner) -> None:
-    for path in ("/v1/accounts/acc_none", "/v1/invoices/inv_none", "/api/users/usr_none"):
+    for path in (
+        *("/v1/accounts/acc_none", "/v1/invoices/inv_none", "/v1/nothing"),
+        *("/api/users/usr_none", "/api/nothing"),
+    ):
         answer = await ask.send("GET", path)
         ask.expect("errors-404", answer.status == 404, answer, "404")
 

@@ -169,6 +169,46 @@ def generic_limit(reply: Reply) -> None:
         reply.data["data"] *= 3
 
 
+def no_refresh(reply: Reply) -> None:
+    if reply.is_("POST", T, 200) and reply.sent["grant_type"] == "refresh_token":
+        reply.status = 201
+
+
+def deaf_to_tokens(reply: Reply) -> None:
+    if reply.is_("GET", "/v1/accounts", 200) and reply.authorization.startswith("Bearer at_"):
+        reply.status = 401
+
+
+def deactivated_by_members(reply: Reply) -> None:
+    if reply.is_("GET", "/api/users/*", 200) and reply.data["status"] == "active":
+        reply.data["deactivated_at"] = reply.path + str(id(reply))
+
+
+def one_account(reply: Reply) -> None:
+    if reply.is_("POST", "/v1/accounts", 201):
+        reply.data["id"] = "acc_the_same"
+
+
+def open_to_writers(reply: Reply) -> None:
+    if reply.method != "GET" and reply.path.startswith("/api/") and not reply.authorization:
+        reply.status = 404
+
+
+def patched_open(reply: Reply) -> None:
+    if reply.is_("PATCH", "/v1/invoices/*", 200):
+        reply.data["status"] = "open"
+
+
+def lost_customer(reply: Reply) -> None:
+    if reply.is_("GET", "/v1/invoices/*", 200) and reply.data["status"] == "void":
+        reply.data["customer"] = None
+
+
+def float_balance(reply: Reply) -> None:
+    if reply.is_("GET", "/v1/accounts/*", 200) and reply.data["balance"]:
+        reply.data["balance"] = float(reply.data["balance"])
+
+
 T = "/v1/auth/token"
 BROKEN: dict[str, tuple[str, Breakage]] = {
     "health is not ok": ("get-api-health", field("GET", "/api/health", "ok", lambda _: "yes")),
@@ -268,4 +308,61 @@ BROKEN: dict[str, tuple[str, Breakage]] = {
     "a long URL is 400": ("sizes-url", status("GET", "/v1/accounts", 414, 400)),
     "a large body is 400": ("sizes-json", status("POST", "/v1/accounts", 413, 400)),
     "no authorization server": ("oauth-token", status("POST", "/oauth/token", 400, 404)),
+    "the ledger is elsewhere": ("service-v1", status("GET", "/v1/accounts", 200, 404)),
+    "the ledger has no version": ("version-path", status("GET", "/v1/accounts", 200, 404)),
+    "the directory is elsewhere": ("service-api", status("GET", "/api/users", 200, 404)),
+    "users cannot be listed": ("get-api-users", status("GET", "/api/users", 200, 403)),
+    "orders cannot be listed": ("get-api-orders", status("GET", "/api/orders", 200, 403)),
+    "nobody can sign in": ("service-oauth", status("GET", "/oauth/authorize", 400, 404)),
+    "a sign-in without parameters is good": ("oauth-authorize", status("GET", "/oauth/authorize", 400, 200)),
+    "another currency": ("account-currency", field("POST", "/v1/accounts", "currency", lambda _: "USD")),
+    "accounts without a name": ("post-accounts-name", status("POST", "/v1/accounts", 400, 201)),
+    "any metadata goes": ("post-accounts-metadata", status("POST", "/v1/accounts", 400, 201)),
+    "accounts are listed in short": (
+        "get-accounts",
+        listed("/v1/accounts", lambda items: [{**item, "metadata": None} for item in items]),
+    ),
+    "a request without a key is a retry": ("create-idempotency", one_account),
+    "a posting moves nothing": ("transaction-moves", field("GET", "/v1/accounts/*", "balance", lambda _: 0)),
+    "a balance with a point": ("service-amounts", float_balance),
+    "another account's posting": (
+        "transaction-account",
+        field("POST", "/v1/transactions", "account", lambda _: "acc_other"),
+    ),
+    "an invoice is 200": ("post-invoices", status("POST", "/v1/invoices", 201, 200)),
+    "a change is 202": ("patch-invoices-id", status("PATCH", "/v1/invoices/*", 200, 202)),
+    "a change opens the draft": ("invoice-patch", patched_open),
+    "nothing can be voided": ("delete-invoices-id", status("DELETE", "/v1/invoices/*", 200, 500)),
+    "a void invoice without its customer": ("invoice-void-kept", lost_customer),
+    "no access token": ("token-access-token", field("POST", T, "access_token", lambda _: None)),
+    "an access token for a day": (
+        "auth-access-token-expiry",
+        field("POST", T, "expires_in", lambda _: 86_400),
+    ),
+    "access tokens are refused": ("auth-access-token", deaf_to_tokens),
+    "a refresh is 201": ("post-auth-token-refresh-token", no_refresh),
+    "a refresh changes nothing": (
+        "post-auth-token-json",
+        field("POST", T, "access_token", lambda _: "at_same"),
+    ),
+    "a user without an email": ("user-body", status("POST", "/api/users", 400, 201)),
+    "a directory that anybody may write": ("auth-directory", open_to_writers),
+    "a refusal that changes the user": ("user-deactivate", deactivated_by_members),
+    "an order of a deactivated user": ("user-deactivate", status("POST", "/api/orders", 409, 201)),
+    "an order is 200": ("post-api-orders", status("POST", "/api/orders", 201, 200)),
+    "an unknown cursor is the first page": ("errors-400", status("GET", "/v1/accounts", 400, 200)),
+    "half a body is an error of the server": ("errors-400", status("POST", "/api/users", 400, 500)),
+    "an unknown key is 403": ("errors-401", status("GET", "/v1/accounts", 401, 403)),
+    "no right is 404": ("errors-403", status("DELETE", "/api/users/*", 403, 404)),
+    "a path that is none is 400": ("errors-404", status("GET", "/api/nothing", 404, 400)),
+    "a large body is 411": ("errors-413", status("POST", "/api/users", 413, 411)),
+    "a large body in the ledger's shape": (
+        "errors-directory-body",
+        error("/api", 413, lambda body: {"error": {"code": "payload_too_large"}}),
+    ),
+    "a long URL is 404": ("errors-414", status("GET", "/v1/accounts", 414, 404)),
+    "nobody says how long to wait": ("errors-429", header("retry-after", None, at=429)),
+    "headers of any size": ("sizes-headers", status("GET", "/v1/accounts", 431, 200)),
 }
+# The rules that `conform` proves: it has been seen to tell a server by them.
+PROVEN = {rule for rule, _ in BROKEN.values()}
