@@ -75,27 +75,6 @@ def test_a_key_in_the_query_is_no_credential(wire: Wire, name: str) -> None:
     assert (answer.status, answer.json()["error"]["code"]) == (401, "missing_credential")
 
 
-@holds("auth-401", "errors-401", "auth-directory")
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/v1/accounts"),
-        ("POST", "/v1/accounts"),
-        ("GET", "/v1/transactions"),
-        ("POST", "/v1/transactions"),
-        ("GET", "/v1/invoices/inv_none"),
-        ("DELETE", "/v1/invoices/inv_none"),
-        ("GET", "/api/users"),
-        ("POST", "/api/users"),
-        ("DELETE", "/api/users/usr_none"),
-        ("GET", "/api/orders"),
-        ("POST", "/api/orders"),
-    ],
-)
-def test_without_a_credential_it_is_401(anyone: httpx.Client, method: str, path: str) -> None:
-    assert code_of(anyone.request(method, path)) == (401, "missing_credential")
-
-
 @holds(
     "post-auth-token-api-key",
     "post-auth-token-json",

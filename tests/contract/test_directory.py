@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.contract.clockwork import Clockwork
-from tests.contract.conftest import MakeKey, without_missing
+from tests.contract.conftest import without_missing
 from tests.contract.rules import holds
 
 DAY_S = 86_400
@@ -80,13 +80,6 @@ def test_an_email_belongs_to_one_active_user_whatever_its_case(api: httpx.Client
     assert refusal(api.post(f"/api/users/{first['id']}/restore")) == (409, "email_taken")
 
 
-@holds("get-api-users-id")
-def test_a_user_can_be_read(api: httpx.Client) -> None:
-    user = create(api)
-    assert api.get(f"/api/users/{user['id']}").json() == user
-    assert refusal(api.get("/api/users/usr_none")) == (404, "not_found")
-
-
 @holds("get-api-users", "pages-users", "lists-users")
 def test_users_are_listed_by_number_of_page(api: httpx.Client) -> None:
     users = [create(api, f"User{number}", role="admin" if number == 3 else "member") for number in range(5)]
@@ -120,15 +113,6 @@ def test_deleting_a_user_deactivates_it_and_twice_likewise(api: httpx.Client) ->
     again = api.delete(f"/api/users/{user['id']}")
     assert (again.status_code, again.json()) == (200, gone.json())
     assert api.get(f"/api/users/{user['id']}").json() == gone.json()
-
-
-@holds("user-deactivate", "errors-403", "auth-403")
-def test_deactivating_a_user_needs_an_admin(api: httpx.Client, with_key: MakeKey) -> None:
-    path = f"/api/users/{create(api)['id']}"
-    assert refusal(with_key("member").delete(path)) == (403, "missing_role")
-    assert api.get(path).json()["status"] == "active"
-    assert with_key("admin").delete(path).status_code == 200
-    assert refusal(with_key("member").post(f"{path}/restore")) == (403, "missing_role")
 
 
 @holds("directory-restore", "quotas-recoverable")

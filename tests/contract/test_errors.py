@@ -35,21 +35,6 @@ def test_the_ledgers_error_has_these_members(api: httpx.Client) -> None:
         assert body["error"]["message"].endswith(".")
 
 
-@holds("errors-json", "errors-directory-body")
-def test_the_directorys_error_is_a_code_and_a_message(api: httpx.Client) -> None:
-    for answer, status, code in [
-        (api.get("/api/users/usr_none"), 404, "not_found"),
-        (api.get("/api/nothing"), 404, "not_found"),
-        (api.put("/api/users"), 405, "method_not_allowed"),
-        (api.post("/api/users", content="{"), 400, "invalid_json"),
-        (api.get("/api/users", headers={"Authorization": "no"}), 401, "invalid_credential"),
-    ]:
-        assert answer.status_code == status
-        assert answer.headers["Content-Type"] == "application/json"
-        assert set(answer.json()) == {"error", "message"}
-        assert answer.json()["error"] == code
-
-
 @holds("conventions-strict", "errors-400", "error-codes")
 @pytest.mark.parametrize(
     "body",

@@ -81,12 +81,6 @@ def test_a_second_use_is_409_for_what_the_caller_may_not_create_too(api: httpx.C
     assert api.post("/api/users", json=owner, headers=headers | with_key("new")).status_code == 403
 
 
-@holds("create-idempotency")
-def test_without_a_key_each_request_creates(api: httpx.Client) -> None:
-    assert api.post("/v1/accounts", json=TILL).status_code == 201
-    assert api.post("/v1/accounts", json=TILL).status_code == 201
-
-
 @holds("idempotency-space", "create-duplicate")
 def test_one_key_serves_one_create_of_any_kind(api: httpx.Client) -> None:
     account = api.post("/v1/accounts", json=TILL).json()["id"]

@@ -123,22 +123,6 @@ def test_null_is_as_if_it_were_left_out(api: httpx.Client, account: str) -> None
     assert (made["lines"], made["due_date"], made["description"], made["metadata"]) == (None, None, None, {})
 
 
-@holds("get-invoices-id")
-def test_an_invoice_can_be_read(api: httpx.Client, account: str) -> None:
-    invoice = draft(api, account)
-    assert api.get(f"/v1/invoices/{invoice['id']}").json() == invoice
-    assert api.get("/v1/invoices/inv_none").status_code == 404
-
-
-@holds("patch-invoices-id", "invoice-patch")
-def test_a_change_of_a_draft_touches_only_what_is_sent(api: httpx.Client, account: str) -> None:
-    invoice = draft(api, account, description="November", metadata={"po": "7"})
-    changed = api.patch(f"/v1/invoices/{invoice['id']}", json={"customer": "Café Süd"})
-    assert changed.status_code == 200
-    assert changed.json() == {**invoice, "customer": "Café Süd"}
-    assert api.get(f"/v1/invoices/{invoice['id']}").json()["status"] == "draft"
-
-
 @holds("invoices-patch")
 def test_null_clears_and_metadata_is_replaced_and_nothing_changes_nothing(
     api: httpx.Client, account: str
@@ -229,19 +213,6 @@ def test_twelve_pays_at_once_pay_once(api: httpx.Client, account: str) -> None:
     assert {refusal(each)[1] for each in answers if each.status_code == 409} == {"invoice_not_open"}
     assert api.get(f"/v1/accounts/{account}").json()["balance"] == 4500
     assert len(api.get("/v1/transactions").json()["data"]) == 1
-
-
-@holds("delete-invoices-id", "invoice-void", "invoice-void-kept", "invoice-states")
-def test_deleting_an_open_invoice_voids_and_keeps_it(api: httpx.Client, account: str) -> None:
-    invoice = opened(api, account)
-    path = f"/v1/invoices/{invoice['id']}"
-    voided = api.delete(path)
-    assert (voided.status_code, voided.json()["status"]) == (200, "void")
-    assert voided.json()["voided_at"].endswith("Z")
-    kept = api.get(path)
-    assert (kept.status_code, kept.json()) == (200, voided.json())
-    assert kept.json()["number"] == invoice["number"]
-    assert api.get("/v1/invoices").json()["data"] == [voided.json()]
 
 
 @holds("invoices-final", "errors-409")

@@ -208,18 +208,6 @@ def test_every_answer_carries_the_rate_limit_and_a_request_id(wire: Wire, status
     assert "retry-after" not in answer.headers
 
 
-@holds("rates-headers", "conventions-request-id")
-def test_a_409_and_a_403_carry_them_too(api: httpx.Client) -> None:
-    for _ in range(2):
-        answer = api.post("/v1/accounts", content=TILL, headers={"Idempotency-Key": "k"})
-        assert limits_of(answer)[0] == 1_000_000
-    assert answer.status_code == 409
-    member = api.post("/v1/api_keys", json={"role": "member"}).json()["key"]
-    refused = api.get("/v1/api_keys", headers={"Authorization": f"Bearer {member}"})
-    assert (refused.status_code, limits_of(refused)[0]) == (403, 1_000_000)
-    assert refused.headers["Request-Id"] != answer.headers["Request-Id"]
-
-
 @holds("rates-over")
 def test_a_refused_request_does_nothing_and_leaves_its_connection_usable(clockwork: Clockwork) -> None:
     key = clockwork.key(clockwork.project("free"))

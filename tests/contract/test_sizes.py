@@ -73,12 +73,6 @@ def test_a_body_said_to_be_too_large_is_refused_before_it_comes(wire: Wire) -> N
     assert answer.status == 413
 
 
-@holds("sizes-json", "errors-413")
-def test_the_directory_reports_it_in_its_own_shape(wire: Wire) -> None:
-    answer = wire.ask(wire.post("/api/users", padded(MB + 1)))
-    assert (answer.status, answer.json()["error"]) == (413, "payload_too_large")
-
-
 @holds("sizes-file", "rate-limits-multipart", "error-codes")
 @pytest.mark.parametrize("in_chunks", [False, True])
 @pytest.mark.parametrize("sizes", [(24 * MB,), (25 * MB,), (20 * MB, 20 * MB)], ids=str)

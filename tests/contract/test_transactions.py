@@ -58,14 +58,7 @@ def test_a_posted_transaction_has_these_fields(api: httpx.Client, account: str) 
     }
 
 
-@holds("transaction-moves", "transaction-type", "transactions-direction")
-def test_a_credit_adds_and_a_debit_takes(api: httpx.Client, account: str) -> None:
-    assert post(api, account, 1000, "credit")["balance_after"] == 1000
-    assert post(api, account, 300, "debit")["balance_after"] == 700
-    assert balance(api, account) == 700
-
-
-@holds("projects-overdraft")
+@holds("projects-overdraft", "transactions-direction")
 def test_a_debit_may_go_below_zero_unless_the_project_refuses_it(
     api: httpx.Client, account: str, make_project: Any
 ) -> None:
