@@ -67,7 +67,7 @@ INSERT INTO webhook_endpoints VALUES ('whe_2', :project, 0, 'http://a.example', 
 INSERT INTO deliveries VALUES ('del_1', :project, 0, 'whe_2', :event, 'pending', 1, 1, 5, 4, 3, 2);
 INSERT INTO delivery_attempts VALUES ('del_1', 1, 4, 12, 500, NULL, '{}', '{}', :text);
 INSERT INTO idempotency_keys VALUES (:project, 0, 'k', 'key_1', 1, -9223372036854775808, 'key_ 1');
-INSERT INTO seeds VALUES (:project, 'roastery', 'f', 1, 's', 2, 3);
+INSERT INTO seeds VALUES (:project, 'roastery');
 INSERT INTO log_cosignatures SELECT book, 'w1', size, checkpoint, '— w1 AAAAAAAAAAA=' || char(10) FROM logs
 """
 

@@ -159,6 +159,17 @@ def first_or_new(unit: Unit) -> tuple[Project, bool]:
     return (create(unit, NewProject(FIRST_NAME, "enterprise")), True) if project is None else (project, False)
 
 
+def to_add_to(unit: Unit, id: str | None) -> Project:
+    """Return the project with this id, or the database's first one, creating it if there is none.
+
+    Raises NotFound, and Conflict for an archived project, because nobody could see what is added to it.
+    """
+    project = first_or_new(unit)[0] if id is None else get(unit, id)
+    if project.archived_at is not None:
+        raise Conflict("not_recoverable", f"The project {project.id} is archived.")
+    return project
+
+
 def remove_unused(unit: Unit, id: str) -> None:
     """Delete a project that was just created, unless it has a key."""
     project = {"id": id}

@@ -17,7 +17,6 @@ from ledger_engine.cli.running import (
     Ledger,
     in_words,
     print_json,
-    project_or_first,
     require,
     say,
     with_progress,
@@ -46,41 +45,35 @@ def seed(ledger: Ledger, file: str) -> None:
     """Load the data set FILE.
 
     FILE is the name of an included one, or a JSON file. It is loaded into test mode, with a history that ends
-    yesterday. When there is a mistake, nothing is loaded. A load that was interrupted continues when the
-    command is run again.
+    yesterday. When there is a mistake, or the load is interrupted, nothing is loaded.
     """
     from ledger_engine.tools.seed import reading
-    from ledger_engine.tools.seed.loading import Progress, steps_of
+    from ledger_engine.tools.seed.loading import Progress, load
     from ledger_engine.tools.seed.reading import BadDataSet
-    from ledger_engine.tools.seed.reading import read as read_data_set
-    from ledger_engine.tools.seed.turns import load_data_set
 
     progress = Progress()
     try:
-        data_set = read_data_set(reading.path(file))
-        steps = steps_of(data_set)
-        database = ledger.database
-        make_folder(database)
-        find = partial(project_or_first, id=ledger.project)
-        is_new = isinstance(database, Path) and not database.exists()
-        loading = load_data_set(database, find, data_set, steps, progress, is_new=is_new)
-        owner, loaded = asyncio.run(_show(loading, progress, 2 * len(steps), data_set.name))
+        data_set = reading.read(reading.path(file))
+        make_folder(ledger.database)
+        loading = load(ledger.database, ledger.project, data_set, progress)
+        loaded = asyncio.run(_show(loading, progress, data_set.name))
     except (BadDataSet, FileNotFoundError) as error:
         raise click.ClickException(str(error)) from error
-    counted = ", ".join(in_words(count, kind) for kind, count in loaded.items() if count)
-    value = {"data_set": data_set.name, "project": owner, **loaded}
-    ledger.print_one(value, f"{data_set.title}: {counted}, in {owner}")
+    counted = ", ".join(in_words(count, kind) for kind, count in loaded.counts.items() if count)
+    value = {"data_set": data_set.name, "project": loaded.project, **loaded.counts}
+    ledger.print_one(value, f"{data_set.title}: {counted}, in {loaded.project}")
 
 
-async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, name: str) -> T:
+async def _show(work: Coroutine[Any, Any, T], progress: Progress, name: str) -> T:
     """Await the work and show its progress on stderr."""
     loading = asyncio.create_task(work)
     # Without a terminal, stderr is left to the one line of an error.
     with click.progressbar(
-        length=steps, label=f"Loading {printable(name)}", file=sys.stderr, hidden=not sys.stderr.isatty()
+        length=1, label=f"Loading {printable(name)}", file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
         while not loading.done():
             await asyncio.wait({loading}, timeout=_PROGRESS_S)
+            bar.length = max(1, progress.steps)
             bar.update(progress.done - bar.pos)
     return await loading
 

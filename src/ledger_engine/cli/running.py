@@ -41,17 +41,6 @@ async def using(database: Location, use: Callable[[Engine], Awaitable[T]]) -> T:
         await engine.close()
 
 
-def project_or_first(unit: Unit, id: str | None) -> Project:
-    """Return the project with this id, or the database's first one, creating it if there is none.
-
-    Raises NotFound, and Conflict for an archived project, because nobody could see what is added to it.
-    """
-    project = projects.first_or_new(unit)[0] if id is None else projects.get(unit, id)
-    if project.archived_at is not None:
-        raise Conflict("not_recoverable", f"The project {project.id} is archived.")
-    return project
-
-
 def known_project(unit: Unit, id: str | None) -> Project:
     """Return the project with this id, or the database's first one.
 
@@ -127,7 +116,7 @@ class Ledger:
 
     def new_tenant(self, unit: Unit) -> Tenant:
         """Do the same for a command that adds to the project, and creates the first one if there is none."""
-        owner = project_or_first(unit, self.project)
+        owner = projects.to_add_to(unit, self.project)
         return Tenant(owner.id, self.mode == "live", quota=owner.limits.stored_objects)
 
     def print_list(

@@ -51,21 +51,21 @@ def location(settings: ServeSettings) -> Iterator[Location]:
 
 
 async def seed(settings: ServeSettings, database: Location) -> None:
-    """Load the data set of the settings into a ledger that is empty, or go on with it; before it is served.
+    """Load the data set of the settings into a ledger that is empty, before it is served.
 
     Raises BadSettings for a data set that cannot be used, and what loading it raises.
     """
     if settings.seed is None:
         return
     from ledger_engine.tools.seed import reading
+    from ledger_engine.tools.seed.loading import load_if_empty
     from ledger_engine.tools.seed.reading import BadDataSet
-    from ledger_engine.tools.seed.turns import load_once
 
     try:
         data_set = reading.read(reading.path(settings.seed))
     except (BadDataSet, OSError) as error:
         raise BadSettings(f"--seed cannot be used: {error}") from error
-    await load_once(database, data_set)
+    await load_if_empty(database, data_set)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,10 +118,6 @@ class Unit(Protocol):
         """Return an id that sorts after all earlier ones of its prefix."""
         ...
 
-    def version(self) -> int:
-        """Return a number that changes when another process has committed."""
-        ...
-
     def announce(self, topic: str) -> None:
         """Notify the listeners of `topic` when this work is committed, and only then."""
         ...

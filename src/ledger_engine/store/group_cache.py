@@ -181,10 +181,6 @@ class CachingUnit(ABC):
         """Run one statement that returns no rows once for each set of parameters."""
 
     @abstractmethod
-    def version(self) -> int:
-        """Return a number that changes when another process has committed."""
-
-    @abstractmethod
     def set_savepoint(self) -> None:
         """Have what is changed from now on undone alone by `undo_savepoint`."""
 

@@ -217,7 +217,7 @@ class Committer(GroupCommitter[PostgresUnit]):
             self.forget()
         return self._unit_for(
             (locks - {self.locks.own}, reached),
-            lambda: PostgresUnit(connection, self._clock, self._ids, self._numeric, reached or 0),
+            lambda: PostgresUnit(connection, self._clock, self._ids, self._numeric),
         )
 
     def _run_in_transaction(self, group: list[Job], *, savepoints: bool) -> set[str]:

@@ -30,15 +30,12 @@ class PostgresUnit(CachingUnit):
     What a work writes is sent on ahead. An error of such a statement comes up with the next result.
     """
 
-    __slots__ = ("_connection", "_numeric", "_others")
+    __slots__ = ("_connection", "_numeric")
 
-    def __init__(
-        self, connection: Connection, clock: Clock, ids: IdSource, numeric: Numeric, others: int = 0
-    ) -> None:
+    def __init__(self, connection: Connection, clock: Clock, ids: IdSource, numeric: Numeric) -> None:
         super().__init__(clock, ids)
         self._connection = connection
         self._numeric = numeric
-        self._others = others  # the time that other servers had reached before
 
     def set_savepoint(self) -> None:
         self._connection.send(_SAVEPOINT)
@@ -66,9 +63,6 @@ class PostgresUnit(CachingUnit):
         self.wrote = True
         self._prepare(statement.words, reads=False)
         self._send_each(statement, rows)
-
-    def version(self) -> int:
-        return self._others
 
     def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
         return self._rows_of(rendered(sql), parameters)

@@ -61,10 +61,6 @@ class SqliteUnit(CachingUnit):
             self._prepare(words, reads=reads)
         self._run_many(sql, rows)
 
-    def version(self) -> int:
-        (row,) = self._connection.execute("PRAGMA data_version").fetchall()
-        return int(row[0])
-
     def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
         # Fetch all rows: an open cursor would keep the write-ahead log from shrinking.
         return self._connection.execute(sql, parameters).fetchall()

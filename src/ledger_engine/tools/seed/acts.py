@@ -25,7 +25,7 @@ from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import LIMIT_MAX, PageRequest
-from ledger_engine.tools.seed.loading import UnitInThePast
+from ledger_engine.tools.seed.steps import UnitInThePast
 
 A_SECOND = 3.0  # changes, on average
 POSTINGS_MAX = 2000  # how many recent transactions may be repeated

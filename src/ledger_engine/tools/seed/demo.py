@@ -23,8 +23,8 @@ from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.seed import acts, loading, reading
 from ledger_engine.tools.seed.acts import Past
-from ledger_engine.tools.seed.loading import History, Step, UnitInThePast, steps_of
 from ledger_engine.tools.seed.reading import read
+from ledger_engine.tools.seed.steps import History, Step, UnitInThePast, steps_of
 
 # The receivers of its webhooks: one good, one slow and flaky, one that fails until it is repaired.
 #

@@ -1,303 +1,149 @@
-"""The steps of a data set's history, each with its time, in order.
+"""Loading of a data set: the whole history in one transaction, by the engine's own rules.
 
-Each entry draws from a random stream of its own, so that the same file gives the same history, and adding an
-entry changes no other.
+A load that fails or is interrupted has changed nothing. A ledger that does not exist yet is made in a hidden
+folder beside its target and put there when it is complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from random import Random
-from typing import Any
+from pathlib import Path
 
+from ledger_engine.access import projects, quotas
 from ledger_engine.access.projects import Project
 from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import Conflict, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.ledger import accounts, invoices, orders, transactions, users
-from ledger_engine.ledger.invoices import NewInvoice
-from ledger_engine.ledger.orders import NewOrder
-from ledger_engine.ledger.transactions import NewTransaction, Postings
-from ledger_engine.store import Columns, H, Parameters, Row, Unit, Value
+from ledger_engine.store import BookWork, LongWork, Unit, Work
 from ledger_engine.store.books import condition_on
-from ledger_engine.tools.seed.reading import (
-    AccountEntry,
-    BadDataSet,
-    DataSet,
-    Entry,
-    InvoiceEntry,
-    OrderEntry,
-    TransactionEntry,
-    UserEntry,
-    When,
-    Whole,
-)
-
-_NOTHING: Parameters = {}
-
-
-class UnitInThePast:
-    """A `Unit` with the history's time, which is set step by step, and with ids made from that time."""
-
-    def __init__(self, unit: Unit, ids: IdSource) -> None:
-        self.now = 0
-        self._unit = unit
-        self._ids = ids
-
-    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
-        return self._unit.execute(sql, parameters)
-
-    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
-        return self._unit.first(sql, parameters)
-
-    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        self._unit.execute_many(sql, rows)
-
-    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
-        self._unit.insert_many(table, columns, rows)
-
-    def cached(self, kind: type[H], tenant: Tenant, /) -> H:
-        return self._unit.cached(kind, tenant)
-
-    def new_id(self, prefix: str) -> str:
-        return self._ids.new(prefix, self.now)
-
-    def version(self) -> int:
-        return self._unit.version()
-
-    def announce(self, topic: str) -> None:
-        self._unit.announce(topic)
-
-
-STEPS_MAX = 1_000_000
-_MINUTE = 60_000
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-    "November", "December",
-)  # fmt: skip
-
-
-@dataclass(slots=True)
-class History:
-    """The ids of the objects that steps have made, by their names in the data set.
-
-    `happen` sets where the next step makes its own. A work that runs again makes the same ids again.
-    """
-
-    unit: UnitInThePast = field(init=False)
-    tenant: Tenant = field(init=False)
-    accounts: dict[str, str] = field(default_factory=dict)
-    users: dict[str, str] = field(default_factory=dict)
-    made: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """`at` is in milliseconds from the start of the history; `path` is the entry that the step is from."""
-
-    at: int
-    path: str
-    happen: Callable[[History], None]
-
-
-def steps_of(data_set: DataSet) -> list[Step]:
-    """Return all steps in order. Raises BadDataSet when there are far too many."""
-    found: list[Step] = []
-    for entry in data_set.entries:
-        for step in _steps(entry, Random(entry.path)):
-            # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
-            if step.at < data_set.days * DAY:
-                found.append(step)
-            if len(found) > STEPS_MAX:
-                raise BadDataSet(entry.path, f"the data set has more than {STEPS_MAX:,} steps.")
-    found.sort(key=lambda step: step.at)
-    return found
-
-
-def _steps(entry: Entry, random: Random) -> Iterator[Step]:
-    for number, at in enumerate(_moments(entry.when, random), 1):
-        match entry:
-            case AccountEntry():
-                yield Step(at, entry.path, partial(_open_account, entry))
-            case UserEntry():
-                yield from _user(entry, at, random)
-            case TransactionEntry():
-                yield from _transaction(entry, at, number, random)
-            case InvoiceEntry():
-                yield from _invoice(entry, at, number, random)
-            case OrderEntry():
-                yield from _order(entry, at, number, random)
-
-
-def _moments(when: When, random: Random) -> Iterator[int]:
-    for day in range(when.day, when.until + 1, when.every):
-        for _ in range(when.per_day.draw(random)):
-            second = int(random.random() * 60_000) if when.minute.least < when.minute.most else 0
-            yield (day - 1) * DAY + when.minute.draw(random) * _MINUTE + second
-
-
-def _later(at: int, days: Whole, random: Random) -> int:
-    """Return the time `days` days and up to three hours after `at`."""
-    return at + days.draw(random) * DAY + int((1 + random.random() * 180) * _MINUTE)
-
-
-# Accounts and users
-
-
-def _open_account(entry: AccountEntry, history: History) -> None:
-    new = accounts.NewAccount(entry.name, entry.currency, entry.metadata)
-    history.accounts[entry.ref] = accounts.create(history.unit, history.tenant, new).id
-
-
-def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Step]:
-    def join(history: History) -> None:
-        new = users.NewUser(entry.name, entry.email, entry.role)
-        history.users[entry.ref] = users.create(history.unit, history.tenant, new).id
-
-    def leave(history: History) -> None:
-        users.deactivate(history.unit, history.tenant, history.users[entry.ref])
-
-    yield Step(at, entry.path, join)
-    if entry.deactivate_after is not None:
-        yield Step(_later(at, entry.deactivate_after, random), entry.path, leave)
-
-
-# Transactions
-
-
-def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) -> Iterator[Step]:
-    account = entry.accounts.draw(random)
-    destination = entry.destinations.draw(random) if entry.destinations else None
-    amount = entry.amount.draw(random) if entry.amount else None
-    description = entry.descriptions.draw(random) if entry.descriptions else None
-    key = f"{entry.path} {number}"
-
-    def post(history: History) -> None:
-        unit = history.unit
-        postings = Postings(unit, history.tenant)
-        id = _opened(history, account, "account", entry.path)
-        other = None if destination is None else _opened(history, destination, "destination", entry.path)
-        moved = postings.balance(id) if amount is None else amount
-        if amount is None and moved <= 0:
-            return  # the account is empty
-        text = _filled_in(description, number, unit.now)
-        new = NewTransaction(id, moved, entry.type, text, other)
-        posted = postings.add(unit.new_id("txn"), new, "")
-        history.made[key] = posted.id
-        fee = 0 if entry.fee is None else (moved * entry.fee.percent + 50) // 100
-        if entry.fee is not None and fee:
-            to = _opened(history, entry.fee.to, "fee.to", entry.path)
-            new = NewTransaction(id, fee, "debit", entry.fee.description, to)
-            postings.add(unit.new_id("txn"), new, "")
-
-    def reverse(history: History) -> None:
-        if key in history.made:
-            transactions.reverse(history.unit, history.tenant, history.made[key])
-
-    yield Step(at, entry.path, post)
-    if entry.reverse_after is not None and random.random() * 100 < entry.reverse_share:
-        yield Step(_later(at, entry.reverse_after, random), entry.path, reverse)
-
-
-# Invoices and orders
-
-
-def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Iterator[Step]:
-    key = f"{entry.path} {number}"
-    customer = entry.customers.draw(random)
-    amount = entry.amount.draw(random) if entry.amount else None
-    lines = [
-        invoices.Line(
-            description=line.description,
-            quantity=line.quantity.draw(random),
-            unit_amount=line.unit_amount.draw(random),
-        )
-        for line in _picked(entry.lines, entry.pick, random)
-    ]
-
-    def draft(history: History) -> None:
-        due = None if entry.due_in is None else iso(history.unit.now + entry.due_in * DAY)[:10]
-        new = NewInvoice(
-            account=_opened(history, entry.account, "account", entry.path),
-            customer=customer,
-            amount=amount,
-            lines=lines or None,
-            due_date=due,
-            description=_filled_in(entry.description, number, history.unit.now),
-            metadata=entry.metadata,
-        )
-        history.made[key] = invoices.create(history.unit, history.tenant, new).id
-
-    yield Step(at, entry.path, draft)
-    if entry.finalize_after is None:
-        return
-    opened = _later(at, entry.finalize_after, random)
-    yield Step(opened, entry.path, partial(_move, invoices.finalize, key))
-    if entry.pay_after is not None:
-        yield Step(_later(opened, entry.pay_after, random), entry.path, partial(_move, invoices.pay, key))
-    elif entry.void_after is not None:
-        yield Step(_later(opened, entry.void_after, random), entry.path, partial(_move, invoices.void, key))
-
-
-def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[Step]:
-    key = f"{entry.path} {number}"
-    user = entry.users.draw(random)
-    items: list[dict[str, Any]] = [
-        {name: value.draw(random) if isinstance(value, Whole) else value for name, value in item.items()}
-        for item in _picked(entry.items, entry.pick, random)
-    ]
-
-    def place(history: History) -> None:
-        if user not in history.users:
-            raise BadDataSet(f"{entry.path}.user", f"{user!r} has not joined yet.")
-        new = NewOrder(history.users[user], items)
-        history.made[key] = orders.create(history.unit, history.tenant, new).id
-
-    yield Step(at, entry.path, place)
-    if entry.pay_after is None:
-        return
-    paid = _later(at, entry.pay_after, random)
-    yield Step(paid, entry.path, partial(_move, orders.pay, key))
-    if entry.ship_after is not None:
-        yield Step(_later(paid, entry.ship_after, random), entry.path, partial(_move, orders.ship, key))
-
-
-def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: History) -> None:
-    """Move the invoice or order that an earlier step has made to its next state."""
-    move(history.unit, history.tenant, history.made[key])
-
-
-def _opened(history: History, ref: str, name: str, path: str) -> str:
-    if ref not in history.accounts:
-        raise BadDataSet(f"{path}.{name}", f"{ref!r} is not open yet at that time.")
-    return history.accounts[ref]
-
-
-def _picked(choices: tuple[Any, ...], pick: Whole | None, random: Random) -> list[Any]:
-    """Return `pick` of the choices, each at most once, in their order; all for None."""
-    if pick is None:
-        return list(choices)
-    order = sorted(range(len(choices)), key=lambda _: random.random())
-    return [choices[position] for position in sorted(order[: pick.draw(random)])]
-
-
-def _filled_in(text: str | None, number: int, moment: int) -> str | None:
-    if text is None:
-        return None
-    return text.replace("{n}", str(number)).replace("{month}", _MONTHS[int(iso(moment)[5:7]) - 1])
-
+from ledger_engine.store.engine import open_engine
+from ledger_engine.store.files import work_folder
+from ledger_engine.store.sqlite import backup
+from ledger_engine.store.sqlite.log import require_own_log
+from ledger_engine.tools.seed.reading import BadDataSet, DataSet
+from ledger_engine.tools.seed.steps import History, Step, UnitInThePast, steps_of
 
 TABLES = ("accounts", "transactions", "invoices", "users", "orders")
 
 
+class Stopped(Exception):
+    """The load was interrupted: the transaction ends without a change."""
+
+
 @dataclass(slots=True)
 class Progress:
-    """How many steps are done; another thread may read it while the work runs."""
+    """How many of the steps are done; another thread reads it while the work runs, or stops the work."""
 
     done: int = 0
+    steps: int = 0
+    is_stopped: bool = False
+
+    def count(self) -> None:
+        """Count a step. Raises Stopped."""
+        if self.is_stopped:
+            raise Stopped
+        self.done += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The project that a data set was loaded into, and how many objects of each kind that were."""
+
+    project: str
+    counts: dict[str, int]
+
+
+async def load(
+    database: Location, project: str | None, data_set: DataSet, progress: Progress | None = None
+) -> Loaded:
+    """Load the data set into the project with this id, by default the first one; or change nothing.
+
+    A ledger without a project gets one. Call it in a process that does not have the ledger open. Raises what
+    `load_into` does, NotFound, and StorageUnavailable.
+    """
+    progress = progress or Progress()
+    work = partial(load_into, project=project, data_set=data_set, steps=steps_of(data_set), progress=progress)
+    if not _is_missing(database):
+        return await _write(database, project, work, progress)
+    assert isinstance(database, Path)
+    require_own_log(database)
+    with work_folder(database.parent) as folder:
+        loaded = await _write(folder / database.name, project, work, progress)
+        try:
+            backup.put_in_place(folder / database.name, database, overwrite=False)
+        except FileExistsError:
+            raise Conflict(
+                "not_recoverable", f"{database} was created in the meantime; nothing was loaded."
+            ) from None
+    return loaded
+
+
+async def load_if_empty(database: Location, data_set: DataSet) -> None:
+    """Load the data set into the first project of a ledger while its test mode is empty, as `load` does."""
+    if not _is_missing(database):
+        engine = open_engine(database)
+        try:
+            if not await engine.read(_awaits_data):
+                return
+        finally:
+            await engine.close()
+    await load(database, None, data_set)
+
+
+def _is_missing(database: Location) -> bool:
+    return isinstance(database, Path) and not database.exists()
+
+
+async def _write(database: Location, project: str | None, work: Work[Loaded], progress: Progress) -> Loaded:
+    """Run the load as one transaction. Works of other projects may run beside it, if its own is known."""
+    engine = open_engine(database)
+    try:
+        first = await engine.read(projects.first) if project is None else None
+        id = project if first is None else first.id
+        return await engine.write(LongWork(work if id is None else BookWork(work, (id, False))))
+    except asyncio.CancelledError:
+        progress.is_stopped = True  # or else the engine would finish the work before it closes
+        raise
+    finally:
+        await engine.close()
+
+
+def _awaits_data(unit: Unit) -> bool:
+    first = projects.first(unit)
+    return first is None or quotas.stored_objects(unit, tenant_of(first)) == 0
+
+
+def load_into(
+    unit: Unit, project: str | None, data_set: DataSet, steps: Sequence[Step], progress: Progress
+) -> Loaded:
+    """Load the data set in this work.
+
+    Raises BadDataSet for a step that the engine's rules forbid, and Conflict when the data set was loaded
+    before or the project has records from the history's time: lists and running balances are in the order of
+    time, so nothing may be inserted before existing records.
+    """
+    tenant = tenant_of(projects.to_add_to(unit, project))
+    start = start_of(data_set, unit.now)
+    noted = unit.first(
+        "INSERT INTO seeds (project, name) VALUES (:project, :name) ON CONFLICT DO NOTHING RETURNING name",
+        {"project": tenant.project, "name": data_set.name},
+    )
+    if noted is None:
+        raise Conflict(
+            "duplicate_idempotency_key",
+            f"The data set {data_set.name} was loaded into {tenant.project} before.",
+        )
+    _require_older(unit, tenant, start)
+    before = _count(unit, tenant)
+    progress.done, progress.steps = 0, len(steps)  # from the start, because a work may run again
+    happen(History(), UnitInThePast(unit, IdSource()), tenant, steps, start, progress.count)
+    after = _count(unit, tenant)
+    return Loaded(tenant.project, {table: after[table] - before[table] for table in TABLES})
 
 
 def tenant_of(project: Project) -> Tenant:
@@ -321,9 +167,9 @@ def happen(
     tenant: Tenant,
     steps: Sequence[Step],
     start: int,
-    progress: Progress | None = None,
+    count: Callable[[], None] = lambda: None,
 ) -> None:
-    """Make each step at its time. Raises BadDataSet for one that the engine's rules forbid."""
+    """Make and count each step at its time. Raises BadDataSet for one that the engine's rules forbid."""
     history.unit, history.tenant = unit, tenant
     for step in steps:
         unit.now = start + step.at
@@ -334,18 +180,10 @@ def happen(
         except LedgerError as error:
             path = f"{step.path}.{error.param}" if error.param else step.path
             raise BadDataSet(path, error.message) from error
-        if progress is not None:
-            progress.done += 1
+        count()
 
 
-def loaded_before(tenant: Tenant, data_set: DataSet) -> Conflict:
-    """Return the error for loading a data set into a project a second time."""
-    return Conflict(
-        "duplicate_idempotency_key", f"The data set {data_set.name} was loaded into {tenant.project} before."
-    )
-
-
-def require_capacity(unit: Unit, tenant: Tenant, start: int) -> None:
+def _require_older(unit: Unit, tenant: Tenant, start: int) -> None:
     """Raise Conflict when the project has records of this time or later."""
     newest = 0
     for table in TABLES:
@@ -360,7 +198,7 @@ def require_capacity(unit: Unit, tenant: Tenant, start: int) -> None:
         )
 
 
-def count(unit: Unit, tenant: Tenant) -> dict[str, int]:
+def _count(unit: Unit, tenant: Tenant) -> dict[str, int]:
     """Return how many objects of each kind the project and mode has."""
     counted = {}
     for table in TABLES:

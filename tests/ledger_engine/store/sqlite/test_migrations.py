@@ -82,6 +82,20 @@ def test_retries_that_were_postponed_keep_their_time(
     assert connection.execute("SELECT * FROM kept_time").fetchall() == [(1, 0, 17)]
 
 
+def test_of_seeds_only_what_continued_a_load_is_gone(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = schema.names("sqlite")
+    before = [name for name in every if name < "007"]
+    monkeypatch.setattr(schema, "names", lambda _: before)
+    SqliteTables(connection).bring_up_to_date()
+    connection.execute("INSERT INTO projects (id, name, plan, created) VALUES ('prj_1', 'P', 'free', 1)")
+    connection.execute("INSERT INTO seeds VALUES ('prj_1', 'roastery', 'f', 1, 's', 2, 3)")
+    monkeypatch.setattr(schema, "names", lambda _: every)
+    SqliteTables(connection).bring_up_to_date()
+    assert connection.execute("SELECT * FROM seeds").fetchall() == [("prj_1", "roastery")]
+
+
 def test_a_ledger_from_before_version_1_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = put_ledger_before_baseline(tmp_path / "ledger.db")
     before = path.read_bytes()

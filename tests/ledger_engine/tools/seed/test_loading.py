@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,21 +13,25 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.clock import DAY
-from ledger_engine.core.errors import Conflict
+from ledger_engine.core.errors import Conflict, NotFound
 from ledger_engine.core.ids import moment_of
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import invoices, orders, transactions, users
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
+from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.tools.seed import reading
-from ledger_engine.tools.seed.loading import TABLES, Progress, steps_of
+from ledger_engine.tools.seed.loading import TABLES, Progress, load, load_if_empty, load_into
 from ledger_engine.tools.seed.reading import BadDataSet, DataSet
 from ledger_engine.tools.seed.reading import read as read_data_set
-from ledger_engine.tools.seed.turns import load_at_once
+from ledger_engine.tools.seed.steps import steps_of
+from ledger_engine.verify import audit
 from tests import auditing
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.tools.seed.conftest import ADA, BANK, TILL, Written
+from tests.ledger_engine.waiting import until
 
 MIDNIGHT = START - START % DAY
 CREDIT: dict[str, Any] = {"account": "bank", "type": "credit", "amount": 1000}
@@ -35,15 +41,14 @@ INVOICE: dict[str, Any] = {"account": "bank", "customer": "C", "amount": 700}
 async def seed(
     engine: Engine, project: Project, data_set: DataSet, progress: Progress | None = None
 ) -> dict[str, int]:
-    find = partial(projects.get, id=project.id)
-    work = partial(load_at_once, data_set=data_set, steps=steps_of(data_set), progress=progress or Progress())
-    loaded = await engine.write(partial(work, find_project=find))
-    assert loaded is not None, "no part of it was there"
-    return loaded[1]
+    work = partial(load_into, project=project.id, data_set=data_set, steps=steps_of(data_set))
+    loaded = await engine.write(partial(work, progress=progress or Progress()))
+    assert loaded.project == project.id
+    return loaded.counts
 
 
 async def counted(engine: Engine) -> dict[str, int]:
-    every = (*TABLES, "events", "idempotency_keys", "settlements", "counters")
+    every = (*TABLES, "events", "idempotency_keys", "settlements", "counters", "seeds")
     return {
         table: (await engine.read(lambda unit, table=table: unit.execute(f"SELECT * FROM {table}"))).__len__()
         for table in every
@@ -265,4 +270,85 @@ async def test_progress_is_seen_from_outside(engine: Engine, project: Project, w
     data_set = written(transactions=[{**CREDIT, "repeat": {"per_day": 4}}])
     progress = Progress()
     await seed(engine, project, data_set, progress)
-    assert progress.done == 2 * len(steps_of(data_set)) == 86
+    assert progress.done == progress.steps == len(steps_of(data_set)) == 43
+
+
+# The whole load, as the command and a server with --seed make it
+
+
+async def test_a_ledger_that_others_have_open_is_loaded_beside_them(
+    location: Location, engine: Engine, project: Project, written: Written
+) -> None:
+    loaded = await load(location, project.id, written(transactions=[CREDIT]))
+    assert loaded.project == project.id
+    report = await engine.read(auditing.verify)
+    assert (report.fault, report.transactions) == (None, loaded.counts["transactions"])
+    with pytest.raises(NotFound):
+        await load(location, "prj_x", written("two"))
+
+
+async def test_an_interrupted_load_has_changed_nothing(
+    location: Location, engine: Engine, project: Project, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await counted(engine)
+    data_set, progress = written(transactions=[{**CREDIT, "repeat": {"per_day": 4}}]), Progress()
+    begun, interrupted = asyncio.Event(), threading.Event()
+    loop, count = asyncio.get_running_loop(), Progress.count
+
+    def wait_at_the_last(self: Progress) -> None:
+        if self.done == self.steps - 1:
+            loop.call_soon_threadsafe(begun.set)
+            interrupted.wait()
+        count(self)
+
+    monkeypatch.setattr(Progress, "count", wait_at_the_last)
+    loading = asyncio.create_task(load(location, project.id, data_set, progress))
+    await begun.wait()
+    loading.cancel()
+    await until(lambda: progress.is_stopped)
+    interrupted.set()
+    with pytest.raises(asyncio.CancelledError):
+        await loading
+    assert await counted(engine) == before
+    monkeypatch.undo()
+    await load(location, project.id, data_set)
+
+
+async def test_a_new_ledger_has_its_name_only_when_it_is_complete(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "ledger.db"
+    path.parent.mkdir()
+    seen, count = set(), Progress.count
+
+    def look(self: Progress) -> None:
+        seen.add(path.exists())
+        count(self)
+
+    monkeypatch.setattr(Progress, "count", look)
+    late = {"day": 10, "account": "bank", "type": "credit", "amount": 2**53 - 1}
+    with pytest.raises(BadDataSet, match=r"transactions\[1\]\.amount: "):
+        await load(path, None, written(transactions=[CREDIT, late]))
+    assert [*path.parent.iterdir()] == []
+    loaded = await load(path, None, written(transactions=[CREDIT]))
+    assert seen == {False}
+    assert [each.name for each in path.parent.iterdir()] == ["ledger.db"]
+    assert read_copy(path, audit.count_transactions) == loaded.counts["transactions"]
+
+
+async def test_a_new_ledger_replaces_none_that_was_created_meanwhile(
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    monkeypatch.setattr(Progress, "count", lambda self: path.write_bytes(b"another"))
+    with pytest.raises(Conflict, match="created in the meantime"):
+        await load(path, None, written())
+    assert path.read_bytes() == b"another"
+
+
+async def test_a_ledger_that_is_to_be_loaded_while_empty_is_loaded_once(
+    location: Location, engine: Engine, written: Written
+) -> None:
+    for name in ("one", "two"):
+        await load_if_empty(location, written(name, transactions=[CREDIT]))
+        assert (await engine.read(auditing.verify)).transactions == 1

@@ -9,9 +9,9 @@ import pytest
 
 from ledger_engine.core.clock import DAY
 from ledger_engine.ledger import invoices
-from ledger_engine.tools.seed import loading
-from ledger_engine.tools.seed.loading import steps_of
+from ledger_engine.tools.seed import steps
 from ledger_engine.tools.seed.reading import BadDataSet, Whole
+from ledger_engine.tools.seed.steps import steps_of
 from tests.ledger_engine.tools.seed.conftest import BANK, Written
 
 CREDIT: dict[str, Any] = {"account": "bank", "type": "credit", "amount": {"from": 1, "to": 999}}
@@ -91,7 +91,7 @@ def test_each_stage_of_an_invoice_comes_after_the_one_before(written: Written) -
 
 
 def test_a_data_set_that_never_ends_is_refused(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "STEPS_MAX", 50)
+    monkeypatch.setattr(steps, "STEPS_MAX", 50)
     with pytest.raises(BadDataSet, match=r"transactions\[0\]: the data set has more than 50 steps"):
         steps_of(written(transactions=[{**CREDIT, "repeat": {"per_day": 10}}]))
 

@@ -345,7 +345,7 @@ CREATE TABLE kept_time (
 ) STRICT;
 INSERT INTO kept_time (id, reached, trusted, put_off) VALUES (1, 0, NULL, 0);
 
--- How much of a data set is loaded into a project (`ledger_engine.tools.seed.turns`).
+-- How much of a data set is loaded into a project.
 CREATE TABLE seeds (
     project TEXT NOT NULL REFERENCES projects (id),
     name TEXT NOT NULL,

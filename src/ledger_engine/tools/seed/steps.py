@@ -1,0 +1,284 @@
+"""The steps of a data set's history, each with its time, in order.
+
+Each entry draws from a random stream of its own, so that the same file gives the same history, and adding an
+entry changes no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any
+
+from ledger_engine.core.clock import DAY, iso
+from ledger_engine.core.ids import IdSource
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, invoices, orders, transactions, users
+from ledger_engine.ledger.invoices import NewInvoice
+from ledger_engine.ledger.orders import NewOrder
+from ledger_engine.ledger.transactions import NewTransaction, Postings
+from ledger_engine.store import Columns, H, Parameters, Row, Unit, Value
+from ledger_engine.tools.seed.reading import (
+    AccountEntry,
+    BadDataSet,
+    DataSet,
+    Entry,
+    InvoiceEntry,
+    OrderEntry,
+    TransactionEntry,
+    UserEntry,
+    When,
+    Whole,
+)
+
+_NOTHING: Parameters = {}
+
+
+class UnitInThePast:
+    """A `Unit` with the history's time, which is set step by step, and with ids made from that time."""
+
+    def __init__(self, unit: Unit, ids: IdSource) -> None:
+        self.now = 0
+        self._unit = unit
+        self._ids = ids
+
+    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
+        return self._unit.execute(sql, parameters)
+
+    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
+        return self._unit.first(sql, parameters)
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        self._unit.execute_many(sql, rows)
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        self._unit.insert_many(table, columns, rows)
+
+    def cached(self, kind: type[H], tenant: Tenant, /) -> H:
+        return self._unit.cached(kind, tenant)
+
+    def new_id(self, prefix: str) -> str:
+        return self._ids.new(prefix, self.now)
+
+    def announce(self, topic: str) -> None:
+        self._unit.announce(topic)
+
+
+STEPS_MAX = 1_000_000
+_MINUTE = 60_000
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+    "November", "December",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class History:
+    """The ids of the objects that steps have made, by their names in the data set.
+
+    `unit` and `tenant` are where the next step makes its own.
+    """
+
+    unit: UnitInThePast = field(init=False)
+    tenant: Tenant = field(init=False)
+    accounts: dict[str, str] = field(default_factory=dict)
+    users: dict[str, str] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`at` is in milliseconds from the start of the history; `path` is the entry that the step is from."""
+
+    at: int
+    path: str
+    happen: Callable[[History], None]
+
+
+def steps_of(data_set: DataSet) -> list[Step]:
+    """Return all steps in order. Raises BadDataSet when there are far too many."""
+    found: list[Step] = []
+    for entry in data_set.entries:
+        for step in _steps(entry, Random(entry.path)):
+            # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
+            if step.at < data_set.days * DAY:
+                found.append(step)
+            if len(found) > STEPS_MAX:
+                raise BadDataSet(entry.path, f"the data set has more than {STEPS_MAX:,} steps.")
+    found.sort(key=lambda step: step.at)
+    return found
+
+
+def _steps(entry: Entry, random: Random) -> Iterator[Step]:
+    for number, at in enumerate(_moments(entry.when, random), 1):
+        match entry:
+            case AccountEntry():
+                yield Step(at, entry.path, partial(_open_account, entry))
+            case UserEntry():
+                yield from _user(entry, at, random)
+            case TransactionEntry():
+                yield from _transaction(entry, at, number, random)
+            case InvoiceEntry():
+                yield from _invoice(entry, at, number, random)
+            case OrderEntry():
+                yield from _order(entry, at, number, random)
+
+
+def _moments(when: When, random: Random) -> Iterator[int]:
+    for day in range(when.day, when.until + 1, when.every):
+        for _ in range(when.per_day.draw(random)):
+            second = int(random.random() * 60_000) if when.minute.least < when.minute.most else 0
+            yield (day - 1) * DAY + when.minute.draw(random) * _MINUTE + second
+
+
+def _later(at: int, days: Whole, random: Random) -> int:
+    """Return the time `days` days and up to three hours after `at`."""
+    return at + days.draw(random) * DAY + int((1 + random.random() * 180) * _MINUTE)
+
+
+# Accounts and users
+
+
+def _open_account(entry: AccountEntry, history: History) -> None:
+    new = accounts.NewAccount(entry.name, entry.currency, entry.metadata)
+    history.accounts[entry.ref] = accounts.create(history.unit, history.tenant, new).id
+
+
+def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Step]:
+    def join(history: History) -> None:
+        new = users.NewUser(entry.name, entry.email, entry.role)
+        history.users[entry.ref] = users.create(history.unit, history.tenant, new).id
+
+    def leave(history: History) -> None:
+        users.deactivate(history.unit, history.tenant, history.users[entry.ref])
+
+    yield Step(at, entry.path, join)
+    if entry.deactivate_after is not None:
+        yield Step(_later(at, entry.deactivate_after, random), entry.path, leave)
+
+
+# Transactions
+
+
+def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) -> Iterator[Step]:
+    account = entry.accounts.draw(random)
+    destination = entry.destinations.draw(random) if entry.destinations else None
+    amount = entry.amount.draw(random) if entry.amount else None
+    description = entry.descriptions.draw(random) if entry.descriptions else None
+    key = f"{entry.path} {number}"
+
+    def post(history: History) -> None:
+        unit = history.unit
+        postings = Postings(unit, history.tenant)
+        id = _opened(history, account, "account", entry.path)
+        other = None if destination is None else _opened(history, destination, "destination", entry.path)
+        moved = postings.balance(id) if amount is None else amount
+        if amount is None and moved <= 0:
+            return  # the account is empty
+        text = _filled_in(description, number, unit.now)
+        new = NewTransaction(id, moved, entry.type, text, other)
+        posted = postings.add(unit.new_id("txn"), new, "")
+        history.made[key] = posted.id
+        fee = 0 if entry.fee is None else (moved * entry.fee.percent + 50) // 100
+        if entry.fee is not None and fee:
+            to = _opened(history, entry.fee.to, "fee.to", entry.path)
+            new = NewTransaction(id, fee, "debit", entry.fee.description, to)
+            postings.add(unit.new_id("txn"), new, "")
+
+    def reverse(history: History) -> None:
+        if key in history.made:
+            transactions.reverse(history.unit, history.tenant, history.made[key])
+
+    yield Step(at, entry.path, post)
+    if entry.reverse_after is not None and random.random() * 100 < entry.reverse_share:
+        yield Step(_later(at, entry.reverse_after, random), entry.path, reverse)
+
+
+# Invoices and orders
+
+
+def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Iterator[Step]:
+    key = f"{entry.path} {number}"
+    customer = entry.customers.draw(random)
+    amount = entry.amount.draw(random) if entry.amount else None
+    lines = [
+        invoices.Line(
+            description=line.description,
+            quantity=line.quantity.draw(random),
+            unit_amount=line.unit_amount.draw(random),
+        )
+        for line in _picked(entry.lines, entry.pick, random)
+    ]
+
+    def draft(history: History) -> None:
+        due = None if entry.due_in is None else iso(history.unit.now + entry.due_in * DAY)[:10]
+        new = NewInvoice(
+            account=_opened(history, entry.account, "account", entry.path),
+            customer=customer,
+            amount=amount,
+            lines=lines or None,
+            due_date=due,
+            description=_filled_in(entry.description, number, history.unit.now),
+            metadata=entry.metadata,
+        )
+        history.made[key] = invoices.create(history.unit, history.tenant, new).id
+
+    yield Step(at, entry.path, draft)
+    if entry.finalize_after is None:
+        return
+    opened = _later(at, entry.finalize_after, random)
+    yield Step(opened, entry.path, partial(_move, invoices.finalize, key))
+    if entry.pay_after is not None:
+        yield Step(_later(opened, entry.pay_after, random), entry.path, partial(_move, invoices.pay, key))
+    elif entry.void_after is not None:
+        yield Step(_later(opened, entry.void_after, random), entry.path, partial(_move, invoices.void, key))
+
+
+def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[Step]:
+    key = f"{entry.path} {number}"
+    user = entry.users.draw(random)
+    items: list[dict[str, Any]] = [
+        {name: value.draw(random) if isinstance(value, Whole) else value for name, value in item.items()}
+        for item in _picked(entry.items, entry.pick, random)
+    ]
+
+    def place(history: History) -> None:
+        if user not in history.users:
+            raise BadDataSet(f"{entry.path}.user", f"{user!r} has not joined yet.")
+        new = NewOrder(history.users[user], items)
+        history.made[key] = orders.create(history.unit, history.tenant, new).id
+
+    yield Step(at, entry.path, place)
+    if entry.pay_after is None:
+        return
+    paid = _later(at, entry.pay_after, random)
+    yield Step(paid, entry.path, partial(_move, orders.pay, key))
+    if entry.ship_after is not None:
+        yield Step(_later(paid, entry.ship_after, random), entry.path, partial(_move, orders.ship, key))
+
+
+def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: History) -> None:
+    """Move the invoice or order that an earlier step has made to its next state."""
+    move(history.unit, history.tenant, history.made[key])
+
+
+def _opened(history: History, ref: str, name: str, path: str) -> str:
+    if ref not in history.accounts:
+        raise BadDataSet(f"{path}.{name}", f"{ref!r} is not open yet at that time.")
+    return history.accounts[ref]
+
+
+def _picked(choices: tuple[Any, ...], pick: Whole | None, random: Random) -> list[Any]:
+    """Return `pick` of the choices, each at most once, in their order; all for None."""
+    if pick is None:
+        return list(choices)
+    order = sorted(range(len(choices)), key=lambda _: random.random())
+    return [choices[position] for position in sorted(order[: pick.draw(random)])]
+
+
+def _filled_in(text: str | None, number: int, moment: int) -> str | None:
+    if text is None:
+        return None
+    return text.replace("{n}", str(number)).replace("{month}", _MONTHS[int(iso(moment)[5:7]) - 1])
