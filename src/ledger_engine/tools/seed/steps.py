@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from ledger_engine.core.clock import DAY, iso
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
@@ -21,15 +22,16 @@ from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.transactions import NewTransaction, Postings
 from ledger_engine.store import Columns, H, Parameters, Row, Unit, Value
 from ledger_engine.tools.seed.reading import (
+    ONCE,
     AccountEntry,
     BadDataSet,
     DataSet,
     Entry,
     InvoiceEntry,
     OrderEntry,
+    Repeated,
     TransactionEntry,
     UserEntry,
-    When,
     Whole,
 )
 
@@ -97,40 +99,48 @@ class Step:
     happen: Callable[[History], None]
 
 
+Happening = tuple[int, Callable[[History], None]]  # after the time in milliseconds
+
+
 def steps_of(data_set: DataSet) -> list[Step]:
     """Return all steps in order. Raises BadDataSet when there are far too many."""
     found: list[Step] = []
-    for entry in data_set.entries:
-        for step in _steps(entry, Random(entry.path)):
-            # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
-            if step.at < data_set.days * DAY:
-                found.append(step)
-            if len(found) > STEPS_MAX:
-                raise BadDataSet(entry.path, f"the data set has more than {STEPS_MAX:,} steps.")
+    for path, entry in data_set.entries.items():
+        random = Random(path)
+        for number, moment in enumerate(_moments(entry, data_set.days, random), 1):
+            for at, happen in _steps(entry, moment, number, f"{path} {number}", random):
+                # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
+                if at < data_set.days * DAY:
+                    found.append(Step(at, path, happen))
+                if len(found) > STEPS_MAX:
+                    raise BadDataSet(path, f"the data set has more than {STEPS_MAX:,} steps.")
     found.sort(key=lambda step: step.at)
     return found
 
 
-def _steps(entry: Entry, random: Random) -> Iterator[Step]:
-    for number, at in enumerate(_moments(entry.when, random), 1):
-        match entry:
-            case AccountEntry():
-                yield Step(at, entry.path, partial(_open_account, entry))
-            case UserEntry():
-                yield from _user(entry, at, random)
-            case TransactionEntry():
-                yield from _transaction(entry, at, number, random)
-            case InvoiceEntry():
-                yield from _invoice(entry, at, number, random)
-            case OrderEntry():
-                yield from _order(entry, at, number, random)
+def _moments(entry: Entry, days: int, random: Random) -> Iterator[int]:
+    until, every, per_day = entry.day, 1, ONCE
+    if isinstance(entry, Repeated) and entry.repeat is not None:
+        until, every, per_day = entry.repeat.until or days, entry.repeat.every, entry.repeat.per_day
+    for day in range(entry.day, until + 1, every):
+        for _ in range(per_day.draw(random)):
+            second = int(random.random() * 60_000) if entry.time.least < entry.time.most else 0
+            yield (day - 1) * DAY + entry.time.draw(random) * _MINUTE + second
 
 
-def _moments(when: When, random: Random) -> Iterator[int]:
-    for day in range(when.day, when.until + 1, when.every):
-        for _ in range(when.per_day.draw(random)):
-            second = int(random.random() * 60_000) if when.minute.least < when.minute.most else 0
-            yield (day - 1) * DAY + when.minute.draw(random) * _MINUTE + second
+def _steps(entry: Entry, at: int, number: int, key: str, random: Random) -> Iterator[Happening]:
+    """Yield what happens for one repetition of an entry; `key` names what it makes."""
+    match entry:
+        case AccountEntry():
+            yield at, partial(_open_account, entry)
+        case UserEntry():
+            yield from _user(entry, at, random)
+        case TransactionEntry():
+            yield from _transaction(entry, at, number, key, random)
+        case InvoiceEntry():
+            yield from _invoice(entry, at, number, key, random)
+        case OrderEntry():
+            yield from _order(entry, at, key, random)
 
 
 def _later(at: int, days: Whole, random: Random) -> int:
@@ -146,7 +156,7 @@ def _open_account(entry: AccountEntry, history: History) -> None:
     history.accounts[entry.ref] = accounts.create(history.unit, history.tenant, new).id
 
 
-def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Step]:
+def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Happening]:
     def join(history: History) -> None:
         new = users.NewUser(entry.name, entry.email, entry.role)
         history.users[entry.ref] = users.create(history.unit, history.tenant, new).id
@@ -154,26 +164,27 @@ def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Step]:
     def leave(history: History) -> None:
         users.deactivate(history.unit, history.tenant, history.users[entry.ref])
 
-    yield Step(at, entry.path, join)
+    yield at, join
     if entry.deactivate_after is not None:
-        yield Step(_later(at, entry.deactivate_after, random), entry.path, leave)
+        yield _later(at, entry.deactivate_after, random), leave
 
 
 # Transactions
 
 
-def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) -> Iterator[Step]:
-    account = entry.accounts.draw(random)
-    destination = entry.destinations.draw(random) if entry.destinations else None
+def _transaction(
+    entry: TransactionEntry, at: int, number: int, key: str, random: Random
+) -> Iterator[Happening]:
+    account = _drawn(entry.account, random)
+    destination = _drawn(entry.destination, random) if entry.destination else None
     amount = entry.amount.draw(random) if entry.amount else None
-    description = entry.descriptions.draw(random) if entry.descriptions else None
-    key = f"{entry.path} {number}"
+    description = _drawn(entry.description, random) if entry.description else None
 
     def post(history: History) -> None:
         unit = history.unit
         postings = Postings(unit, history.tenant)
-        id = _opened(history, account, "account", entry.path)
-        other = None if destination is None else _opened(history, destination, "destination", entry.path)
+        id = _opened(history, account, "account")
+        other = None if destination is None else _opened(history, destination, "destination")
         moved = postings.balance(id) if amount is None else amount
         if amount is None and moved <= 0:
             return  # the account is empty
@@ -183,7 +194,7 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
         history.made[key] = posted.id
         fee = 0 if entry.fee is None else (moved * entry.fee.percent + 50) // 100
         if entry.fee is not None and fee:
-            to = _opened(history, entry.fee.to, "fee.to", entry.path)
+            to = _opened(history, entry.fee.to, "fee.to")
             new = NewTransaction(id, fee, "debit", entry.fee.description, to)
             postings.add(unit.new_id("txn"), new, "")
 
@@ -191,17 +202,16 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
         if key in history.made:
             transactions.reverse(history.unit, history.tenant, history.made[key])
 
-    yield Step(at, entry.path, post)
-    if entry.reverse_after is not None and random.random() * 100 < entry.reverse_share:
-        yield Step(_later(at, entry.reverse_after, random), entry.path, reverse)
+    yield at, post
+    if entry.reverse is not None and random.random() * 100 < entry.reverse.share:
+        yield _later(at, entry.reverse.after, random), reverse
 
 
 # Invoices and orders
 
 
-def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Iterator[Step]:
-    key = f"{entry.path} {number}"
-    customer = entry.customers.draw(random)
+def _invoice(entry: InvoiceEntry, at: int, number: int, key: str, random: Random) -> Iterator[Happening]:
+    customer = _drawn(entry.customer, random)
     amount = entry.amount.draw(random) if entry.amount else None
     lines = [
         invoices.Line(
@@ -215,7 +225,7 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Itera
     def draft(history: History) -> None:
         due = None if entry.due_in is None else iso(history.unit.now + entry.due_in * DAY)[:10]
         new = NewInvoice(
-            account=_opened(history, entry.account, "account", entry.path),
+            account=_opened(history, entry.account, "account"),
             customer=customer,
             amount=amount,
             lines=lines or None,
@@ -225,20 +235,19 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Itera
         )
         history.made[key] = invoices.create(history.unit, history.tenant, new).id
 
-    yield Step(at, entry.path, draft)
+    yield at, draft
     if entry.finalize_after is None:
         return
     opened = _later(at, entry.finalize_after, random)
-    yield Step(opened, entry.path, partial(_move, invoices.finalize, key))
+    yield opened, partial(_move, invoices.finalize, key)
     if entry.pay_after is not None:
-        yield Step(_later(opened, entry.pay_after, random), entry.path, partial(_move, invoices.pay, key))
+        yield _later(opened, entry.pay_after, random), partial(_move, invoices.pay, key)
     elif entry.void_after is not None:
-        yield Step(_later(opened, entry.void_after, random), entry.path, partial(_move, invoices.void, key))
+        yield _later(opened, entry.void_after, random), partial(_move, invoices.void, key)
 
 
-def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[Step]:
-    key = f"{entry.path} {number}"
-    user = entry.users.draw(random)
+def _order(entry: OrderEntry, at: int, key: str, random: Random) -> Iterator[Happening]:
+    user = _drawn(entry.user, random)
     items: list[dict[str, Any]] = [
         {name: value.draw(random) if isinstance(value, Whole) else value for name, value in item.items()}
         for item in _picked(entry.items, entry.pick, random)
@@ -246,17 +255,17 @@ def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[
 
     def place(history: History) -> None:
         if user not in history.users:
-            raise BadDataSet(f"{entry.path}.user", f"{user!r} has not joined yet.")
+            raise InvalidRequest("invalid_value", f"{user!r} has not joined yet.", "user")
         new = NewOrder(history.users[user], items)
         history.made[key] = orders.create(history.unit, history.tenant, new).id
 
-    yield Step(at, entry.path, place)
+    yield at, place
     if entry.pay_after is None:
         return
     paid = _later(at, entry.pay_after, random)
-    yield Step(paid, entry.path, partial(_move, orders.pay, key))
+    yield paid, partial(_move, orders.pay, key)
     if entry.ship_after is not None:
-        yield Step(_later(paid, entry.ship_after, random), entry.path, partial(_move, orders.ship, key))
+        yield _later(paid, entry.ship_after, random), partial(_move, orders.ship, key)
 
 
 def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: History) -> None:
@@ -264,13 +273,17 @@ def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: Histor
     move(history.unit, history.tenant, history.made[key])
 
 
-def _opened(history: History, ref: str, name: str, path: str) -> str:
+def _opened(history: History, ref: str, field: str) -> str:
     if ref not in history.accounts:
-        raise BadDataSet(f"{path}.{name}", f"{ref!r} is not open yet at that time.")
+        raise InvalidRequest("invalid_value", f"{ref!r} is not open yet at that time.", field)
     return history.accounts[ref]
 
 
-def _picked(choices: tuple[Any, ...], pick: Whole | None, random: Random) -> list[Any]:
+def _drawn(choices: list[str], random: Random) -> str:
+    return choices[int(random.random() * len(choices))]
+
+
+def _picked(choices: list[Any], pick: Whole | None, random: Random) -> list[Any]:
     """Return `pick` of the choices, each at most once, in their order; all for None."""
     if pick is None:
         return list(choices)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from ledger_engine.tools.seed import reading
-from ledger_engine.tools.seed.reading import BadDataSet, read
+from ledger_engine.tools.seed.reading import BadDataSet, TransactionEntry, Whole, read
 from tests.ledger_engine.tools.seed.conftest import ADA, BANK, Written
 
 CREDIT: dict[str, Any] = {"account": "bank", "type": "credit", "amount": 100}
@@ -31,8 +31,9 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"accounts": [{**BANK, "day": 11}]}, "accounts[0].day: must be an integer from 1 to 10"),
     (
         {"accounts": [{**BANK, "metadata": {"a": 1}}]},
-        "accounts[0].metadata: must be an object with string values",
+        "accounts[0].metadata.a: must be a string",
     ),
+    ({"accounts": [{**BANK, "metadata": 5}]}, "accounts[0].metadata: must be an object with string values"),
     ({"accounts": [{**BANK, "repeat": {}}]}, "accounts[0].repeat: is not a known field"),
     ({"users": [{"ref": "x", "name": "X"}]}, "users[0].email: is missing"),
     ({"users": [ADA, ADA]}, "users[1].ref: 'ada' is already used"),
@@ -60,6 +61,12 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"transactions": [{**CREDIT, "repeat": {"every": 0}}]},
         "transactions[0].repeat.every: must be an integer",
     ),
+    (
+        {"transactions": [{**CREDIT, "day": 5, "repeat": {"until": 4}}]},
+        "transactions[0].repeat.until: must be an integer from 5 to 10",
+    ),
+    ({"invoices": [{**INVOICE, "pick": 2}]}, "invoices[0].pick: must lie between 1 and 1"),
+    ({"orders": [{**ORDER, "pick": 2}]}, "orders[0].pick: must lie between 1 and 1"),
     (
         {"transactions": [{**CREDIT, "repeat": {"times": 3}}]},
         "transactions[0].repeat.times: is not a known field",
@@ -125,10 +132,10 @@ def test_a_data_set_has_the_name_of_its_file(written: Written) -> None:
 
 
 def test_what_varies_is_kept_for_later(written: Written) -> None:
-    (entry,) = written(
-        users=[], accounts=[BANK], transactions=[{**CREDIT, "amount": {"from": 5, "to": 25, "step": 10}}]
-    ).entries[1:]
-    assert (entry.amount.least, entry.amount.most, entry.amount.step) == (5, 25, 10)
+    data_set = written(transactions=[{**CREDIT, "amount": {"from": 5, "to": 25, "step": 10}}])
+    entry = data_set.entries["transactions[0]"]
+    assert isinstance(entry, TransactionEntry)
+    assert entry.amount == Whole(5, 25, 10)
 
 
 @pytest.mark.parametrize("name", reading.names())
@@ -139,8 +146,10 @@ def test_each_data_set_tells_what_it_is_about(name: str) -> None:
 
 
 def test_every_field_of_a_data_set_is_documented() -> None:
-    sources = Path(reading.__file__).read_text()
-    fields = set(re.findall(r'\.(?:text|texts|whole|varying|list|object|take)\(\s*"(\w+)"', sources))
+    models = [
+        each for each in vars(reading).values() if isinstance(each, type) and issubclass(each, BaseModel)
+    ]
+    fields = {field for each in models for field in each.model_fields}
     assert {"ref", "finalize_after", "repeat", "metadata"} <= fields
     page = (Path(__file__).parents[4] / "docs" / "seeds-format.md").read_text(encoding="utf-8")
     assert {field for field in fields if f"`{field}`" not in page} == set()
