@@ -21,7 +21,7 @@ from ledger_engine.testing import server as testing
 from ledger_engine.testing.server import LedgerServer
 from ledger_engine.tools.conform import examination
 from ledger_engine.tools.conform.examiner import Unreachable
-from ledger_engine.tools.seed.acts import Past
+from ledger_engine.tools.seed.deeds import Past
 from ledger_engine.tools.seed.traffic import Traffic
 from ledger_tui.client import oauth, transport
 from ledger_tui.client.api import Api

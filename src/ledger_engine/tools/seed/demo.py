@@ -21,8 +21,8 @@ from ledger_engine.events.webhooks.endpoints import NewEndpoint
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
-from ledger_engine.tools.seed import acts, loading, reading
-from ledger_engine.tools.seed.acts import Past
+from ledger_engine.tools.seed import loading, reading, recent
+from ledger_engine.tools.seed.deeds import Past
 from ledger_engine.tools.seed.reading import read
 from ledger_engine.tools.seed.steps import History, Step, UnitInThePast, steps_of
 
@@ -195,7 +195,7 @@ async def load(
     random = Random(seed)
     now = engine.clock.now()
     begin = now - RECENT_S * 1000
-    times = [*acts.times_between(begin, now, random)]
+    times = [*recent.times_between(begin, now, random)]
     whole = len(steps) + len(times)
     done = 0
 
@@ -219,12 +219,12 @@ async def load(
 
         await engine.write(work)
         count(len(turn))
-    past = await engine.read(partial(acts.recall, tenant=tenant))
+    past = await engine.read(partial(recent.recall, tenant=tenant))
     before, after = times[:-SENT_AT_START], times[-SENT_AT_START:]
-    await acts.make_recent(engine, tenant, past, iter(before), random, count)
+    await recent.make_recent(engine, tenant, past, iter(before), random, count)
     if receivers:
         await engine.write(partial(_register, tenant=tenant, receivers=receivers, root=root))
-    await acts.make_recent(engine, tenant, past, iter(after), random, count)
+    await recent.make_recent(engine, tenant, past, iter(after), random, count)
     return tenant, past
 
 

@@ -1,8 +1,8 @@
 """The demo's traffic: requests over HTTP such as several clients send, good ones and bad ones.
 
-They repeat what they find, so they fit whatever data set is loaded. Each client has a key of its own, and
-mistakes of its own: an import that sends the same request twice or too many at once, a report that asks for
-what is not there or may not be done with its key.
+They do the deeds of `tools.seed.deeds`, so they fit whatever data set is loaded. Each client has a key of its
+own, and mistakes of its own: an import that sends the same request twice or too many at once, a report that
+asks for what is not there or may not be done with its key.
 """
 
 from __future__ import annotations
@@ -14,29 +14,40 @@ import secrets
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from ledger_client.errors import LedgerError, NotConnected
 from ledger_client.ledger import AsyncLedger
 from ledger_engine.core.ids import IdSource
-from ledger_engine.tools.seed.acts import A_SECOND, Past, about, prompt
+from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Past, like_earlier
 
 FLOOD_EVERY_S = 60.0  # how often a client sends too many requests in a second
 _FLOOD_BEYOND = 8  # of them are refused
 _READS_AT_START = 15  # sent at once, so that the request log is not empty
-_DUE_DAYS = 14
 _TRIES = 50  # to reach the server, which may not accept requests yet
 _NEWEST = 50  # among which a client chooses
+
+PATHS = {
+    "accounts": "/v1/accounts",
+    "transactions": "/v1/transactions",
+    "invoices": "/v1/invoices",
+    "orders": "/api/orders",
+    "users": "/api/users",
+}
+CLIENT_OF = {"transactions": "tills", "invoices": "billing", "orders": "web shop", "users": "web shop"}
 
 log = logging.getLogger("ledger_engine.tools.seed.traffic")
 Record = dict[str, Any]
 
 
 class Traffic:
-    """Sends requests to the server at `url` with these keys, by the names of their clients."""
+    """Sends requests to the server at `url` with these keys, by the names of their clients.
+
+    To deeds it is the ledger's `Books`.
+    """
 
     def __init__(
         self,
@@ -48,7 +59,7 @@ class Traffic:
         random: Random | None = None,
     ) -> None:
         self._url = url
-        self._past = past
+        self.past = past
         self._keys = keys
         self._burst = burst
         self._certfile = certfile
@@ -119,84 +130,35 @@ class Traffic:
         except LedgerError:
             return {}
 
-    async def newest(self, client: str, path: str, **params: Any) -> list[Record]:
-        """Return those of the newest objects of a list that belong to the demo."""
-        found = (await self.send(client, "GET", path, limit=_NEWEST, **params)).get("data")
-        return [each for each in found if self._is_of_the_demo(each["id"])] if isinstance(found, list) else []
+    @property
+    def now(self) -> int:
+        """The time in milliseconds."""
+        return round(time.time() * 1000)
 
-    def posting(self) -> Record | None:
-        """Return the body of a transaction like an earlier one, with a similar amount."""
-        if not self._past.postings:
-            return None
-        like = self.random.choice(self._past.postings)
-        body: Record = {"account": like.account, "type": like.type, "amount": about(like.amount, self.random)}
-        optional = {"description": like.description, "destination": like.destination}
-        return body | {name: value for name, value in optional.items() if value is not None}
+    async def balance(self, account: str) -> int:
+        """Return the balance of an account, 0 when it cannot be read."""
+        found = await self.send("tills", "GET", f"/v1/accounts/{account}")
+        return int(found.get("balance", 0))
 
-    # ------------------------------------------------------------------ what clients do
+    async def newest(self, kind: str, **only: str) -> list[Any]:
+        """Return those of the newest objects of a kind that belong to the demo."""
+        return await self._newest_by(CLIENT_OF[kind], kind, **only)
 
-    async def post(self) -> None:
-        """Post a transaction; a debit only if the account holds as much."""
-        body = self.posting()
-        if body is None:
-            return
-        if body["type"] == "debit":
-            account = await self.send("tills", "GET", f"/v1/accounts/{body['account']}")
-            if account.get("balance", 0) < body["amount"]:
-                return
-        self._note_made(await self.send("tills", "POST", "/v1/transactions", body))
+    async def _newest_by(self, client: str, kind: str, **only: str) -> list[Any]:
+        wanted: dict[str, Any] = {"per_page" if kind == "users" else "limit": _NEWEST, **only}
+        found = (await self.send(client, "GET", PATHS[kind], None, **wanted)).get("data") or []
+        return [SimpleNamespace(**each) for each in found if self._is_of_the_demo(each["id"])]
 
-    async def refund(self) -> None:
-        """Refund one of the last payments."""
-        found = await self.newest("tills", "/v1/transactions", type="credit")
-        if simple := [each for each in found if not each["transfer"] and not each["reverses"]]:
-            await self.send("tills", "POST", f"/v1/transactions/{self.random.choice(simple)['id']}/reverse")
+    async def create(self, kind: str, fields: Record) -> None:
+        """Create an object, and note that it is the demo's."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        made = await self.send(CLIENT_OF[kind], "POST", PATHS[kind], given)
+        if "id" in made:
+            self._made.add(made["id"])
 
-    async def draft_invoice(self) -> None:
-        """Draft an invoice like an earlier one."""
-        if not self._past.invoices:
-            return
-        like = self.random.choice(self._past.invoices)
-        body: Record = {"account": like.account, "customer": like.customer, "metadata": dict(like.metadata)}
-        body["due_date"] = str((datetime.now(UTC) + timedelta(days=_DUE_DAYS)).date())
-        if like.lines is not None:
-            body["lines"] = [
-                {**line, "quantity": about(line["quantity"], self.random)} for line in like.lines
-            ]
-        else:
-            body["amount"] = about(like.amount, self.random)
-        self._note_made(await self.send("billing", "POST", "/v1/invoices", body))
-
-    async def finalize_invoice(self) -> None:
-        await self._move("billing", "/v1/invoices", "draft", "finalize")
-
-    async def pay_invoice(self) -> None:
-        await self._move("billing", "/v1/invoices", "open", "pay")
-
-    async def place_order(self) -> None:
-        """Place an order like an earlier one, by any user."""
-        users = (await self.send("web shop", "GET", "/api/users", per_page=_NEWEST)).get("data") or []
-        active = [user for user in users if user["status"] == "active"]
-        if self._past.orders and active:
-            body: Record = {"user_id": self.random.choice(active)["id"]}
-            body |= {"items": self.random.choice(self._past.orders).items}
-            self._note_made(await self.send("web shop", "POST", "/api/orders", body))
-
-    async def pay_order(self) -> None:
-        await self._move("web shop", "/api/orders", "open", "pay")
-
-    async def ship_order(self) -> None:
-        await self._move("web shop", "/api/orders", "paid", "ship")
-
-    async def _move(self, client: str, path: str, status: str, action: str) -> None:
-        """Move one of the demo's objects in a state to the next."""
-        if found := await self.newest(client, path, status=status):
-            chosen = prompt(found, self.random) if status == "open" else self.random.choice(found)
-            await self.send(client, "POST", f"{path}/{chosen['id']}/{action}")
-
-    def _note_made(self, record: Record) -> None:
-        if "id" in record:
-            self._made.add(record["id"])
+    async def move(self, kind: str, id: str, action: str) -> None:
+        """Do what an action does with an object."""
+        await self.send(CLIENT_OF[kind], "POST", f"{PATHS[kind]}/{id}/{action}")
 
     def _is_of_the_demo(self, id: str) -> bool:
         """Return whether the object is not of whoever explores the demo, whose drafts stay theirs."""
@@ -204,9 +166,9 @@ class Traffic:
 
     async def look(self) -> None:
         """Read what a report needs."""
-        accounts = await self.newest("reporting", "/v1/accounts")
+        accounts = await self._newest_by("reporting", "accounts")
         if accounts:
-            account = self.random.choice(accounts)["id"]
+            account = self.random.choice(accounts).id
             paths = (f"/v1/accounts/{account}/statement", "/v1/transactions", "/api/orders", "/api/users")
             await self.send("reporting", "GET", self.random.choice(paths))
 
@@ -217,7 +179,7 @@ class Traffic:
         wrong: tuple[tuple[str, str, Record | None, Record], ...] = (
             ("reporting", "/v1/transactions", None, {"created_after": "yesterday"}),
             ("reporting", "/v1/accounts", None, {"limit": 500}),
-            ("old import", "/v1/transactions", (self.posting() or {}) | {"amount": "12.50"}, {}),
+            ("old import", "/v1/transactions", (like_earlier(self) or {}) | {"amount": "12.50"}, {}),
             ("old import", "/v1/accounts", {"name": "Imported"}, {}),
         )
         client, path, body, params = self.random.choice(wrong)
@@ -230,11 +192,11 @@ class Traffic:
 
     async def overstep(self) -> None:
         """Post with a key that may only read: 403."""
-        await self.send("reporting", "POST", "/v1/transactions", self.posting() or {})
+        await self.send("reporting", "POST", "/v1/transactions", like_earlier(self) or {})
 
     async def repeat(self) -> None:
         """Send the same request twice: the second is 409."""
-        body = self.posting()
+        body = like_earlier(self)
         if body is None or body["type"] == "debit":
             return
         await self.send("old import", "POST", "/v1/transactions", body)
@@ -242,8 +204,8 @@ class Traffic:
 
     async def pay_again(self) -> None:
         """Pay an invoice that is paid already: 409."""
-        if paid := await self.newest("old import", "/v1/invoices", status="paid"):
-            await self.send("old import", "POST", f"/v1/invoices/{paid[0]['id']}/pay")
+        if paid := await self._newest_by("old import", "invoices", status="paid"):
+            await self.send("old import", "POST", f"/v1/invoices/{paid[0].id}/pay")
 
     async def flood(self) -> None:
         """Send more requests in one second than a client may: some are 429."""
@@ -253,20 +215,11 @@ class Traffic:
 
 
 Act = Callable[[Traffic], Awaitable[None]]
-# How often each happens, in a hundred and ten times. Objects leave each stage a little more often than
-# they enter it, so that drafts and open orders do not pile up however long the demo runs.
-ACTS: dict[Act, int] = {
-    Traffic.post: 50,
-    Traffic.refund: 1,
-    Traffic.draft_invoice: 4,
-    Traffic.finalize_invoice: 5,
-    Traffic.pay_invoice: 5,
-    Traffic.place_order: 7,
-    Traffic.pay_order: 8,
-    Traffic.ship_order: 8,
-    Traffic.look: 10,
-    Traffic.ask_wrongly: 3,
-    Traffic.ask_for_nothing: 3,
+# How often each is done, beside a hundred deeds.
+ACTS: dict[Act, int] = dict[Act, int](DEEDS.items()) | {
+    Traffic.look: 12,
+    Traffic.ask_wrongly: 4,
+    Traffic.ask_for_nothing: 4,
     Traffic.overstep: 1,
     Traffic.repeat: 1,
     Traffic.pay_again: 1,

@@ -12,8 +12,8 @@ import pytest
 
 from ledger_client import AsyncLedger
 from ledger_client.errors import NotConnected
-from ledger_engine.tools.seed import traffic
-from ledger_engine.tools.seed.acts import Past
+from ledger_engine.tools.seed import deeds, traffic
+from ledger_engine.tools.seed.deeds import Past
 from ledger_engine.tools.seed.traffic import Traffic
 from ledger_tui.server.embedded import Address, EmbeddedServer
 
@@ -77,15 +77,15 @@ async def shop(served: Address, request: pytest.FixtureRequest) -> AsyncIterator
 
 
 async def test_invoices_and_orders_are_moved_through_their_lives(shop: Shop) -> None:
-    assert await shop.does(Traffic.post) == [201]
-    for act in (Traffic.draft_invoice, Traffic.place_order):
+    assert await shop.does(deeds.post) == [201]
+    for act in (deeds.draft_invoice, deeds.place_order):
         assert (await shop.does(act))[-1] == 201
-    for act in (Traffic.finalize_invoice, Traffic.pay_invoice, Traffic.pay_order, Traffic.ship_order):
+    for act in (deeds.finalize_invoice, deeds.pay_invoice, deeds.pay_order, deeds.ship_order):
         assert await shop.does(act) == [200, 200]
     invoices = (await shop.root.get("/v1/invoices")).json()["data"]
     orders = (await shop.root.get("/api/orders")).json()["data"]
     assert [each["status"] for each in (*invoices, *orders)] == ["paid", "shipped"]
-    assert await shop.does(Traffic.refund) == [200, 201]
+    assert await shop.does(deeds.refund) == [200, 201]
     assert await shop.does(Traffic.pay_again) == [200, 409]
 
 
@@ -94,7 +94,7 @@ async def test_what_somebody_else_drafts_is_left_alone(shop: Shop) -> None:
     draft = {"account": account, "amount": 1250, "customer": "Ada"}
     made = await shop.root.post("/v1/invoices", json=draft)
     assert made.status_code == 201, made.text
-    assert await shop.does(Traffic.finalize_invoice) == [200], "it is listed, and no more"
+    assert await shop.does(deeds.finalize_invoice) == [200], "it is listed, and no more"
     (invoice,) = (await shop.root.get("/v1/invoices")).json()["data"]
     assert invoice["status"] == "draft"
 
@@ -116,31 +116,31 @@ async def test_a_mistake_has_its_status(shop: Shop, act: traffic.Act, status: in
 async def test_in_an_empty_project_nothing_is_changed_and_nothing_fails(shop: Shop) -> None:
     made = (await shop.root.post("/v1/projects", json={"name": "Empty"})).json()
     shop.traffic._keys = dict.fromkeys(CLIENTS, made["api_key"]["key"])
-    shop.traffic._past = Past([], [], [])
+    shop.traffic.past = Past([], [], [])
     listed = {
-        Traffic.refund, Traffic.finalize_invoice, Traffic.pay_invoice, Traffic.place_order, Traffic.pay_order,
-        Traffic.ship_order, Traffic.look, Traffic.pay_again,
+        deeds.refund, deeds.finalize_invoice, deeds.pay_invoice, deeds.place_order, deeds.pay_order,
+        deeds.ship_order, Traffic.look, Traffic.pay_again,
     }  # fmt: skip
     for act in traffic.ACTS.keys() - {Traffic.ask_wrongly, Traffic.ask_for_nothing, Traffic.overstep}:
         assert await shop.does(act) == ([200] if act in listed else []), act
 
 
 async def test_more_than_an_account_holds_is_not_debited(shop: Shop) -> None:
-    like: Any = shop.traffic._past.postings[0]
+    like: Any = shop.traffic.past.postings[0]
     like.type = "debit"
-    assert await shop.does(Traffic.post) == [200], "the balance is read, and no more"
+    assert await shop.does(deeds.post) == [200], "the balance is read, and no more"
     assert await shop.does(Traffic.repeat) == []
     like.type = "credit"
     for _ in range(3):  # together more than a debit like it takes
-        await shop.does(Traffic.post)
+        await shop.does(deeds.post)
     like.type = "debit"
-    assert await shop.does(Traffic.post) == [200, 201]
+    assert await shop.does(deeds.post) == [200, 201]
 
 
 async def test_an_invoice_without_lines_has_a_similar_amount(shop: Shop) -> None:
-    like: Any = shop.traffic._past.invoices[0]
+    like: Any = shop.traffic.past.invoices[0]
     like.lines = None
-    assert await shop.does(Traffic.draft_invoice) == [201]
+    assert await shop.does(deeds.draft_invoice) == [201]
     (invoice,) = (await shop.root.get("/v1/invoices")).json()["data"]
     assert invoice["lines"] is None
     assert 0 < invoice["amount"] < 2 * like.amount
@@ -148,7 +148,7 @@ async def test_an_invoice_without_lines_has_a_similar_amount(shop: Shop) -> None
 
 async def test_what_is_refused_is_not_taken_for_the_demos_own(shop: Shop) -> None:
     shop.traffic._keys = {**shop.traffic._keys, "tills": shop.traffic._keys["reporting"]}
-    assert await shop.does(Traffic.post) == [403]
+    assert await shop.does(deeds.post) == [403]
     assert shop.traffic._made == set()
 
 

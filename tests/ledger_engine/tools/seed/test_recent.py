@@ -14,8 +14,8 @@ from ledger_engine.access import projects
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.tools.seed import acts, demo
-from ledger_engine.tools.seed.acts import Past
+from ledger_engine.tools.seed import demo, recent
+from ledger_engine.tools.seed.deeds import Past
 from tests import auditing
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
@@ -33,7 +33,7 @@ class Loaded(NamedTuple):
         """Make changes at the end of what is loaded."""
         now = self.engine.clock.now()
         times = iter(range(now, now + changes))
-        await acts.make_recent(self.engine, self.tenant, self.past, times, Random(seed))
+        await recent.make_recent(self.engine, self.tenant, self.past, times, Random(seed))
 
     async def statuses(self, table: str) -> dict[str, int]:
         rows = await self.engine.read(

@@ -1,0 +1,168 @@
+"""Deeds: what those who use a ledger do with it, for the demo's last minutes and for its traffic.
+
+They repeat what they find: transactions, invoices and orders like earlier ones, with other amounts. So they
+fit whatever data set is loaded. They reach the ledger through `Books`: directly, in the past
+(`tools.seed.recent`), or over HTTP (`tools.seed.traffic`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from ledger_engine.core.clock import DAY, iso
+from ledger_engine.ledger.invoices import Invoice
+from ledger_engine.ledger.orders import Order
+from ledger_engine.ledger.transactions import Transaction
+
+A_SECOND = 3.0  # deeds, on average
+PROMPT = 8  # how many of the newest open invoices are paid next
+LATE_PAYERS = 0.01  # the share of payments for any of them
+
+T = TypeVar("T")
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Past changes that may be repeated. They are read once: what the demo adds is not repeated."""
+
+    postings: list[Transaction]
+    invoices: list[Invoice]
+    orders: list[Order]
+
+
+class Books(Protocol):
+    """The ledger as deeds reach it. Objects have their fields as attributes."""
+
+    @property
+    def past(self) -> Past: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def now(self) -> int:
+        """The time in milliseconds."""
+        ...
+
+    async def balance(self, account: str) -> int:
+        """Return the balance of an account."""
+        ...
+
+    async def newest(self, kind: str, **only: str) -> list[Any]:
+        """Return the newest objects of a kind, such as `invoices`, that have these values."""
+        ...
+
+    async def create(self, kind: str, fields: Fields) -> None:
+        """Create an object of a kind."""
+        ...
+
+    async def move(self, kind: str, id: str, action: str) -> None:
+        """Do what an action such as `pay` does with an object."""
+        ...
+
+
+def like_earlier(books: Books) -> Fields | None:
+    """Return the fields of a transaction like an earlier one, with a similar amount."""
+    if not books.past.postings:
+        return None
+    like = books.random.choice(books.past.postings)
+    return {
+        "account": like.account,
+        "amount": about(like.amount, books.random),
+        "type": like.type,
+        "description": like.description,
+        "destination": like.destination,
+    }
+
+
+async def post(books: Books) -> None:
+    """Post a transaction like an earlier one; debit only what the account holds."""
+    fields = like_earlier(books)
+    if fields is None:
+        return
+    if fields["type"] == "debit" and await books.balance(fields["account"]) < fields["amount"]:
+        return
+    await books.create("transactions", fields)
+
+
+async def refund(books: Books) -> None:
+    """Refund one of the last payments."""
+    recent = await books.newest("transactions", type="credit")
+    if simple := [each for each in recent if each.transfer is None and each.reverses is None]:
+        await books.move("transactions", books.random.choice(simple).id, "reverse")
+
+
+async def draft_invoice(books: Books) -> None:
+    """Draft an invoice like an earlier one."""
+    if not books.past.invoices:
+        return
+    like, random = books.random.choice(books.past.invoices), books.random
+    lines = [{**line, "quantity": about(line["quantity"], random)} for line in like.lines or ()]
+    fields: Fields = {"lines": lines} if lines else {"amount": about(like.amount, random)}
+    fields |= {"account": like.account, "customer": like.customer, "metadata": dict(like.metadata)}
+    await books.create("invoices", fields | {"due_date": iso(books.now + 14 * DAY)[:10]})
+
+
+async def finalize_invoice(books: Books) -> None:
+    """Finalize a draft."""
+    if drafts := await books.newest("invoices", status="draft"):
+        await books.move("invoices", prompt(drafts, books.random).id, "finalize")
+
+
+async def pay_invoice(books: Books) -> None:
+    """Pay an open invoice."""
+    if unpaid := await books.newest("invoices", status="open"):
+        await books.move("invoices", prompt(unpaid, books.random).id, "pay")
+
+
+async def place_order(books: Books) -> None:
+    """Place an order like an earlier one, by any user."""
+    active = [user for user in await books.newest("users") if user.status == "active"]
+    if books.past.orders and active:
+        user = books.random.choice(active).id
+        items = books.random.choice(books.past.orders).items
+        await books.create("orders", {"user_id": user, "items": items})
+
+
+async def pay_order(books: Books) -> None:
+    """Pay an open order."""
+    if unpaid := await books.newest("orders", status="open"):
+        await books.move("orders", books.random.choice(unpaid).id, "pay")
+
+
+async def ship_order(books: Books) -> None:
+    """Ship a paid order."""
+    if paid := await books.newest("orders", status="paid"):
+        await books.move("orders", books.random.choice(paid).id, "ship")
+
+
+Deed = Callable[[Books], Awaitable[None]]
+# How often each is done, in a hundred times. Objects leave each stage a little more often than they
+# enter it, so that drafts and open orders do not pile up however long the demo runs.
+DEEDS: dict[Deed, int] = {
+    post: 59,
+    refund: 1,
+    draft_invoice: 5,
+    finalize_invoice: 6,
+    pay_invoice: 6,
+    place_order: 7,
+    pay_order: 8,
+    ship_order: 8,
+}
+
+
+def about(amount: int, random: Random) -> int:
+    """Return an amount within a fifth of the given one, and as round: 12,500 stays a multiple of 100."""
+    grain = 1
+    while amount % (grain * 10) == 0 and amount // (grain * 10) >= 10:
+        grain *= 10
+    return max(grain, round(amount * random.uniform(0.8, 1.2) / grain) * grain)
+
+
+def prompt(objects: Sequence[T], random: Random) -> T:
+    """Return one of the newest of these objects: an invoice not paid in time is seldom paid at all."""
+    return random.choice(objects if random.random() < LATE_PAYERS else objects[:PROMPT])

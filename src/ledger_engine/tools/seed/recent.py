@@ -1,0 +1,148 @@
+"""The demo's last minutes before it begins: deeds such as a ledger in use has, done in the past.
+
+All changes go through the engine's own rules.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from random import Random
+from typing import Any
+
+from ledger_engine.core.errors import LedgerError, StorageUnavailable
+from ledger_engine.core.ids import IdSource
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, invoices, orders, transactions, users
+from ledger_engine.ledger.invoices import NewInvoice
+from ledger_engine.ledger.orders import NewOrder
+from ledger_engine.ledger.transactions import NewTransaction, Transaction
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import LIMIT_MAX, PageRequest
+from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Deed, Fields, Past
+from ledger_engine.tools.seed.steps import UnitInThePast
+
+POSTINGS_MAX = 2000  # how many recent transactions may be repeated
+OFTEN = 10  # occurrences among these; rarer ones, like wages, are not repeated
+_A_TURN = 100  # deeds in one commit
+
+log = logging.getLogger("ledger_engine.tools.seed.recent")
+
+_PAGES: dict[str, Callable[..., Any]] = {
+    "transactions": transactions.page,
+    "invoices": invoices.page,
+    "orders": orders.page,
+}
+_ACTIONS: dict[tuple[str, str], Callable[[Unit, Tenant, str], object]] = {
+    ("transactions", "reverse"): transactions.reverse,
+    ("invoices", "finalize"): invoices.finalize,
+    ("invoices", "pay"): invoices.pay,
+    ("orders", "pay"): orders.pay,
+    ("orders", "ship"): orders.ship,
+}
+
+
+class BooksInThePast:
+    """The ledger as the deeds of one work reach it, none of which waits for anything."""
+
+    def __init__(self, unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
+        self.past = past
+        self.random = random
+        self._unit = unit
+        self._tenant = tenant
+
+    @property
+    def now(self) -> int:
+        return self._unit.now
+
+    async def balance(self, account: str) -> int:
+        return accounts.get(self._unit, self._tenant, account).balance
+
+    async def newest(self, kind: str, **only: str) -> list[Any]:
+        if kind == "users":
+            return users.page(self._unit, self._tenant, per_page=LIMIT_MAX).items
+        newest: list[Any] = _PAGES[kind](self._unit, self._tenant, PageRequest(LIMIT_MAX), **only).items
+        return newest
+
+    async def create(self, kind: str, fields: Fields) -> None:
+        if kind == "transactions":
+            transactions.post(self._unit, self._tenant, NewTransaction(**fields))
+        elif kind == "invoices":
+            invoices.create(self._unit, self._tenant, NewInvoice(**fields))
+        else:
+            orders.create(self._unit, self._tenant, NewOrder(**fields))
+
+    async def move(self, kind: str, id: str, action: str) -> None:
+        _ACTIONS[kind, action](self._unit, self._tenant, id)
+
+
+def _do_at_once(doing: Awaitable[None]) -> None:
+    """Run a deed that waits for nothing, within a work, which is no coroutine."""
+    for _ in doing.__await__():
+        raise AssertionError("a deed in the past waits for nothing")
+
+
+async def make_recent(
+    engine: Engine,
+    tenant: Tenant,
+    past: Past,
+    times: Iterator[int],
+    random: Random,
+    done: Callable[[int], None] = lambda _deeds: None,
+) -> None:
+    """Do a deed at each of these times, in milliseconds and in order, some in each commit.
+
+    `done` is called with the number of deeds of each commit. When the ledger's rules forbid one, all of its
+    commit are left out. Raises StorageUnavailable.
+    """
+    ids = IdSource()
+    while turn := [*islice(times, _A_TURN)]:
+        # A work may run again and must do the same, so the chances of each are drawn here, once.
+        chosen = [(at, random.choices([*DEEDS], [*DEEDS.values()])[0], random.getrandbits(64)) for at in turn]
+
+        def work(unit: Unit, chosen: list[tuple[int, Deed, int]] = chosen) -> None:
+            in_past = UnitInThePast(unit, ids)
+            for at, deed, chance in chosen:
+                in_past.now = at
+                _do_at_once(deed(BooksInThePast(in_past, tenant, past, Random(chance))))
+
+        try:
+            await engine.write(work)
+        except StorageUnavailable:
+            raise
+        except LedgerError as error:
+            log.warning("%s deeds of the demo are left out: %s", len(turn), error)
+        done(len(turn))
+
+
+def times_between(start: int, end: int, random: Random) -> Iterator[int]:
+    """Yield the times of deeds from `start` to `end`, in milliseconds; on average `A_SECOND` a second."""
+    at = start + random.expovariate(A_SECOND) * 1000
+    while at < end:
+        yield int(at)
+        at += random.expovariate(A_SECOND) * 1000
+
+
+def recall(unit: Unit, tenant: Tenant) -> Past:
+    """Return the project's recent past."""
+    postings: list[Transaction] = []
+    wanted: PageRequest | None = PageRequest(LIMIT_MAX)
+    while wanted is not None and len(postings) < POSTINGS_MAX:
+        page = transactions.page(unit, tenant, wanted)
+        postings += page.items
+        wanted = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
+    times = Counter(each.description for each in postings)
+    return Past(
+        # The first side of a transfer stands for both.
+        postings=[
+            each
+            for each in postings
+            if each.reverses is None and each.transfer in (None, each.id) and times[each.description] >= OFTEN
+        ],
+        invoices=invoices.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
+        # Not what was given away: an order for nothing would look like a mistake.
+        orders=[each for each in orders.page(unit, tenant, PageRequest(LIMIT_MAX)).items if each.total],
+    )
