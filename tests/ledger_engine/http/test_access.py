@@ -99,6 +99,7 @@ TABLE = {
     "POST /api/orders/<id>/ship": Row(WRITE, "order"),
     "GET /v1/api_keys": Row(READ, role="admin"),
     "POST /v1/api_keys": Row(WRITE, role="admin", body={"role": "member", "scopes": [WRITE]}, apps=False),
+    "GET /v1/api_keys/<id>": Row(READ, "api_key", "admin"),
     "DELETE /v1/api_keys/<id>": Row(WRITE, "api_key", "admin"),
     "POST /v1/api_keys/<id>/roll": Row(WRITE, "api_key", "admin", apps=False),
     "GET /v1/projects": Row(READ),

@@ -75,7 +75,7 @@ async def test_the_usual_other_parameters_do_no_harm(browser: Browser, more: dic
 
 async def test_no_credential_is_asked_for_and_none_is_looked_at(browser: Browser) -> None:
     given = {"code": await browser.code(), "code_verifier": VERIFIER}
-    headers = {"Authorization": "Basic eDp5"}
+    headers = {"Authorization": "Bearer sk_test_unknown"}
     assert (await browser.http.post("/oauth/token", json=given, headers=headers)).status_code == 200
 
 

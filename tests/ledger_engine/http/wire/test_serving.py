@@ -100,7 +100,7 @@ async def test_any_application_is_served(plain: int, sent: bytes, status: bytes,
 async def test_a_body_is_asked_for_when_the_application_receives_it(plain: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", plain)
     writer.write(b"POST /echo" + HEAD + b"Content-Length: 10000\r\nExpect: 100-continue\r\n\r\n")
-    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 \r\n\r\n"
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     writer.write(b"x" * 10_000)
     assert b"x" * 10_000 in await reader.read()
     writer.close()

@@ -14,7 +14,7 @@ from ledger_engine.http.wire.http1 import HEAD_MAX
 from ledger_engine.http.wire.tcp import HEAD_PIECE
 from tests.ledger_engine.http.wire.wires import answered, in_pieces_of
 
-STATUS = re.compile(rb"HTTP/1.1 ([0-9]+) \r\n")
+STATUS = re.compile(rb"HTTP/1.1 ([0-9]+) [A-Za-z -]+\r\n")
 
 HOST = b"Host: a\r\n"
 NEXT = b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
