@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingsMap
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Input
 
 from ledger_tui.app import actions
@@ -36,6 +35,7 @@ from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar, elsewhere
+from ledger_tui.ui.layer import Layer
 from ledger_tui.ui.status_bar import StatusBar, connection
 from ledger_tui.ui.view import (
     ActionRequested,
@@ -71,7 +71,7 @@ _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
 
-class Dashboard(Screen[None]):
+class Dashboard(Layer[None]):
     """The main screen, below all dialogs: it holds the views, what they share, and opens the dialogs."""
 
     # The last binding is for screens where `n` creates nothing; no list of keys contains it.
@@ -98,9 +98,6 @@ class Dashboard(Screen[None]):
         self._shown: tuple[str, int | None] = "", None  # what the status bar has shown of the connection
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
-
-    def on_screen_resume(self, event: events.ScreenResume) -> None:
-        event.refresh_styles = False  # its widgets got their styles when they were mounted
 
     def compose(self) -> ComposeResult:
         yield self._status

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from textual import events, on
+from textual import on
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import ActiveBinding, Binding
@@ -22,11 +22,12 @@ from ledger_tui.client.traffic import masked
 from ledger_tui.formats.text import literal
 from ledger_tui.ui.handlers import WorkFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar
+from ledger_tui.ui.layer import Layer
 
 _ASIDE = frozenset({"names", "check"})  # the workers that a dialog does not wait for
 
 
-class Dialog(ModalScreen[ScreenResultType]):
+class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     """A box with a title, `content`, and a line for notes, where `content` yields it.
 
     It can be closed only once: a second click or a late answer has no effect. While it is `working`, which
@@ -77,9 +78,6 @@ class Dialog(ModalScreen[ScreenResultType]):
         if message.group not in _ASIDE:
             message.stop()
             self.rest(f"unexpected {literal(masked(repr(message.error)))}", problem=True)
-
-    def on_screen_resume(self, event: events.ScreenResume) -> None:
-        event.refresh_styles = False  # its widgets got their styles when they were mounted
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self not in self.app.screen_stack:
