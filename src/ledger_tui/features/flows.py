@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -393,25 +394,28 @@ class FlowsView(TimedTiles):
     def _chosen(self) -> Flow | None:
         """The flow that the chosen row of the list shows."""
         chosen = self._list.chosen
-        listed = {_row_link(flow).label: flow for flow in self._listed(self._list.content_size.height - 1)}
+        listed = {_row_link(flow).label: flow for flow in self._listed()}
         return listed.get(chosen.link.label) if chosen is not None and chosen.link is not None else None
 
-    def _listed(self, most: int) -> list[Flow]:
-        """Return the flows of so many rows, of each currency the largest, the rest summed."""
+    def _listed(self) -> list[Flow]:
+        """Return the flows that are shown, of each currency the largest, the rest summed as others.
+
+        Of a currency these are as many as the list and the bands both show, so that the others are the same.
+        """
         currencies = dict.fromkeys(flow.currency for flow in self._flows)
-        left = most
-        found: list[Flow] = []
+        rows, bands = (tile.content_size.height - 1 for tile in (self._list, self._bands))  # below the title
+        shown: list[Flow] = []
         for number, currency in enumerate(currencies):
-            share = max(2, left // (len(currencies) - number))
-            found += largest([flow for flow in self._flows if flow.currency == currency], share)
-            left = most - len(found)
-        return found
+            share = max(2, (rows - len(shown)) // (len(currencies) - number))
+            flows = [flow for flow in self._flows if flow.currency == currency]
+            shown += largest(flows, max(1, min(share, bands // _ROWS_EACH)))
+        return shown
 
     def _draw_bands(self, width: int, height: int) -> TileContent:
         if not self._flows:
             return sentence(self._why_empty(), width)
         chosen = self._chosen or self._flows[0]
-        flows = [flow for flow in self._flows if flow.currency == chosen.currency]
+        flows = [flow for flow in self._listed() if flow.currency == chosen.currency]
         lines = draw(flows, self._named, chosen, width, height)
         return TileContent([TileRow(line) for line in lines], [Cell(chosen.currency, "dim")])
 
@@ -420,19 +424,20 @@ class FlowsView(TimedTiles):
             return "loading…"
         return "Nothing unusual." if self._only_unusual else "Nothing moved. + widens the window."
 
-    def _draw_list(self, width: int, height: int) -> TileContent:
+    def _draw_list(self, width: int, _height: int) -> TileContent:
         if not self._flows:
             return sentence(self._why_empty(), width)
-        rows = []
+        rows, listed = [], self._listed()
+        widest = max(4, *(len(f"{flow.count:,}") for flow in listed))
         name = max(6, min(_NAME, (width - 24) // 2))
-        for flow in self._listed(height):
+        for flow in listed:
             between = f"{fit(self._named(flow.source), name)} → {fit(self._named(flow.target), name)}"
             amount = f"{format_amount(flow.amount, flow.currency)} {flow.currency}"
-            room = max(0, width - len(between) - 7)
+            room = max(0, width - cell_len(between) - widest - 2)
             cells = (
                 Cell(between, "dim" if flow.source == OTHERS else "plain"),
                 Cell(fit(amount, room, "right"), tone_of(flow, None)),
-                Cell(fit(f"{flow.count:,}×", 6, "right"), "dim"),
+                Cell(f" {flow.count:>{widest},}×", "dim"),
             )
             rows.append(TileRow(cells, _row_link(flow)))
         return TileContent(rows)

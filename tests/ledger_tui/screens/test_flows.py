@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
-from ledger_tui.features.flows import FlowsView
+from ledger_tui.features.flows import FlowsView, Read
 from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import dashboard_on
 from tests.ledger_tui.driving import Driver, until
@@ -49,3 +50,26 @@ async def test_flows_are_live_lead_to_their_postings_and_go_back_in_time(own_pro
         await driver.press("comma", sees=("PAST", "3 postings", "7.00 EUR"))
         await driver.press("comma")
         await until(lambda: [flow.amount for flow in flows_of(driver)._flows] == [700], "the first flow")
+
+
+async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_by_itself(
+    own_project: Address,
+) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        for number in range(9):
+            body = {"name": f"Shop {number}", "currency": "EUR"}
+            shop = str((await driver.app.api.write("POST", "/v1/accounts", body, None)).record["id"])
+            await post(driver, shop, "credit", 1_000_000 + number)
+        await driver.press("colon")
+        await driver.type("flows", "enter")
+        await driver.sees("9 postings", "others")
+        view = flows_of(driver)
+        bands, listed = driver.text(view._bands), driver.text(view._list)
+        others = re.search(r"others +([\d,.]+ EUR) +\d×", listed)
+        assert others is not None, listed
+        assert others[1] in bands, bands
+        assert view._read is not None
+        view._read = Read([row for row in view._read.rows for _copy in range(1_200)], True)
+        view._compute()
+        await driver.sees("EUR 1,200×")
