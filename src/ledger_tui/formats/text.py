@@ -12,13 +12,18 @@ import unicodedata
 from rich.cells import cell_len, set_cell_size
 
 # Cc: control (ESC, C1 …), Cf: format (bidi overrides, zero width …), Cs: lone surrogates, Zl/Zp: separators.
-# The joiner of emoji is among them: terminals draw what it joins in two cells or in four, so a text of the
-# server could use it to move everything after it. Of joined emoji the first is drawn, which is two cells
-# everywhere.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_EMOJI = "[\U0001f000-\U0001faff\u2190-\u2bff]"
-_WITH = "[\U0001f3fb-\U0001f3ff\ufe0f]*"  # the colour of a skin, and the form of an emoji
-_JOINED = re.compile(f"({_EMOJI}){_WITH}(?:\u200d{_EMOJI}{_WITH})+")
+# Terminals disagree about the width of an emoji with a colour of skin, with a variation selector (which asks
+# for the form of an emoji or of a text), and with others joined to it. A text of the server could use that to
+# move everything after it, so of these the first emoji alone is drawn: all terminals give it the same width.
+_EMOJI = "[\U0001f000-\U0001f3fa\U0001f400-\U0001faff\u2190-\u2bff]"
+_SKIN = "\U0001f3fb-\U0001f3ff"
+_SELECTOR = "\ufe00-\ufe0f"
+_WITH = f"[{_SKIN}{_SELECTOR}]*"
+_WHOLE_EMOJI = re.compile(f"({_EMOJI}){_WITH}(?:\u200d{_EMOJI}{_WITH})*")
+_SELECTORS = re.compile(f"[{_SELECTOR}]")
+_SKINS = re.compile(f"[{_SKIN}]")
+_MODIFIED = re.compile(f"[{_SKIN}{_SELECTOR}]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CONTROL_PICTURES = 0x2400
 _SYMBOL_FOR_DELETE = "\N{SYMBOL FOR DELETE}"
@@ -26,11 +31,16 @@ ELLIPSIS = "…"
 
 
 def literal(value: object) -> str:
-    """Return the text of `value` with each character a terminal would obey replaced by a visible one."""
+    """Return the text of `value` as it is drawn, as wide in every terminal as `fit` counts.
+
+    Each character that a terminal would obey is replaced by a visible one. The result is for the screen
+    alone: a copy, a file and a request contain the text itself.
+    """
     text = value if isinstance(value, str) else str(value)
-    if text.isprintable():
+    if text.isprintable() and (text.isascii() or not _MODIFIED.search(text)):
         return text
-    return "".join(map(_visible, _JOINED.sub(r"\1", text)))
+    alone = _SELECTORS.sub("", _WHOLE_EMOJI.sub(r"\1", text))
+    return "".join(map(_visible, _SKINS.sub(_REPLACEMENT, alone)))
 
 
 def _visible(character: str) -> str:
