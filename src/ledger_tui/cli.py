@@ -90,14 +90,15 @@ def remove(name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def keys(as_json: bool) -> None:
     """List the dashboard's keys by the names that the config file knows them by."""
-    from ledger_tui.ui.keys import BY_ID
+    from ledger_tui.ui.keys import BY_ID, descriptions
 
+    does = descriptions()
     if as_json:
-        entries = [{"id": name, "keys": b.key, "does": b.description} for name, b in BY_ID.items()]
+        entries = [{"id": name, "keys": b.key, "does": does[name]} for name, b in BY_ID.items()]
         click.echo(json.dumps(entries, indent=2))
         return
     for name, binding in BY_ID.items():
-        click.echo(f"{name:22}  {binding.key:24}  {binding.description}")
+        click.echo(f"{name:22}  {binding.key:24}  {does[name]}")
 
 
 def _ask_key(key_stdin: bool) -> str:

@@ -335,6 +335,16 @@ TOGETHER: list[list[Binding]] = [
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
 
 
+def descriptions() -> dict[str, str]:
+    """Return what the key of each id does, with all that it does on different screens."""
+    all_of: dict[str, list[str]] = {}
+    for binding in (binding for group in TOGETHER for binding in group):
+        texts = all_of.setdefault(binding.id or "", [])
+        if not any(binding.description in text for text in texts):
+            texts.append(binding.description)
+    return {name: "; ".join(texts) for name, texts in all_of.items()}
+
+
 def elsewhere(key: str, chosen: Mapping[str, str]) -> list[str]:
     """Return what a letter does on the screens where it does something; `chosen` has the user's own keys."""
     shown = ((name, binding) for name, binding in BY_ID.items() if binding.show and len(key) == 1)

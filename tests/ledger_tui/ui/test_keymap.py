@@ -2,7 +2,7 @@ import pytest
 from textual.binding import Binding
 
 from ledger_tui.settings.config import BadConfig
-from ledger_tui.ui.keys import BY_ID, TOGETHER, keymap, spelled
+from ledger_tui.ui.keys import BY_ID, TOGETHER, descriptions, keymap, spelled
 
 
 def test_nothing_configured_changes_nothing() -> None:
@@ -81,3 +81,9 @@ def test_a_key_has_one_spelling() -> None:
 def test_a_letter_with_shift_is_the_capital_that_a_terminal_sends() -> None:
     assert keymap({"act.reverse": "shift+v"}, "f")["act.reverse"] == "V"
     assert keymap({"refresh": "shift+ü, ctrl+f5, ctrl+/"}, "f")["refresh"] == "Ü,ctrl+f5,ctrl+slash"
+
+
+def test_a_key_is_described_by_all_that_it_does_on_different_screens() -> None:
+    assert descriptions().keys() == BY_ID.keys()
+    assert descriptions()["open"] == "open; go back to the snapshot"
+    assert descriptions()["group"] == "sums of postings, or the newest"
