@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from textual._xterm_parser import XTermParser
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
 
 _LOOK_EVERY_S = 2.0
+_ESC = "\x1b"
+_SEQUENCE = "[O"  # esc and one of these begin what a terminal sends for a key like ↑
+_PIECE = re.compile(rf"(?s){_ESC}\[200~.*?(?:{_ESC}\[201~|\Z)|{_ESC}(?=[^{_ESC}{re.escape(_SEQUENCE)}])")
+
+
+class KeyParser(XTermParser):
+    """Textual's parser, for which esc and a key right after it are two keys.
+
+    Textual takes them as one key with alt or ctrl, and makes `^` of the first of esc, a key and esc in one
+    read. The dashboard uses no letter with alt, and a slow connection delivers keys in bunches.
+    """
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._after_escape = self._pasting = False
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if self._after_escape and data[:1] not in (_ESC, *_SEQUENCE):
+            yield from self._take_escape()
+        self._after_escape = data.endswith(_ESC)
+        fed = 0
+        for piece in _PIECE.finditer(data, self._end_of_paste(data)):
+            if piece[0] == _ESC:
+                yield from super().feed(data[fed : piece.end()])
+                yield from self._take_escape()
+                fed = piece.end()
+            else:
+                self._pasting = not piece[0].endswith(f"{_ESC}[201~")
+        if fed < len(data) or not data:
+            yield from super().feed(data[fed:])
+
+    def _end_of_paste(self, data: str) -> int:
+        """Return where the pasted text ends that began in an earlier read."""
+        if not self._pasting:
+            return 0
+        end = data.find(f"{_ESC}[201~")
+        self._pasting = end < 0
+        return len(data) if self._pasting else end + 1
+
+    def _take_escape(self) -> Iterable[Message]:
+        """Parse the esc before as a key, as if no key had followed in time."""
+        if self._timeout_time is not None:
+            self._timeout_time = 0.0
+        yield from self.tick()
 
 
 class TerminalDriver(LinuxDriver):
@@ -33,6 +81,11 @@ class TerminalDriver(LinuxDriver):
         super().__init__(*arguments, **options)
         self._file: Any = Output(self._file)
         self._suspended = False
+
+    def run_input_thread(self) -> None:
+        # Textual's method makes a parser of this name; nothing else tells it which one.
+        vars(linux_driver)["XTermParser"] = KeyParser
+        super().run_input_thread()
 
     def _sigtstp_application(self, *_: Any) -> None:
         self._handle_soon(super()._sigtstp_application)

@@ -374,6 +374,7 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
 }
 # Textual's own keys, which it handles before any binding.
 _TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the terminal uses it"}
+_AS_ESC = "what a terminal sends for esc and the key after it"
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
 # For each of these, most terminals send the same bytes as for the other.
 _SENT_AS = {
@@ -396,7 +397,9 @@ def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str]
             if screen not in PLACE_OF_KIND:
                 raise BadConfig(f'{file}: commands.{name}.screens: there is no screen "{screen}".')
         for key in _split(command.key):
-            last = _parts(key)[1]
+            modifiers, last = _parts(key)
+            if "alt+" in modifiers and len(last) == 1:
+                raise BadConfig(f'{file}: commands.{name}.key: "{key}" is {_AS_ESC}.')
             if (len(last) != 1 and last not in _NAMED) or key in _TAKEN:
                 raise BadConfig(f'{file}: commands.{name}.key: "{key}" is not a key that can be used.')
             if (owner := taken.setdefault(key, f"commands.{name}")) != f"commands.{name}":
@@ -414,6 +417,8 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
             modifiers, last = _parts(key)
             if len(last) != 1 and last not in _NAMED:
                 raise BadConfig(f'{file}: keys.{name}: "{key}" is not a key.')
+            if "alt+" in modifiers and len(last) == 1:
+                raise BadConfig(f'{file}: keys.{name}: "{key}" is {_AS_ESC}.')
             if modifiers == "shift+" and (len(last) == 1 or last in _LONG.values()):
                 raise BadConfig(f'{file}: keys.{name}: write the character that "{key}" types.')
             if key in _TAKEN:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger_tui.app.terminal import TerminalDriver
+import pytest
+from textual import events
+
+from ledger_tui.app.terminal import KeyParser, TerminalDriver
 
 
 class Resumed(TerminalDriver):
@@ -25,3 +28,26 @@ async def test_a_signal_takes_no_lock_of_what_it_interrupts_but_is_handled_in_th
     assert driver.resumed == 0
     await asyncio.sleep(0)
     assert driver.resumed == 1
+
+
+@pytest.mark.parametrize(
+    ("reads", "keys"),
+    [
+        (["\x1bj"], "escape j"),
+        (["\x1bf\x1bb"], "escape f escape b"),
+        (["\x1b2\x1b", "q"], "escape 2 escape q"),
+        (["\x1b\x1bj"], "escape escape j"),
+        (["\x1b\r"], "escape enter"),
+        (["\x1b" + "j" * 40], "escape" + " j" * 40),
+        (["a\x1b[A\x1bOPb"], "a up f1 b"),
+        (["\x1b", "[A"], "up"),
+        (["\x1b", "\x1b[B"], "escape down"),
+        (["\x1b[200~ab\x1b[201~\x1bc"], "paste escape c"),
+        (["\x1b[200~a", "b", "\x1b[201~\x1bc"], "paste escape c"),
+    ],
+)
+def test_esc_and_a_key_right_after_it_are_two_keys(reads: list[str], keys: str) -> None:
+    parser = KeyParser()
+    parsed = [event for data in reads for event in parser.feed(data)]
+    names = [event.key if isinstance(event, events.Key) else "paste" for event in parsed]
+    assert " ".join(names) == keys

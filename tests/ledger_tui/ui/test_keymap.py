@@ -30,6 +30,7 @@ def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
         ({"refresh": "n"}, 'keys.refresh: "n" is already the key of create'),
         ({"refresh": "f5", "follow": "f5"}, '"f5" is'),
         ({"refresh": "/"}, "is already the key of filter"),
+        ({"refresh": "alt+r"}, 'keys.refresh: "alt+r" is what a terminal sends for esc and the key after it'),
         ({"refresh": "ctrl+p"}, 'keys.refresh: "ctrl+p" is reserved: it opens the palette'),
         ({"refresh": "f5,ctrl+q"}, 'keys.refresh: "ctrl+q" is reserved: it quits'),
         ({"show.accounts": "k"}, 'keys.show.accounts: "k" is already the key of move.-1'),
