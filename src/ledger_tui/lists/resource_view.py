@@ -161,7 +161,8 @@ class ResourceView(View):
         self.next_poll_at = self.context.session.clock() + self.context.session.poll_seconds * pauses
 
     def action_refresh(self) -> None:
-        self.record_list.start_over()
+        """Read the list again; its rows stay until the answer comes, and if none does."""
+        self.record_list.read_anew()
 
     # ------------------------------------------------------------------ drawing
 

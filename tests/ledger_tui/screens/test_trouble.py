@@ -76,6 +76,17 @@ async def test_a_failing_server_is_said_and_asked_again(server: ContractServer, 
     assert with_till.app.session.state is ConnectionState.ONLINE
 
 
+@pytest.mark.parametrize("status", [429, 500, 502])
+async def test_a_list_that_is_read_again_in_vain_stays_as_it_was(
+    server: ContractServer, with_till: Driver, status: int
+) -> None:
+    body = {"error": {"type": "api_error", "code": "some_error", "message": "Not now.", "param": None}}
+    with server.refusing(status, body, {"Retry-After": "1"}):
+        await with_till.press("r", sees="◔ rate limit" if status == 429 else "✕ Not now.")
+        assert "Till" in with_till.text()
+    await with_till.sees("Till", "● online")
+
+
 async def test_another_program_at_the_address_is_said(server: ContractServer, dashboards: Dashboards) -> None:
     with server.refusing(200, {"hello": "world"}):
         async with dashboards.start() as driver:
