@@ -43,6 +43,7 @@ from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import Left, Options
 from ledger_tui.settings.saved import Saved, save_left
+from ledger_tui.ui.dialogs import Dialog, DiscardScreen
 from ledger_tui.ui.handlers import KeyOrder, WorkFailed, handles, while_running
 from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
 from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, custom_themes, theme_named
@@ -336,6 +337,26 @@ class LedgerApp(App[int]):
                 signal.signal(signal.SIGTSTP, textuals)
 
     # ------------------------------------------------------------------ the end
+
+    async def action_quit(self) -> None:
+        """Quit; ask first when an open dialog would lose something. Pressed again, the key quits."""
+        dialogs = [screen for screen in self.screen_stack if isinstance(screen, Dialog)]
+        question = next((text for dialog in reversed(dialogs) if (text := dialog.unfinished)), "")
+        if not question or isinstance(self.screen, DiscardScreen):
+            self.exit()
+        else:
+            self.push_screen(DiscardScreen(question, "ctrl+q or esc"), self._quit_answered)
+
+    def _quit_answered(self, quits: bool | None) -> None:
+        if quits:
+            self.exit()
+
+    def action_help_quit(self) -> None:
+        """Ask as ctrl+q does when an open dialog would lose something, else name the keys that quit."""
+        if any(screen.unfinished for screen in self.screen_stack if isinstance(screen, Dialog)):
+            self.call_later(self.action_quit)
+        else:
+            self.notify("q or ctrl+q quits.")
 
     def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
         """End, and note where the user was, for the next start.

@@ -35,24 +35,9 @@ from ledger_tui.forms.submission import (
 )
 from ledger_tui.resources.base import Field
 from ledger_tui.resources.webhooks import known_by
-from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
+from ledger_tui.ui.dialogs import ConfirmScreen, Dialog, DiscardScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
 from ledger_tui.ui.view import Context, NamesLoaded
-
-
-class DiscardScreen(Dialog[bool]):
-    """Returns True on a second esc, False on any other key."""
-
-    def __init__(self, question: str) -> None:
-        super().__init__("discard")
-        self._question = question
-
-    def content(self) -> ComposeResult:
-        yield Static(Content(f"{self._question}  esc again / any other key to go on"))
-
-    def on_key(self, event: events.Key) -> None:
-        event.stop()
-        self.dismiss(event.key == "escape")
 
 
 @dataclass
@@ -373,20 +358,24 @@ class FormScreen(Dialog[Created | None]):
 
     # ------------------------------------------------------------------ leaving
 
+    @property
+    def unfinished(self) -> str:
+        if self.working and self.submission.in_flight:
+            return _LEAVE_IN_FLIGHT
+        if self._done is not None:
+            return ""
+        if self.submission.unanswered:
+            return _LEAVE_UNANSWERED
+        return _DISCARD if self.typed() != self._typed_at_first else ""
+
     def action_cancel(self) -> None:
         if self.working and not self.submission.in_flight:
             self.workers.cancel_group(self, "form")
             self.rest("Nothing was sent.")
-        elif self.working:
-            self._ask_to_leave(_LEAVE_IN_FLIGHT)
-        elif self._done is not None:
-            self.dismiss(self._done)
-        elif self.submission.unanswered:
-            self._ask_to_leave(_LEAVE_UNANSWERED)
-        elif self.typed() != self._typed_at_first:
-            self._ask_to_leave(_DISCARD)
+        elif question := self.unfinished:
+            self._ask_to_leave(question)
         else:
-            self.dismiss(None)
+            self.dismiss(self._done)
 
     def _ask_to_leave(self, question: str) -> None:
         self._question = DiscardScreen(question)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from textual import on
+from textual import events, on
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import ActiveBinding, Binding
@@ -33,6 +33,9 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     It can be closed only once: a second click or a late answer has no effect. While it is `working`, which
     `begin` and `rest` say, it waits for an answer.
     """
+
+    # Tried after the copy of a selection. Over a dialog Textual leaves out the keys of the application.
+    BINDINGS = [Binding("ctrl+c", "app.help_quit", show=False)]
 
     def __init__(self, name: str, title: str = "", mode: Mode | None = None) -> None:
         super().__init__()
@@ -72,6 +75,11 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         self.note(text, problem=problem)
         self.refresh_bindings()
 
+    @property
+    def unfinished(self) -> str:
+        """The question to ask before the dashboard quits over this dialog; "" when nothing is lost."""
+        return "An answer is awaited. Quit without it?" if self.working else ""
+
     @handles(WorkFailed)
     def work_failed(self, message: WorkFailed) -> None:
         """Show an unexpected error here instead of waiting for ever."""
@@ -90,6 +98,22 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     def end(self, result: ScreenResultType | None = None) -> None:
         """Close with a result that a worker has, whose `call_later` would await what `dismiss` returns."""
         self.dismiss(result)
+
+
+class DiscardScreen(Dialog[bool]):
+    """Returns True when the key that asked is pressed again, or esc; False on any other key."""
+
+    def __init__(self, question: str, key: str = "esc") -> None:
+        super().__init__("discard")
+        self._question = question
+        self._key = key
+
+    def content(self) -> ComposeResult:
+        yield Static(Content(f"{self._question}  {self._key} again / any other key to go on"))
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        self.dismiss(event.key == "escape")
 
 
 class Offers(OptionList, can_focus=False):
@@ -210,6 +234,10 @@ class ShownOnceScreen(Dialog[None]):
         yield Static(Content.styled(f"\n{literal(self._secret)}\n", "bold $accent"))
         advice = "Store it now: it cannot be shown again. Keep it on a server, never in public code."
         yield Static(Content.styled(f"{self._advice}\n{advice}".strip() + "\n", "$muted"))
+
+    @property
+    def unfinished(self) -> str:
+        return "The secret cannot be shown again. Quit?"
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._secret)

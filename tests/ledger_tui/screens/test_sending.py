@@ -7,9 +7,10 @@ from ledger_tui.app.application import LedgerApp
 from ledger_tui.forms.fields import FieldChanged
 from ledger_tui.forms.form_screen import FormScreen
 from ledger_tui.settings.config import Options
+from ledger_tui.ui.dialogs import ShownOnceScreen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
-from tests.ledger_tui.driving import Driver, until
+from tests.ledger_tui.driving import Driver, key_event, until
 from tests.ledger_tui.line import Line
 
 
@@ -177,3 +178,35 @@ async def test_an_unknown_user_is_reported_at_the_field(driver: Driver) -> None:
     error = form_of(driver).query_one("#error-user_id")
     await until(lambda: error.display)
     await driver.sees("✕ No such user: 'usr_nobody'.")
+
+
+async def test_ctrl_q_and_ctrl_c_in_a_half_typed_form_ask_as_esc_does(server: ContractServer) -> None:
+    async with account_form(server) as (driver, _line):
+        for key in ("ctrl+q", "ctrl+c"):
+            await driver.press(
+                "end", key, sees="Discard what you typed?"
+            )  # of a selection ctrl+c makes a copy
+            await driver.press("x", gone="Discard what you typed?")
+            assert form_of(driver).typed()["name"] == "Till"
+        assert driver.app.is_running
+        await driver.press("ctrl+q", sees="Discard what you typed?")
+        driver.app.post_message(key_event("ctrl+q"))
+        await until(lambda: not driver.app.is_running)
+
+
+async def test_ctrl_q_while_a_form_is_sent_asks(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        line.hold.clear()
+        await driver.press("ctrl+s")
+        await until(lambda: posts(server))
+        await driver.press("ctrl+q", sees="It was sent and may still succeed.")
+        await driver.press("x", gone="may still succeed")
+        line.hold.set()
+        await driver.sees("Created acc_")
+
+
+async def test_ctrl_q_asks_before_a_secret_is_gone_that_is_shown_once(server: ContractServer) -> None:
+    async with account_form(server) as (driver, _line):
+        driver.app.push_screen(ShownOnceScreen("The key", "sk_test_1"))
+        await driver.press("ctrl+q", sees="The secret cannot be shown again. Quit?")
+        await driver.press("x", sees="sk_test_1")
