@@ -358,6 +358,8 @@ class BatchScreen(Dialog[int]):
         """Return what enter and esc do now."""
         if binding.action == "close":
             return "stop" if self._posts else "close" if self._posted else "cancel"
+        if binding.action == "decimals":
+            return binding.description
         return f"post {self._left:,}" if self._parts else "read the file"
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
@@ -424,6 +426,7 @@ class BatchScreen(Dialog[int]):
     @while_running
     def _show_file(self, postings: Sequence[Posting], problems: Sequence[str] = ()) -> None:
         """Show the postings of the file, or all that stands in the way of posting it."""
+        self.query_one("#batch-preview").set_class(bool(problems), "-faults")
         if problems:
             more = [f"and {len(problems) - PROBLEMS_SAID:,} more"] if len(problems) > PROBLEMS_SAID else []
             lines = [*map(literal, problems[:PROBLEMS_SAID]), *more]

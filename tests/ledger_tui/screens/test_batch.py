@@ -99,3 +99,12 @@ async def test_what_is_not_posted_can_be_posted_again_and_posting_be_stopped(
         await driver.press("escape")
         await until(lambda: isinstance(driver.app.screen, BatchScreen), "the file again")
         assert len(server.transactions) == 1
+
+
+async def test_a_fault_of_a_file_is_shown_to_its_end(own_project: Address, tmp_path: Path) -> None:
+    file = tmp_path / "sales.csv"
+    file.write_text("account,type,amount\nTill,credit,12.50\n", encoding="utf-8")
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        await open_file(driver, file)
+        await driver.sees("decimal_amount.", "1 fault; nothing was posted.", "^d read amounts as decimals")
