@@ -173,6 +173,16 @@ async def test_a_server_without_events_ticks_postings_and_one_without_a_log_its_
         await driver.press("shift+tab", "enter", sees="▲ credit")
 
 
+async def test_no_postings_are_reported_before_the_postings_are_read(with_till: Driver) -> None:
+    await with_till.press("0", sees="No postings yet.")
+    view = with_till.app.dashboard.view
+    assert isinstance(view, Overview)
+    view.reading = True  # nothing else is read meanwhile
+    view._begin()
+    view.take_figure("events", None)
+    await with_till.sees_no_more("No postings yet.")
+
+
 async def test_another_programs_answer_is_no_figure_until_a_ledger_is_there(
     server: ContractServer, dashboards: Dashboards
 ) -> None:

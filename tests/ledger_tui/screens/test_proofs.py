@@ -38,4 +38,6 @@ async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
     assert proof is not None
     assert (proof.index, proof.checkpoint.size) == (1, 2)
     await driver.press("0", sees="✓ 2 events sealed, the newest")
+    await driver.press("comma", sees="PAST", gone="events sealed")
+    await driver.press("escape", sees="✓ 2 events sealed, the newest")
     await driver.press("colon", *"prove", "enter", sees="Choose a transaction or an event first")

@@ -269,11 +269,11 @@ def postings(rate: PostingRate, now: float, width: int, height: int) -> TileCont
 
 
 def last_postings(
-    rows: Sequence[Record], names: AccountNames, ago: str, width: int, height: int
+    rows: Sequence[Record], names: AccountNames, ago: str, width: int, height: int, today: str
 ) -> TileContent:
     """Return the newest transactions of a ledger that is quiet, and how long ago that was."""
     titles = ("amount", "account", "description")
-    lines = [_ticked(row, TRANSACTIONS, titles, names, width) for row in rows[:height]]
+    lines = [_ticked(row, TRANSACTIONS, titles, names, width, today) for row in rows[:height]]
     return TileContent(lines, [Cell(f"last posting {ago}", "dim")])
 
 
@@ -466,30 +466,43 @@ def _state(health: EndpointHealth, *, disabled: bool) -> Cell:
 # ---------------------------------------------------------------------- the ticker
 
 
-def events(rows: Sequence[Record], names: AccountNames, width: int, height: int) -> TileContent:
+def events(rows: Sequence[Record], names: AccountNames, width: int, height: int, today: str) -> TileContent:
     """Return the newest events, the newest first."""
     if not rows:
         return sentence("No events yet.", width)
-    return TileContent([_ticked(row, EVENTS, ("event", "about"), names, width) for row in rows[:height]])
+    return TileContent(
+        [_ticked(row, EVENTS, ("event", "about"), names, width, today) for row in rows[:height]]
+    )
 
 
-def newest_postings(rows: Sequence[Record], names: AccountNames, width: int, height: int) -> TileContent:
+def newest_postings(
+    rows: Sequence[Record], names: AccountNames, width: int, height: int, today: str
+) -> TileContent:
     """Return the newest transactions, for a server that shows no events."""
     if not rows:
         return sentence("No postings yet.", width)
     titles = ("amount", "account", "description")
-    lines = [_ticked(row, TRANSACTIONS, titles, names, width) for row in rows[: max(1, height - 1)]]
+    lines = [_ticked(row, TRANSACTIONS, titles, names, width, today) for row in rows[: max(1, height - 1)]]
     lines.append(TileRow([Cell("postings: this server shows no events", "dim")]))
     return TileContent(lines)
 
 
+def _when(created: str, today: str) -> str:
+    """Return the time of a record; its date in the same room if that is not `today`."""
+    date, time = literal(created)[:10], literal(created)[11:19]
+    if date == today:
+        return time.ljust(8)
+    return date[5:].ljust(8) if date[:4] == today[:4] else date
+
+
 def _ticked(
-    record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int
+    record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int, today: str
 ) -> TileRow:
+    """Return a row with the time of a record, or its date if that is not `today`."""
     columns = [column for title in titles for column in resource.columns if column.title == title]
     created = record.get("created")
-    cells = [Cell(literal(created)[11:19].ljust(8), "dim")] if isinstance(created, str) else []
-    left = width - 8 * len(cells)
+    cells = [Cell(_when(created, today), "dim")] if isinstance(created, str) else []
+    left = width - sum(len(cell.text) for cell in cells)
     for number, column in enumerate(columns):
         cell = column.cell(record, names)
         room = left - 2 if number == len(columns) - 1 else _room(column, left)

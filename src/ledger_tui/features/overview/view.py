@@ -287,6 +287,8 @@ class Overview(TiledView):
     def caption_text(self) -> Content:
         session = self.context.session
         now = time.strftime("%H:%M:%S", time.gmtime(session.server_time))
+        if self._today != time.strftime("%Y-%m-%d", time.gmtime()):
+            now = f"{self._today} {now}"
         right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
         left = Content.styled(" Overview", "bold")
         if session.state is ConnectionState.STARTING and session.progress is not None:
@@ -302,6 +304,8 @@ class Overview(TiledView):
     def _with_log(self, left: Content, width: int) -> Content:
         """Add how many events are sealed, when the newest was made, and who witnessed it, if that fits."""
         log, latest = self.figures.get("log"), self.figures.get("events")
+        if self.context.session.moment_ms is not None:  # the log counts the events of now
+            return left
         if not isinstance(log, Checkpoint):
             text, tone = f"   {log}" if log == NO_LOG else "", "$muted"
         else:
@@ -336,10 +340,19 @@ class Overview(TiledView):
         quiet = self._quiet_seconds
         if quiet > max(1, width - tiles.AXIS) * BUCKET_SECONDS:
             ago = since(timedelta(seconds=quiet))
-            return tiles.last_postings(self.latest, self.context.names, ago, width, height)
+            return tiles.last_postings(self.latest, self.context.names, ago, width, height, self._today)
         return tiles.postings(rate, self.context.session.server_time, width, height)
 
     def _events(self, rows: list[Record], width: int, height: int) -> TileContent:
-        lacks = _PARTS["events"] in self.context.session.missing_parts
-        draw = tiles.newest_postings if lacks else tiles.events
-        return draw(rows, self.context.names, width, height)
+        names = self.context.names
+        if _PARTS["events"] not in self.context.session.missing_parts:
+            return tiles.events(rows, names, width, height, self._today)
+        postings = self.figures.get("postings")  # which are read after the events
+        if postings is None or isinstance(postings, str):
+            return sentence(postings or self._awaited(), width)
+        return tiles.newest_postings(self.latest, names, width, height, self._today)
+
+    @property
+    def _today(self) -> str:
+        """The date of the moment that is shown, as records write it."""
+        return time.strftime("%Y-%m-%d", time.gmtime(self.context.session.server_time))

@@ -14,6 +14,7 @@ from ledger_tui.ui.tiles import TileContent
 
 MARKS: list[Mark] = ["sent", "late", "waiting", "retrying", "failed"]
 NOW = 1_795_000_000.0
+TODAY = "2026-11-18"
 
 
 def balances(currencies: int) -> Balances:
@@ -63,8 +64,8 @@ DRAWN: dict[str, Callable[[int, int], TileContent]] = {
     "requests": lambda w, h: tiles.requests(requests(9), w, h),
     "an endpoint": lambda w, h: tiles.webhooks(endpoints(1), w, h),
     "endpoints": lambda w, h: tiles.webhooks(endpoints(4), w, h),
-    "events": lambda w, h: tiles.events([EVENT] * 20, AccountNames(), w, h),
-    "postings in their place": lambda w, h: tiles.newest_postings([EVENT] * 20, AccountNames(), w, h),
+    "events": lambda w, h: tiles.events([EVENT] * 20, AccountNames(), w, h, TODAY),
+    "postings in their place": lambda w, h: tiles.newest_postings([EVENT] * 20, AccountNames(), w, h, TODAY),
 }
 
 
@@ -137,8 +138,17 @@ def test_an_endpoint_that_is_disabled_has_that_said_before_what_failed() -> None
 
 def test_without_events_or_postings_a_tile_says_that_there_are_none() -> None:
     for draw, said in ((tiles.events, "No events yet."), (tiles.newest_postings, "No postings yet.")):
-        rows = draw([], AccountNames(), 60, 5).rows
+        rows = draw([], AccountNames(), 60, 5, TODAY).rows
         assert ["".join(cell.text for cell in row.cells).strip() for row in rows] == [said]
+
+
+@pytest.mark.parametrize(
+    ("today", "shown"), [(TODAY, "13:46:30"), ("2026-11-19", "11-18   "), ("2027-01-01", "2026-11-18")]
+)
+def test_an_event_that_is_not_of_today_has_its_date(today: str, shown: str) -> None:
+    row = tiles.events([EVENT], AccountNames(), 60, 5, today).rows[0]
+    assert row.cells[0].text == shown
+    assert cell_len("".join(cell.text for cell in row.cells)) == 60
 
 
 def test_requests_that_nobody_answered_are_counted_without_a_duration() -> None:
