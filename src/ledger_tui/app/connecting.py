@@ -15,7 +15,8 @@ from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Want
-from ledger_tui.client.session import Session
+from ledger_tui.client.session import Mode, Session
+from ledger_tui.features.test_helpers import PART, ROOT
 from ledger_tui.formats.text import literal
 from ledger_tui.server.connection import CannotConnect, ServerConnection, SignInNeeded
 from ledger_tui.settings.config import BadConfig, Notify, Profile
@@ -103,6 +104,7 @@ class Connecting:
         await self._learn_names()
         await self._learn_scopes()
         await self._show_notice()
+        await self._learn_clock()
         if self._notify.on:
             from ledger_tui.app.notifying import Notifier
 
@@ -135,6 +137,12 @@ class Connecting:
             health = (await self._api.read("/api/health")).record
             if isinstance(notice := health.get("notice"), str):
                 self._app.notify(literal(notice), severity="warning", markup=False)
+
+    async def _learn_clock(self) -> None:
+        """Read how far test helpers have moved the ledger's clock, if the server offers them to this key."""
+        if PART not in self._session.missing_parts and self._session.mode is Mode.TEST:
+            with suppress(LedgerError):
+                self._session.saw_clock((await self._api.read(f"{ROOT}/clock")).record.get("offset_ms"))
 
     def repair(self, endpoint: str) -> None:
         """Have a receiver of the demo work again."""

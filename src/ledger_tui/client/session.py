@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from enum import Enum
 from typing import Any
 
@@ -269,10 +270,16 @@ class Session:
 
     def saw_clock(self, offset_ms: object) -> None:
         """Note how far the ledger's clock is ahead of the server's, as the test helpers say."""
-        if isinstance(offset_ms, int) and abs(offset_ms) <= _OFFSET_MS_MAX:
-            self._ledger_ahead = offset_ms / 1000
-        else:
-            self._ledger_ahead = 0.0
+        known = isinstance(offset_ms, int) and abs(offset_ms) <= _OFFSET_MS_MAX
+        ahead = offset_ms / 1000 if known and isinstance(offset_ms, int) else 0.0
+        if ahead != self._ledger_ahead:
+            self._ledger_ahead = ahead
+            self.on_change()
+
+    @property
+    def clock_ahead(self) -> timedelta:
+        """How far test helpers have moved the ledger's clock on, to whole seconds."""
+        return timedelta(seconds=round(self._ledger_ahead))
 
     @property
     def reset_seconds(self) -> int:

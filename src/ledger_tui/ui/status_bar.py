@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import ceil
 
 from textual.content import Content
@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from ledger_tui.client.session import ConnectionState, Mode, Session
 from ledger_tui.formats.text import literal
+from ledger_tui.formats.times import since
 
 _MODES = {
     Mode.TEST: (" TEST ", "$mode-test-text on $mode-test"),
@@ -47,6 +48,10 @@ class StatusBar(Widget):
             only = Content.assemble(
                 only, (" nothing is written" if width >= 100 else " read-only", "bold $warning")
             )
+        if ahead := session.clock_ahead:
+            moved = since(-ahead)  # "in 2 h" if the clock is 2 h ahead, "2 h ago" if it is behind
+            moved = f"+{moved[3:]}" if ahead > timedelta() else f"−{moved.removesuffix(' ago')}"
+            only = Content.assemble(only, (f"  clock {moved}", "bold $warning"))
         host = Content.styled(literal(session.url.removeprefix("http://")), "$muted")
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)

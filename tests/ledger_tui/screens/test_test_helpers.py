@@ -88,3 +88,12 @@ async def test_a_server_without_test_helpers_says_so_and_is_not_asked_for_them_a
     await with_till.press("colon")
     await with_till.type("cl")
     assert "freeze" not in with_till.text()
+
+
+async def test_a_clock_that_was_moved_is_shown_on_every_screen(helped: HelpedServer) -> None:
+    owned = helped.owned()
+    moved = owned.api.post("/v1/test_helpers/clock", json={"advance": 93_600})
+    assert moved.status_code == 200, moved.text
+    async with dashboard_on(Address(str(owned.api.base_url), owned.key)) as driver:
+        await driver.sees("clock +1 d 2 h")
+        await driver.press("2", sees=("No transactions", "clock +1 d 2 h"))
