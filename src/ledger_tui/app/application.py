@@ -18,6 +18,7 @@ from textual.app import App
 from textual.binding import Binding
 from textual.color import Color
 from textual.notifications import SeverityLevel
+from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from ledger_tui.app.actions import ReconnectRequested, SaveProfileRequested
@@ -128,9 +129,16 @@ class LedgerApp(App[int]):
             if self._tour is not None and self._tour.playing:
                 self._tour.stop()
             else:
+                self._say_what_is_kept(event)
                 await self.keys.take(event)
         else:
             await super().on_event(event)
+
+    def _say_what_is_kept(self, event: events.Key | events.Paste) -> None:
+        """Say that a field takes the first of several pasted lines alone, as Textual's does."""
+        lines = len(event.text.splitlines()) if isinstance(event, events.Paste) else 0
+        if lines > 1 and isinstance(self.focused, Input):
+            self.notify(f"Of the {lines:,} pasted lines only the first was kept.", severity="warning")
 
     def get_default_screen(self) -> Dashboard:
         config = self.options.config

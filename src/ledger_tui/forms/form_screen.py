@@ -377,6 +377,11 @@ class FormScreen(Dialog[Created | None]):
         else:
             self.dismiss(self._done)
 
+    def on_key(self, event: events.Key) -> None:
+        """Say that what is typed while the form is sent is not taken: its fields are disabled."""
+        if self.working and event.is_printable:
+            self.notify("The form is being sent: what you type now is dropped.", severity="warning")
+
     def _ask_to_leave(self, question: str) -> None:
         self._question = DiscardScreen(question)
         self.app.push_screen(self._question, self._leave_answered)

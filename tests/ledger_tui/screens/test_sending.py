@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from textual.events import Paste
+
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.forms.fields import FieldChanged
 from ledger_tui.forms.form_screen import FormScreen
@@ -210,3 +212,23 @@ async def test_ctrl_q_asks_before_a_secret_is_gone_that_is_shown_once(server: Co
         driver.app.push_screen(ShownOnceScreen("The key", "sk_test_1"))
         await driver.press("ctrl+q", sees="The secret cannot be shown again. Quit?")
         await driver.press("x", sees="sk_test_1")
+
+
+async def test_keys_that_are_typed_while_a_form_is_sent_are_said_to_be_dropped(
+    server: ContractServer,
+) -> None:
+    async with account_form(server) as (driver, line):
+        line.hold.clear()
+        await driver.press("ctrl+s")
+        await until(lambda: posts(server))
+        await driver.press("x", sees="what you type now is dropped")
+        line.hold.set()
+        await driver.sees("Created acc_")
+
+
+async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(server: ContractServer) -> None:
+    async with account_form(server) as (driver, _line):
+        await driver.press("shift+tab", "end")
+        driver.app.post_message(Paste(" east\nBank\n"))
+        await driver.sees("Of the 2 pasted lines only the first was kept.")
+        await until(lambda: form_of(driver).typed()["name"] == "Till east")
