@@ -95,7 +95,7 @@ def _require_small(held: bytearray) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class StreamMessage:
     """An event of the live stream: its raw body, as webhooks have it, and whether that is signed.
 
     `body` is None for the first message of a connection, which is not signed when it has no secret. `id` is
@@ -113,18 +113,20 @@ class Session:
     def __init__(self) -> None:
         self._secret: str | None = None
 
-    def read(self, sent: ServerSentEvent) -> Received | None:
+    def read(self, sent: ServerSentEvent) -> StreamMessage | None:
         """Return what a message has, None for one of a kind that is not known."""
         id = sent.id if sent.id.isascii() else ""  # it is sent back in a header
         if sent.event == "session":
             (self._secret,) = _texts(sent.data, "secret")
-            return Received(id, None, self._secret is not None)
+            return StreamMessage(id, None, self._secret is not None)
         if sent.event != "event":
             return None
         body, signature = _texts(sent.data, "body", "signature")
         raw = (body or "").encode()
         is_signed = self._secret is not None and signature is not None
-        return Received(id, raw, is_signed and webhooks.is_signed(raw, signature or "", self._secret or ""))
+        return StreamMessage(
+            id, raw, is_signed and webhooks.is_signed(raw, signature or "", self._secret or "")
+        )
 
 
 def _texts(text: str, *names: str) -> list[str | None]:

@@ -15,7 +15,7 @@ from ledger_client import answers, event_stream
 from ledger_client.addresses import is_address, root_of
 from ledger_client.calls import ATTEMPTS, Answer, Call, path_to
 from ledger_client.errors import ApiError, LedgerError, NotConnected, NotSent, RateLimited, Unreadable
-from ledger_client.event_stream import Received
+from ledger_client.event_stream import StreamMessage
 from ledger_client.methods import in_thread
 from ledger_client.records import TokenPair
 from ledger_client.service import Everything
@@ -139,7 +139,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
             raise answers.no_answer(error) from error
 
-    async def listen(self, last_event_id: str | None = None) -> AsyncGenerator[Received, None]:
+    async def listen(self, last_event_id: str | None = None) -> AsyncGenerator[StreamMessage, None]:
         """Yield what comes over one connection to the live stream. Raises LedgerError, also at its end."""
         headers = {"Accept": "text/event-stream"}
         if last_event_id is not None:
@@ -164,7 +164,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
         self,
         last_event_id: str | None = None,
         on_loss: Callable[[LedgerError, float], object] = lambda error, wait: None,
-    ) -> AsyncGenerator[Received, None]:
+    ) -> AsyncGenerator[StreamMessage, None]:
         """Yield what comes over the live stream, without end; after a lost connection go on where it was.
 
         `on_loss` gets the reason and the seconds until the next try. Raises LedgerError for a refusal, such

@@ -168,7 +168,7 @@ class Delivery(Object):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skipped(Record):
+class SkippedEndpoint(Record):
     """An endpoint that gets nothing from a resend; the reason is `disabled` or `deleted`."""
 
     endpoint: str
@@ -180,7 +180,7 @@ class Resent(Record):
     """The deliveries that a resend began, or queued after the attempt under way."""
 
     data: list[Delivery]
-    skipped: list[Skipped]
+    skipped: list[SkippedEndpoint]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ class ResentFailed(Record):
     """The number of deliveries that are sent again, and the endpoints whose failed deliveries are not."""
 
     deliveries: int
-    skipped: list[Skipped]
+    skipped: list[SkippedEndpoint]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_client.event_stream import Received, ServerSentEvent, Session, events
+from ledger_client.event_stream import ServerSentEvent, Session, StreamMessage, events
 from ledger_client.webhooks import sign
 
 STREAM = (
@@ -47,23 +47,27 @@ BODY = '{"name": "a\u2028b\x85c"}'
 @pytest.mark.parametrize(
     ("session", "message", "received"),
     [
-        ({"secret": "whsec_x"}, sent("event", signed(BODY)), Received("evt_1", BODY.encode(), True)),
-        ({"secret": "whsec_x"}, sent("event", signed("{}", "other")), Received("evt_1", b"{}", False)),
-        (None, sent("event", signed("{}")), Received("evt_1", b"{}", False)),
-        ({"secret": "\ud800"}, sent("event", signed("{}")), Received("evt_1", b"{}", False)),
-        ({"secret": "whsec_x"}, sent("event", signed("{}"), "evt_é"), Received("", b"{}", True)),
-        ({"secret": "whsec_x"}, sent("event", {"body": 5, "signature": None}), Received("evt_1", b"", False)),
-        ({"secret": "whsec_x"}, sent("event", {"body": "[]"}), Received("evt_1", b"[]", False)),
-        ({"secret": "whsec_x"}, sent("event", "{"), Received("evt_1", b"", False)),
-        ({"secret": "whsec_x"}, sent("event", "[5]"), Received("evt_1", b"", False)),
+        ({"secret": "whsec_x"}, sent("event", signed(BODY)), StreamMessage("evt_1", BODY.encode(), True)),
+        ({"secret": "whsec_x"}, sent("event", signed("{}", "other")), StreamMessage("evt_1", b"{}", False)),
+        (None, sent("event", signed("{}")), StreamMessage("evt_1", b"{}", False)),
+        ({"secret": "\ud800"}, sent("event", signed("{}")), StreamMessage("evt_1", b"{}", False)),
+        ({"secret": "whsec_x"}, sent("event", signed("{}"), "evt_é"), StreamMessage("", b"{}", True)),
+        (
+            {"secret": "whsec_x"},
+            sent("event", {"body": 5, "signature": None}),
+            StreamMessage("evt_1", b"", False),
+        ),
+        ({"secret": "whsec_x"}, sent("event", {"body": "[]"}), StreamMessage("evt_1", b"[]", False)),
+        ({"secret": "whsec_x"}, sent("event", "{"), StreamMessage("evt_1", b"", False)),
+        ({"secret": "whsec_x"}, sent("event", "[5]"), StreamMessage("evt_1", b"", False)),
         ({"secret": "whsec_x"}, sent("later", {}), None),
-        (None, sent("session", {"secret": "whsec_x"}), Received("evt_1", None, True)),
-        (None, sent("session", {"secret": 5}), Received("evt_1", None, False)),
-        (None, sent("session", "{"), Received("evt_1", None, False)),
+        (None, sent("session", {"secret": "whsec_x"}), StreamMessage("evt_1", None, True)),
+        (None, sent("session", {"secret": 5}), StreamMessage("evt_1", None, False)),
+        (None, sent("session", "{"), StreamMessage("evt_1", None, False)),
     ],
 )
 def test_what_a_message_has_is_read_and_nothing_is_believed_without_a_signature(
-    session: Any, message: ServerSentEvent, received: Received | None
+    session: Any, message: ServerSentEvent, received: StreamMessage | None
 ) -> None:
     connection = Session()
     if session is not None:

@@ -16,7 +16,7 @@ from ledger_client import AsyncLedger, Ledger, LedgerError, event_stream
 from ledger_client import ledger as client
 from ledger_client.answers import Client
 from ledger_engine.cli import asking, listening
-from ledger_engine.cli.listening import Listener, Refused
+from ledger_engine.cli.listening import Listener, StreamRefusal
 from ledger_engine.testing import server as testing
 from ledger_engine.testing.server import LedgerServer
 from ledger_engine.tools.conform import examination
@@ -65,7 +65,7 @@ async def listens(url: str, _seconds: float) -> None:
         if line.startswith("Not connected"):
             raise Told
 
-    with contextlib.suppress(Refused, Told):
+    with contextlib.suppress(StreamRefusal, Told):
         await Listener(url, KEY, url, "whsec_dGVzdA==", tell).run()
 
 

@@ -57,7 +57,7 @@ def test_mutated_requests_find_a_server_that_answers_with_500_once(tmp_path: Pat
 
 @pytest.mark.slow
 def test_h11_finds_a_reader_that_takes_a_wrong_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing.Chunked, "take", framing.Sized(22).take)
+    monkeypatch.setattr(framing.ChunkedBody, "take", framing.SizedBody(22).take)
     with pytest.raises(AssertionError):
         test_framing.test_wrong_chunks_are_read_as_h11_reads_them_or_refused(1, 1, nothing)
 

@@ -137,13 +137,13 @@ def _follow(target: Target, work: Callable[[str, str], Awaitable[None]]) -> None
 
     async def follow() -> None:
         # Imported here: httpx takes longer to load than most commands to run.
-        from ledger_engine.cli.listening import Refused
+        from ledger_engine.cli.listening import StreamRefusal
 
         root = target.root()
         async with target.key(_READER) as key:
             try:
                 await work(root, key)
-            except Refused as refusal:
+            except StreamRefusal as refusal:
                 raise click.ClickException(str(refusal)) from refusal
 
     async def run() -> None:

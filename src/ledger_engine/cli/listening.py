@@ -17,7 +17,7 @@ import httpx
 
 from ledger_client.answers import SMALL_BYTES_MAX, Client, no_answer
 from ledger_client.errors import LedgerError
-from ledger_client.event_stream import Received
+from ledger_client.event_stream import StreamMessage
 from ledger_client.ledger import AsyncLedger
 from ledger_client.parsing import parsed
 from ledger_engine.cli.asking import notice_of_waiting, refusal
@@ -30,12 +30,12 @@ DEADLINE_S = 15  # seconds for one delivery, as on the server
 UNREADABLE = "The server sent an event that cannot be read. Is it a ledger?"
 
 
-class Refused(Exception):
+class StreamRefusal(Exception):
     """The server refuses the stream; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class StreamEvent:
     """An event as it came: the raw body, and the id and type that it names."""
 
     body: bytes
@@ -61,8 +61,8 @@ class Follower:
     _said: str = ""
     _wait: float | None = None
 
-    async def events(self) -> AsyncGenerator[Followed, None]:
-        """Yield each event from now on, through lost connections; raises Refused."""
+    async def events(self) -> AsyncGenerator[StreamEvent, None]:
+        """Yield each event from now on, through lost connections; raises StreamRefusal."""
         last: str | None = None
         settings: dict[str, Any] = {"seconds_max": SILENCE_TIMEOUT_S, "trust_env": False}
         async with AsyncLedger(self.server, self.key, **settings) as ledger, self._noticed():
@@ -76,7 +76,7 @@ class Follower:
                             yield self._read(received)
                 except LedgerError as error:
                     if error.code != "invalid_cursor" or last is None:
-                        raise Refused(refusal(error, self.server)) from None
+                        raise StreamRefusal(refusal(error, self.server)) from None
                     gone = f"the server no longer has the event {last}; what comes next is forwarded"
                     last = None
                     self._lost(LedgerError(gone), 0)
@@ -90,7 +90,7 @@ class Follower:
     def _lost(self, error: LedgerError, wait: float) -> None:
         self._end_notice()
         if not self._answered and error.status is None:
-            raise Refused(refusal(error, self.server))
+            raise StreamRefusal(refusal(error, self.server))
         self._answered = True
         again = f"every {wait:g} s" if wait == self._wait else f"in {wait:g} s"
         reason = str(error) if error.status is None else refusal(error, self.server)
@@ -99,29 +99,29 @@ class Follower:
             self.write_line(line)
         self._said, self._wait = line, wait
 
-    def _begin_session(self, received: Received) -> None:
+    def _begin_session(self, received: StreamMessage) -> None:
         self._wait = None
         self._end_notice()
         if not received.is_signed:
-            raise Refused(UNREADABLE)
+            raise StreamRefusal(UNREADABLE)
         if self._connected:
             self.write_line("Connected again.")
         else:
             self._connected = self._answered = True
             self.begin()
 
-    def _read(self, received: Received) -> Followed:
+    def _read(self, received: StreamMessage) -> StreamEvent:
         """Return the event of a message; its id and type can be sent in headers."""
         if not received.is_signed or received.body is None:
-            raise Refused("An event came with a wrong signature.")
+            raise StreamRefusal("An event came with a wrong signature.")
         try:
             record = parsed(received.body)
             id, kind = record["id"], record["type"]
             if (id + kind).isascii():
-                return Followed(received.body, id, kind)
+                return StreamEvent(received.body, id, kind)
         except (ValueError, LookupError, TypeError, AttributeError):
             pass
-        raise Refused(UNREADABLE)
+        raise StreamRefusal(UNREADABLE)
 
 
 @dataclass(slots=True, eq=False)
@@ -142,7 +142,7 @@ class Listener:
     _retries: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Run until cancelled; raises Refused."""
+        """Run until cancelled; raises StreamRefusal."""
         follower = Follower(self.server, self.key, self.write_line, self._begin)
         try:
             async with (
@@ -165,7 +165,7 @@ class Listener:
         self.write_line(f"Listening to {self.server}, forwarding to {self.forward_to}")
         self.write_line(f"The signing secret: {self.secret}")
 
-    async def _forward(self, receiver: Client, event: Followed, attempt: int) -> bool:
+    async def _forward(self, receiver: Client, event: StreamEvent, attempt: int) -> bool:
         """Post the event and return whether it was accepted; writes a line before and one after."""
         self.write_line(f"--> {event.kind} {event.id}{'' if attempt == 1 else f' (attempt {attempt})'}")
         headers = {
@@ -190,14 +190,14 @@ class Listener:
         self.write_line(f"<-- {outcome} {event.id} ({milliseconds} ms)")
         return taken
 
-    async def _retry_later(self, receiver: Client, event: Followed) -> None:
+    async def _retry_later(self, receiver: Client, event: StreamEvent) -> None:
         while len(self._retries) >= RETRIES_MAX:
             await asyncio.wait(self._retries, return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.create_task(self._retry(receiver, event))
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
 
-    async def _retry(self, receiver: Client, event: Followed) -> None:
+    async def _retry(self, receiver: Client, event: StreamEvent) -> None:
         for attempt, wait in enumerate(RETRIES_S, 2):
             await asyncio.sleep(wait)
             if await self._forward(receiver, event, attempt):

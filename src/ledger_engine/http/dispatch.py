@@ -19,7 +19,7 @@ from ledger_engine.core.errors import LedgerError, NotFound
 from ledger_engine.core.tasks import cancel
 from ledger_engine.http.errors import UnsupportedMethod
 from ledger_engine.http.gate.reply import Reply
-from ledger_engine.http.operations import CALL, Call, Operation, Routes, Streamed
+from ledger_engine.http.operations import CALL, Call, Operation, Routes, StreamedAnswer
 from ledger_engine.http.wire.asgi import Asgi, Receive, Send, until_gone
 
 
@@ -66,7 +66,7 @@ class Dispatcher:
             return
         if operation is None:
             await self._quart(scope, _with_body(call.body, receive), send)
-        elif isinstance(answer, Streamed):
+        elif isinstance(answer, StreamedAnswer):
             await _send_stream(answer, method == "HEAD", receive, send)
         else:
             await send.answer(*answer)
@@ -112,7 +112,7 @@ def _with_body(body: bytes, receive: Receive) -> Receive:
     return receive_after_body
 
 
-async def _send_stream(answer: Streamed, head_only: bool, receive: Receive, send: Send) -> None:
+async def _send_stream(answer: StreamedAnswer, head_only: bool, receive: Receive, send: Send) -> None:
     """Send the pieces one by one; stop when the client disconnects."""
     # Closed here, as a generator that was never started would not end by itself.
     async with contextlib.aclosing(answer.pieces):
@@ -131,6 +131,6 @@ async def _send_stream(answer: Streamed, head_only: bool, receive: Receive, send
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _send_pieces(answer: Streamed, send: Send) -> None:
+async def _send_pieces(answer: StreamedAnswer, send: Send) -> None:
     async for piece in answer.pieces:
         await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})

@@ -179,7 +179,7 @@ class _TenantWork(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
+class StreamedAnswer:
     """An answer that is sent piece by piece; its `pieces` are closed when the client goes away."""
 
     content_type: str
@@ -188,7 +188,7 @@ class Streamed:
 
 
 # A handler's answer, as `written` takes it; `Rendered` is one whose status and body the handler has made.
-Result = Shown | Page[Any] | list[Any] | dict[str, Any] | Streamed | Rendered
+Result = Shown | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
 
@@ -242,7 +242,7 @@ class Operation:
 
     async def serve(
         self, call: Call, variables: dict[str, str], raw_path: bytes, query_string: bytes
-    ) -> Rendered | Streamed:
+    ) -> Rendered | StreamedAnswer:
         """Check the request against what is declared, and answer it. Raises LedgerError."""
         arguments: dict[str, Any] = {**variables}
         headers = [JSON, *_UNSTORED] if self.secret else [JSON]
@@ -286,7 +286,7 @@ class Operation:
         except (InvalidRequest, NotFound, PermissionDenied, PreconditionFailed):
             await _refuse_second_use(call)
             raise
-        if isinstance(answer, (Streamed, tuple)):
+        if isinstance(answer, (StreamedAnswer, tuple)):
             return answer
         body = written(answer).encode()
         return self._with_tag(call, headers, body) if self.shows_one else (self.status, headers, body)
@@ -345,7 +345,7 @@ def _annotated(handler: Callable[..., Any]) -> dict[str, Any]:
     paged = get_origin(answer) is Page
     if paged:
         [answer] = get_args(answer)
-    is_record = is_dataclass(answer) and answer is not Streamed
+    is_record = is_dataclass(answer) and answer is not StreamedAnswer
     return {
         "body": hints.get("body"),
         "query": hints.get("query"),

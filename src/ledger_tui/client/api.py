@@ -37,7 +37,7 @@ from ledger_tui.client.transport import client_of, decoded
 
 if TYPE_CHECKING:
     from ledger_client.calls import Answer
-    from ledger_client.event_stream import Received
+    from ledger_client.event_stream import StreamMessage
     from ledger_client.ledger import AsyncLedger
 
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
@@ -197,7 +197,7 @@ class Api:
             except RateLimited:
                 continue  # call() waits before the next try
 
-    async def events(self, last_event_id: str | None, *, part: str) -> AsyncIterator[Received]:
+    async def events(self, last_event_id: str | None, *, part: str) -> AsyncIterator[StreamMessage]:
         """Yield what comes over one connection to the live stream.
 
         Raises LedgerError when the server refuses, or when the connection breaks or is silent for too long.

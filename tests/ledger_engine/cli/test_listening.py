@@ -18,7 +18,7 @@ import pytest
 from ledger_client import ledger
 from ledger_client.webhooks import is_signed
 from ledger_engine.cli import listening
-from ledger_engine.cli.listening import Listener, Refused
+from ledger_engine.cli.listening import Listener, StreamRefusal
 from ledger_engine.events.webhooks.signing import sign
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
@@ -171,7 +171,7 @@ async def test_a_missing_handler_is_reported(server: Server, key: str) -> None:
 
 
 async def test_an_invalid_key_is_refused(server: Server) -> None:
-    with pytest.raises(Refused, match="401"):
+    with pytest.raises(StreamRefusal, match="401"):
         await Listener(server.url, "sk_test_none", "http://127.0.0.1:1/", SECRET, print).run()
 
 
@@ -217,7 +217,7 @@ def event(body: str, indent: int | None = None) -> bytes:
 )
 async def test_a_server_that_is_no_ledger_is_refused(answer: bytes, words: str) -> None:
     async with speaking(answer) as url:
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(StreamRefusal, match=words):
             await Listener(url, "sk", "http://127.0.0.1:1/", SECRET, print).run()
 
 

@@ -150,7 +150,7 @@ async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes)
 def _content(message: dict[str, Any], wire: Extension | None) -> bytes:
     if message["type"] == "http.request":
         return bytes(message.get("body", b""))
-    broken = None if wire is None else wire.broken
+    broken = None if wire is None else wire.body_error
     raise ClientGone if broken is None else from_wire(broken)
 
 

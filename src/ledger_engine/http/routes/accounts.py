@@ -17,7 +17,7 @@ from ledger_engine.core.csv_text import as_text, csv_rows
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import LedgerList, LookingBack
-from ledger_engine.http.operations import Call, Routes, Streamed
+from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.ledger import accounts, past, statements
 from ledger_engine.ledger.statements import Line, Statement
 from ledger_engine.store.pages import Page
@@ -84,16 +84,16 @@ class Period(Query):
 
 
 @statement_routes.add("GET", "/accounts/<id>/statement", answer=WholeStatement, also_as=("text/csv",))
-async def get_statement(call: Call, id: str, query: Period) -> Streamed:
+async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
     """Get an account's statement over a period, as JSON or CSV."""
     start = None if query.from_ is None else parse_moment(query.from_, "from")
     end = None if query.to is None else parse_end(query.to, "to")  # of a date, the whole day
     statement = await call.read(statements.draw_up, id, start, end)
     accepted = parse_accept_header(call.header(b"accept"), MIMEAccept)
     if accepted.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]:
-        return Streamed(KINDS[0], _json(call, statement))
+        return StreamedAnswer(KINDS[0], _json(call, statement))
     name = f'attachment; filename="statement-{statement.account}.csv"'
-    return Streamed(KINDS[-1], _csv(call, statement), ((b"content-disposition", name.encode()),))
+    return StreamedAnswer(KINDS[-1], _csv(call, statement), ((b"content-disposition", name.encode()),))
 
 
 async def _pages_of_lines(call: Call, statement: Statement) -> AsyncIterator[list[Line]]:

@@ -26,7 +26,7 @@ from ledger_engine.events.webhooks.sending import check_url
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList, LookingBack, page_request
-from ledger_engine.http.operations import Call, Routes, Streamed
+from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.store.pages import Page, PageRequest
 
 # Webhook endpoints
@@ -163,12 +163,12 @@ _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 
 @event_routes.add("GET", "/events/stream", also_as=("text/event-stream",))
-async def stream_events(call: Call) -> Streamed:
+async def stream_events(call: Call) -> StreamedAnswer:
     """Follow the events as they happen, as server-sent events."""
     cursor = await call.read(outbox.resume, call.header(b"last-event-id"))
     messages = _messages(call, Followers.of(call.engine), cursor)
     await anext(messages)
-    return Streamed("text/event-stream", messages, _UNBUFFERED)
+    return StreamedAnswer("text/event-stream", messages, _UNBUFFERED)
 
 
 @event_routes.add("GET", "/events/<id>")

@@ -19,12 +19,13 @@ class Extension(Protocol):
     """What the server tells about a request, beyond ASGI.
 
     `refusal` is why the head cannot be read; only the application that answers refusals gets such a request.
-    `broken` is why the rest of the body cannot be read, once `receive` has returned http.disconnect. `whole`
-    is true once all of the body can be received without waiting: most bodies arrive together with their head.
+    `body_error` is why the rest of the body cannot be read, once `receive` has returned http.disconnect.
+    `whole` is true once all of the body can be received without waiting: most bodies arrive together with
+    their head.
     """
 
     refusal: BadRequest | None
-    broken: BadRequest | None
+    body_error: BadRequest | None
 
     @property
     def whole(self) -> bool: ...
@@ -45,7 +46,7 @@ def extension_of(scope: dict[str, Any]) -> Extension | None:
 async def refuse_plainly(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Answer a request that cannot be read, for an application that does not do so itself."""
     extension: Extension = scope["extensions"][EXTENSION]
-    body = f"{extension.refusal or extension.broken}\n".encode()
+    body = f"{extension.refusal or extension.body_error}\n".encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
     headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": 400, "headers": headers})

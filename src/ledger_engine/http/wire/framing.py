@@ -21,7 +21,7 @@ def unreadable(reason: str = "its framing is not valid HTTP/1.1") -> BadRequest:
     return BadRequest(f"The body cannot be read: {reason}.")
 
 
-class Sized:
+class SizedBody:
     """A body of a given length in bytes."""
 
     __slots__ = ("_left",)
@@ -45,7 +45,7 @@ class Sized:
         return data[left:]
 
 
-class Chunked:
+class ChunkedBody:
     """A body in chunks, and a trailer."""
 
     __slots__ = ("is_stopped", "_count", "_in_trailer", "_left", "_rest", "_trailer")
@@ -59,7 +59,7 @@ class Chunked:
         self._trailer = 0  # bytes of it so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Do the same as `Sized.take`, for up to `chunks_max` chunks. Raises BadRequest.
+        """Do the same as `SizedBody.take`, for up to `chunks_max` chunks. Raises BadRequest.
 
         After it has stopped, a call with a larger number continues.
         """

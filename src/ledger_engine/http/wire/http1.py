@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from ledger_engine.http.wire.asgi import EXTENSION, LARGE, Asgi, refuse_plainly
 from ledger_engine.http.wire.connections import Connections
-from ledger_engine.http.wire.framing import CHUNKS_MAX, FEW_CHUNKS_MAX, Chunked, Sized, unreadable
+from ledger_engine.http.wire.framing import CHUNKS_MAX, FEW_CHUNKS_MAX, ChunkedBody, SizedBody, unreadable
 from ledger_engine.http.wire.head import (
     CHUNKED,
     BadRequest,
@@ -269,7 +269,7 @@ class Http1(TcpConnection):
             try:
                 await app(scope, exchange.receive, exchange.send)
             finally:
-                if exchange.broken is not None and not exchange.status:
+                if exchange.body_error is not None and not exchange.status:
                     await service.refuse(scope, exchange.receive, exchange.send)
         except Exception:
             log.exception("an answer was cut off")
@@ -293,12 +293,12 @@ class Exchange:
     """A request on its way through the application; it is also the ASGI extension for this request."""
 
     stage: Stage = "answer"
-    body: Sized | Chunked  # the body that is being received, until the stage is `answer`
+    body: SizedBody | ChunkedBody  # the body that is being received, until the stage is `answer`
     is_wanted = False  # whether the application asks for the rest
     may_be_large = False
     _is_taken = False  # whether the application has received the whole body
     _is_gone = False  # whether the client has disconnected, or the rest of the body will not come
-    broken: BadRequest | None = None  # why the rest of the body cannot be read
+    body_error: BadRequest | None = None  # why the rest of the body cannot be read
     _waiting: asyncio.Future[None] | None = None
 
     status = 0  # of the answer, once it has begun
@@ -316,7 +316,7 @@ class Exchange:
         self.keeps_open = head.keeps_open  # whether the connection stays open after this
         self.parts: list[bytes] = []  # parts of the body not yet received by the application
         if head.body:
-            self.body = Chunked() if head.body == CHUNKED else Sized(head.body)
+            self.body = ChunkedBody() if head.body == CHUNKED else SizedBody(head.body)
             self.stage = "continue" if head.expects_continue else "body"
             # A small body is waited for, whoever sends it.
             self.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
@@ -333,11 +333,11 @@ class Exchange:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    def break_off(self, broken: BadRequest | None = None) -> None:
+    def break_off(self, error: BadRequest | None = None) -> None:
         """Report that no more data will come, with the error that the body caused; the first call counts."""
         if not self._is_gone:
             self._is_gone = True
-            self.broken = broken
+            self.body_error = error
             self.wake()
 
     def is_ahead(self) -> bool:

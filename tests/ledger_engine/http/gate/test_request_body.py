@@ -54,7 +54,7 @@ async def test_half_a_body_is_no_body(headers: dict[bytes, bytes]) -> None:
 
 
 async def test_a_body_the_wire_cannot_read_is_refused_with_its_reason() -> None:
-    wire = Mock(whole=False, broken=BadRequest("no"))
+    wire = Mock(whole=False, body_error=BadRequest("no"))
     with pytest.raises(InvalidRequest) as refused:
         await read_body(messages(b"a", end={"type": "http.disconnect"}), LENGTH, wire)
     assert (refused.value.code, refused.value.message) == ("invalid_value", "no")

@@ -7,7 +7,7 @@ import random
 import h11
 import pytest
 
-from ledger_engine.http.wire.framing import Chunked, Sized
+from ledger_engine.http.wire.framing import ChunkedBody, SizedBody
 from ledger_engine.http.wire.head import BadRequest
 from tests.conftest import Tally
 
@@ -21,7 +21,7 @@ def pieces_of(data: bytes, chance: random.Random) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
-def read(body: Sized | Chunked, pieces: list[bytes]) -> tuple[bytes, bytes | None]:
+def read(body: SizedBody | ChunkedBody, pieces: list[bytes]) -> tuple[bytes, bytes | None]:
     """The body, and what follows it, None if it does not end."""
     parts: list[bytes] = []
     for place, piece in enumerate(pieces):
@@ -52,9 +52,9 @@ def by_h11(data: bytes) -> tuple[bytes, bytes | None] | None:
 def test_a_body_is_the_same_in_whatever_pieces_it_comes(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(300):
-        assert read(Chunked(), pieces_of(BODY + NEXT, chance)) == (b"hello" + b"x" * 10 + b"!", NEXT)
-        assert read(Sized(5), pieces_of(b"hello" + NEXT, chance)) == (b"hello", NEXT)
-        assert read(Sized(50), pieces_of(b"hello", chance)) == (b"hello", None)
+        assert read(ChunkedBody(), pieces_of(BODY + NEXT, chance)) == (b"hello" + b"x" * 10 + b"!", NEXT)
+        assert read(SizedBody(5), pieces_of(b"hello" + NEXT, chance)) == (b"hello", NEXT)
+        assert read(SizedBody(50), pieces_of(b"hello", chance)) == (b"hello", None)
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_wrong_chunks_are_read_as_h11_reads_them_or_refused(seed: int, soak: int
             )
         text = bytes(data) + NEXT
         try:
-            ours = read(Chunked(), pieces_of(text, chance))
+            ours = read(ChunkedBody(), pieces_of(text, chance))
         except BadRequest:
             continue  # CR or LF alone, which h11 lets pass
         theirs = by_h11(text)
@@ -81,7 +81,7 @@ def test_wrong_chunks_are_read_as_h11_reads_them_or_refused(seed: int, soak: int
 
 
 def test_spaces_may_stand_before_an_extension() -> None:
-    assert read(Chunked(), [b"1 \t; a=b \t\r\nx\r\n0\r\n\r\n"]) == (b"x", b"")
+    assert read(ChunkedBody(), [b"1 \t; a=b \t\r\nx\r\n0\r\n\r\n"]) == (b"x", b"")
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_spaces_may_stand_before_an_extension() -> None:
 )
 def test_what_is_no_chunk_is_refused(wrong: bytes) -> None:
     with pytest.raises(BadRequest):
-        read(Chunked(), [wrong])
+        read(ChunkedBody(), [wrong])
 
 
 def test_reading_stops_before_a_chunk_too_many_and_goes_on_when_more_are_allowed() -> None:
-    body, parts = Chunked(), list[bytes]()
+    body, parts = ChunkedBody(), list[bytes]()
     data = b"1\r\nx\r\n" * 5 + b"0\r\n\r\n"
     assert body.take(data + NEXT, parts, 4) is None
     assert (body.is_stopped, parts) == (True, [b"x"] * 4)

@@ -51,9 +51,9 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            if wire.broken is None:
+            if wire.body_error is None:
                 return
-            error = wire.broken
+            error = wire.body_error
             break
         said += message["body"]
         more = message["more_body"]
