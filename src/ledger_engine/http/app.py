@@ -59,17 +59,17 @@ RESOURCES: list[Routes] = [
 def create_app(
     engine: Engine, *, issuer: Issuer | None = None, test_helpers: ModuleType | None = None, **gate: Any
 ) -> Quart:
-    """Return the application that serves this engine; `new_app` and `put_gate` tell of the arguments."""
+    """Return the application that serves this engine; `new_app` and `put_gate` describe the arguments."""
     app = new_app(issuer, test_helpers)
     put_gate(app, engine, test_helpers=test_helpers, **gate)
     return app
 
 
 def new_app(issuer: Issuer | None = None, test_helpers: ModuleType | None = None) -> Quart:
-    """Return the application with its routes, which serves nothing until it has a gate.
+    """Return the application with its routes, which serves nothing until `put_gate` adds a gate.
 
-    `issuer` is its address for apps. `test_helpers` (`sandbox/routes.py`) are added where they are given;
-    without them nothing of theirs is in the application.
+    `issuer` is its address for apps. `test_helpers` (`sandbox/routes.py`) adds the routes of the test
+    helpers; without it the application contains none of them.
     """
     app = Quart(__name__, static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -97,18 +97,18 @@ def put_gate(
 ) -> None:
     """Have the application serve this engine.
 
-    `recorder` writes the request log, `meter` counts the requests, and `cors_origins` are those of the web
+    `recorder` writes the request log, `meter` counts the requests, and `cors_origins` are the origins of web
     pages that may read answers. With a `wall_clock` the requests are counted by that clock, and by this
-    application alone. So many `trusted_proxies` are in front.
+    application alone. `trusted_proxies` is the number of proxies in front.
 
     A request comes first to the gate and then to the dispatcher, which serves the operations; only pages
     reach Quart itself.
     """
     dispatcher: Any = app.asgi_app
-    served = dispatcher if test_helpers is None else test_helpers.guard(dispatcher, engine)
+    guarded_app = dispatcher if test_helpers is None else test_helpers.guard(dispatcher, engine)
     cors = Cors(cors_origins) if cors_origins else None
     rate_limits = engine.shared.rate_limits if wall_clock is None else Windows(wall_clock)
-    gate: Any = Gate(served, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
+    gate: Any = Gate(guarded_app, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
     outermost: Any = gate if test_helpers is None else test_helpers.outside(gate, engine)
     if trusted_proxies:
         outermost = BehindProxies(outermost, trusted_proxies)

@@ -15,11 +15,11 @@ from pydantic_core import ErrorDetails
 
 from ledger_engine.core.errors import InvalidRequest
 
-_GZIP = b"\x1f\x8b"  # the first two bytes of what gzip has compressed
+_GZIP = b"\x1f\x8b"  # the first two bytes of gzip's output
 BODY_MAX = 1024 * 1024  # bytes (docs/interface.md#request-size)
 DEPTH_MAX = 32
 FORM = "application/x-www-form-urlencoded"
-PARAMETERS_MAX = 100  # of a query or a form; no operation has as many
+PARAMETERS_MAX = 100  # in a query or a form; no operation takes that many
 
 
 class Body(BaseModel):
@@ -33,7 +33,7 @@ class Body(BaseModel):
 
 
 class FormOrJson(Body):
-    """A body that may be sent as a form too, as OAuth's are.
+    """A body that may also be sent as a form, like the bodies of OAuth.
 
     Undeclared fields are ignored, and empty ones count as missing (RFC 6749, 3.2).
     """
@@ -42,8 +42,8 @@ class FormOrJson(Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in given.items() if value not in ("", None)}
+    def _without_empty(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in fields.items() if value not in ("", None)}
 
 
 class Query(BaseModel):
@@ -95,14 +95,14 @@ def parse_query(model: type[M], raw: bytes) -> M:
 
 def parse_pairs(raw: bytes) -> dict[str, str]:
     """Return the parameters of a query string or a form; raises InvalidRequest for one given twice."""
-    given: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for name, value in pairs_of(raw):
-        if name in given:
+        if name in parameters:
             raise InvalidRequest("invalid_value", f"{name} is given more than once.", name)
         if "\x00" in value:
             raise InvalidRequest("invalid_value", f"{name} must not contain U+0000.", name)
-        given[name] = value
-    return given
+        parameters[name] = value
+    return parameters
 
 
 def pairs_of(raw: bytes) -> list[tuple[str, str]]:
@@ -120,7 +120,7 @@ def pairs_of(raw: bytes) -> list[tuple[str, str]]:
 def parse_object(raw: bytes) -> dict[str, Any]:
     """Return the JSON object in `raw`.
 
-    Raises InvalidRequest `invalid_json` for what docs/decisions.md#conventions-strict forbids.
+    Raises InvalidRequest `invalid_json` for text that docs/decisions.md#conventions-strict forbids.
     """
     try:
         text = raw.decode("utf-8")
@@ -158,8 +158,8 @@ def _error_of(detail: ErrorDetails) -> InvalidRequest:
         return InvalidRequest("unknown_field", f"{param or 'An empty name'} is not a known parameter.", param)
     rule = _RULES.get(detail["type"])
     if rule is not None:
-        given = {name: _plain(value) for name, value in detail.get("ctx", {}).items()}
-        return InvalidRequest("invalid_value", f"{param or 'The body'} must {rule.format(**given)}.", param)
+        limits = {name: _plain(value) for name, value in detail.get("ctx", {}).items()}
+        return InvalidRequest("invalid_value", f"{param or 'The body'} must {rule.format(**limits)}.", param)
     message = detail["msg"].removeprefix("Value error, ")
     return InvalidRequest("invalid_value", f"{param}: {message}." if param else f"{message}.", param)
 
@@ -227,14 +227,15 @@ _NESTS = (dict, list)
 _decode = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_exact
 ).decode
-# Of a field that occurs twice it keeps the last.
+# Keeps the last value of a field that occurs twice.
 _decode_quickly = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_exact).decode
 
 
 def _decode_large(text: str) -> Any:
-    """Do the same as `_decode` in half the time, as no function is called for each object."""
+    """Do the same as `_decode` in half the time, because it calls no function for each object."""
     value = _decode_quickly(text)
-    # There is a colon for each field, and one more where a field occurs twice or a string has one.
+    # Each field adds a colon to the text. A field that occurs twice or a colon in a string makes the two
+    # numbers differ.
     return value if text.count(":") == _members(value) else _decode(text)
 
 
@@ -261,11 +262,11 @@ def _check_characters(value: object) -> None:
     """Raise InvalidRequest for U+0000 and lone surrogates, which only escapes can produce."""
     for text in _texts(value):
         if "\x00" in text:
-            _refuse("a string has the character U+0000")
+            _refuse("a string contains the character U+0000")
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            _refuse("a string has a lone surrogate")
+            _refuse("a string contains a lone surrogate")
 
 
 def _texts(value: object) -> Iterable[str]:

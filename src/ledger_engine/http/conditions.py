@@ -1,8 +1,8 @@
 """Conditional requests: the tags of answers, and the conditions that name them (RFC 9110, 8.8.3 and 13.1).
 
-See docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes. The answer with one
-object has a tag made of its content. The answer with a list has a tag made of the newest event of the book,
-so that an unchanged list is not read.
+See docs/conventions.md#conditional-reads and docs/decisions.md#conditional-changes. The tag of one object is
+made from its content. The tag of a list is made from the newest event of the book, so an unchanged list is
+not read.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def tag_of(body: bytes) -> bytes:
 
 
 def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
-    """Return the tags that a header lists, as they are written, or `*` alone.
+    """Return the tags of a header exactly as written, or `*` alone.
 
-    Raises InvalidRequest for a value that is no list of tags.
+    Raises InvalidRequest for a value that is not a list of tags.
     """
     if value.strip(b" \t") == ANY:
         return (ANY,)
@@ -54,22 +54,22 @@ def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
     if position < len(value) or not tags:
         raise InvalidRequest(
             "invalid_value",
-            f'{header} must be * or tags as ETag has them, each in double quotes: "a1b2".',
+            f'{header} must be * or a list of tags from ETag, each in double quotes: "a1b2".',
             header,
         )
     return tuple(tags)
 
 
 def matches(tag: bytes, condition: bytes) -> bool:
-    """Return whether `If-None-Match` names the tag, also as a weak one, as proxies that compress make it.
+    """Return whether `If-None-Match` names the tag, strong or weak: proxies that compress make tags weak.
 
-    A value that is no list of tags names none.
+    A value that is not a list of tags names none.
     """
     try:
         tags = parse_tags(condition, IF_NONE_MATCH)
     except InvalidRequest:
         return False
-    return tags == (ANY,) or any(each.removeprefix(b"W/") == tag for each in tags)
+    return tags == (ANY,) or any(name.removeprefix(b"W/") == tag for name in tags)
 
 
 def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
@@ -78,12 +78,12 @@ def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
     The comparison is the strong one of RFC 9110: a weak tag, `W/"…"`, never matches.
     """
     if tag is None:
-        raise PreconditionFailed("If-Match names a state of the object, and there is no such object now.")
+        raise PreconditionFailed("If-Match names a state of an object that does not exist now.")
     if tag in tags or tags == (ANY,):
         return
     if b"W/" + tag in tags:
         raise PreconditionFailed(
-            "If-Match has a weak tag, W/…, which never matches. A proxy that compresses answers makes"
+            "If-Match names a weak tag, W/…, which never matches. A proxy that compresses answers makes"
             " tags weak: ask for the object with Accept-Encoding: identity."
         )
     raise PreconditionFailed(
@@ -93,7 +93,7 @@ def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`If-Match` of a change: the object that `read` returns for the variables of the path has such a tag."""
+    """`If-Match` of a change: `tags` must name the tag of the object that `read` returns for `variables`."""
 
     read: Callable[..., Shown]
     variables: dict[str, str]
@@ -102,7 +102,7 @@ class Condition:
     def run(self, unit: Unit, tenant: Tenant, change: Callable[[], Any]) -> Any:
         """Make the change in the same work, if the condition holds. Raises PreconditionFailed if not.
 
-        The change of an object that does not exist gets the error that it has without the condition.
+        For an object that does not exist, the error is the same as without the condition.
         """
         try:
             tag = tag_of(as_text(self.read(unit, tenant, **self.variables)).encode())
@@ -120,19 +120,19 @@ _BOOKS_MAX = 10_000  # that are remembered
 
 
 class Etags:
-    """The tags of one engine's lists. Those of another `generation` never match.
+    """The tags of one engine's lists. Tags of another `generation` never match.
 
-    A tag names the book's newest event, as every change of an account, a transaction, an invoice or an order
-    has one, and the URL.
+    A tag names the URL and the book's newest event, because every change of an account, a transaction, an
+    invoice or an order records an event.
 
-    A tag is read before the answer, so the answer is as new as its tag or newer. Where a read takes a round
-    trip, an answer to a request without a condition has the tag that was read last, and so perhaps an older
-    one: then the next condition fails once more than it must.
+    A tag is read before the answer, so the answer is as new as its tag or newer. If a read takes a round
+    trip, the answer to a request without a condition gets the last tag that was read. That tag may be older;
+    then the next conditional request gets the whole list although nothing changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:
         self._engine = engine
-        self._known: dict[BookKey, str] = {}
+        self._newest: dict[BookKey, str] = {}
         self._salt = crc32(f"{__version__} {generation}".encode())
 
     async def of(self, tenant: Tenant, target: bytes, *, exact: bool) -> bytes:
@@ -142,13 +142,13 @@ class Etags:
         """
         work = partial(outbox.last_change, tenant=tenant)
         read = self._engine.read_at_once(work)
-        newest = self._known.get(tenant.book) if read is None else read[0]
+        newest = self._newest.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):
             newest = await self._engine.read(work)
             # A book can be emptied (test helpers), and then the tag of its first objects would be true again.
             if newest != outbox.BEFORE_ALL:
-                if len(self._known) >= _BOOKS_MAX:
-                    self._known.clear()
-                self._known[tenant.book] = newest
+                if len(self._newest) >= _BOOKS_MAX:
+                    self._newest.clear()
+                self._newest[tenant.book] = newest
         assert newest is not None
         return b'"%b-%08x"' % (newest[4:].encode(), crc32(target, self._salt))

@@ -26,11 +26,11 @@ METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 
 
 class UnsupportedMethod(InvalidRequest):
-    """405; `allowed` are the methods of the path."""
+    """405; `methods` are the methods of the path."""
 
-    def __init__(self, allowed: list[str]) -> None:
-        super().__init__("method_not_allowed", f"This path only accepts {', '.join(allowed)}.")
-        self.allowed = allowed
+    def __init__(self, methods: list[str]) -> None:
+        super().__init__("method_not_allowed", f"This path only accepts {', '.join(methods)}.")
+        self.methods = methods
 
 
 class BodyTimeout(InvalidRequest):
@@ -57,7 +57,7 @@ class InternalError(LedgerError):
 
 
 _STATUS_OF_CODE = {"payload_too_large": 413, "uri_too_long": 414, "headers_too_large": 431}
-# Of any other code: the first class that matches counts, so subclasses come before their base.
+# For every other code. The first class that matches counts, so subclasses come before their base.
 _STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
     (UnsupportedMethod, 405),
     (BodyTimeout, 408),
@@ -73,7 +73,7 @@ _STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
 ]
 
 
-# Every `type` and `code` that an answer can have, by status.
+# Every `type` and `code` that an answer can contain, by status.
 CODES: dict[int, tuple[str, tuple[str, ...]]] = {
     400: (
         "invalid_request",
@@ -143,7 +143,7 @@ def status_of(error: LedgerError) -> int:
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     """Return the body in the shape of the surface that `path` belongs to: ledger, directory or OAuth.
 
-    That of a 429 is the same on every surface (docs/interface.md#errors).
+    The body of a 429 is the same on every surface (docs/interface.md#errors).
     """
     if isinstance(error, RateLimited) or f"{path}/".startswith("/api/"):
         return {"error": error.code, "message": error.message, **_of_first_use(error)}
@@ -169,13 +169,13 @@ Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 def render(error: LedgerError, path: str, status: int | None = None) -> Rendered:
     """Return status, headers and body of the answer to a request for `path`.
 
-    `status` is another one than the error's own.
+    `status` replaces the error's own.
     """
     headers = [JSON]
     if isinstance(error, UnsupportedMethod):
-        headers.append((b"allow", ", ".join(error.allowed).encode()))
+        headers.append((b"allow", ", ".join(error.methods).encode()))
     if isinstance(error, AuthenticationError):
-        # An app is told the scheme that it may name itself by (RFC 6749, 5.2).
+        # Names the scheme in which an app may send its client_id (RFC 6749, 5.2).
         scheme = b'Basic realm="OAuth"' if f"{path}/".startswith("/oauth/") else b"Bearer"
         headers.append((b"www-authenticate", scheme))
     if isinstance(error, RateLimited):
@@ -188,7 +188,7 @@ def render(error: LedgerError, path: str, status: int | None = None) -> Rendered
 
 
 def _of_first_use(error: LedgerError) -> dict[str, Any]:
-    """Return the fields that only the answer to a second use of an idempotency key has."""
+    """Return the fields that occur only in the answer to a second use of an idempotency key."""
     if not isinstance(error, DuplicateIdempotencyKey):
         return {}
     fields: dict[str, Any] = {}

@@ -43,7 +43,7 @@ class LedgerList(Query):
     ending_before: str | None = None
 
     def page(self) -> PageRequest:
-        """Return the page that was asked for; raises InvalidRequest when both cursors are given."""
+        """Return the requested page; raises InvalidRequest when both cursors are given."""
         return page_request(self.limit, "starting_after", self.starting_after, self.ending_before)
 
 
@@ -54,19 +54,19 @@ class GenericList(Query):
     cursor: str | None = None
 
     def page(self) -> PageRequest:
-        """Return the page that was asked for."""
+        """Return the requested page."""
         return PageRequest(self.limit, self.cursor, cursor="cursor")
 
 
 class LookingBack(Query):
-    """The moment that an object or a list is asked for (docs/decisions.md#looking-back)."""
+    """The moment at which to show an object or a list (docs/decisions.md#looking-back)."""
 
     at: str | None = None
 
     def moment(self, clock: Clock) -> int | None:
         """Return the moment in milliseconds, None for the present.
 
-        Raises InvalidRequest for what is no time, or later than the clock's.
+        Raises InvalidRequest for text that is not a time, and for a time later than the clock's.
         """
         return None if self.at is None else moment_until_now(self.at, "at", clock.now())
 
@@ -80,15 +80,15 @@ class LookingBack(Query):
         call: Call,
         now: Callable[..., Page[N]],
         then: Callable[..., Page[T]],
-        wanted: PageRequest,
+        page: PageRequest,
         **filters: Any,
     ) -> Page[N] | Page[T]:
         """Read a page of objects in the same way."""
         at = self.moment(call.engine.clock)
         if at is None:
-            read = call.read_short if wanted.limit <= LIMIT_DEFAULT else call.read
-            return await read(now, wanted, **filters)
-        return await call.read(then, wanted, at, **filters)
+            read = call.read_short if page.limit <= LIMIT_DEFAULT else call.read
+            return await read(now, page, **filters)
+        return await call.read(then, page, at, **filters)
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:
@@ -100,7 +100,7 @@ def moment_until_now(text: str, param: str, now: int) -> int:
 
 
 def page_request(limit: int, name: str, after: str | None, before: str | None) -> PageRequest:
-    """Return the page after or before an id; `name` is that of the parameter with `after`.
+    """Return the page after or before an id; `name` is the parameter that `after` came in.
 
     Raises InvalidRequest when both are given.
     """

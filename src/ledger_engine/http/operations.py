@@ -88,11 +88,11 @@ class Call:
         return self.tenant
 
     def is_by_app(self) -> bool:
-        """Return whether an app asks on behalf of a user."""
+        """Return whether an app sends the request on behalf of a user."""
         return isinstance(self.caller, Credential) and self.caller.user is not None
 
     async def receive_body(self) -> None:
-        """Read the body into `body`, unless that is done. Raises what `read_body` raises."""
+        """Read the body into `body`, if it is not there yet. Raises the exceptions of `read_body`."""
         if self.unread is not None:
             unread, self.unread = self.unread, None
             self.body = await unread()
@@ -100,11 +100,11 @@ class Call:
     def refuse(self, error: LedgerError, status: int | None = None) -> Rendered:
         """Return the answer of a request that ends with this error, and note its code for the log.
 
-        `status` is another one than the error's own.
+        `status` replaces the error's own.
         """
         self.error_code = error.code
-        # The frames it came through hold the request, and that may hold the error. In such a circle the
-        # bodies of thousands of refused requests would stay until the collector looks at everything.
+        # The frames of the traceback refer to the request, and the request may refer to the error. Such a
+        # cycle would keep the bodies of thousands of refused requests until a full garbage collection.
         error.__traceback__ = None
         return render(error, self.path, status)
 
@@ -130,7 +130,7 @@ class Call:
     ) -> T:
         """Run a work that writes, for the caller's tenant. Returns once it is durable.
 
-        Raises PreconditionFailed, and changes nothing, when the request has a condition that does not hold.
+        Raises PreconditionFailed, and changes nothing, when the condition of the request does not hold.
         """
         return await self.engine.write(_TenantWork(work, self._known_tenant(), args, kwargs, self.condition))
 
@@ -157,7 +157,7 @@ class _TenantWork(Generic[T]):
 
     @property
     def called(self) -> tuple[Callable[..., T], Tenant, tuple[Any, ...]]:
-        """What is called, for whom, and with what."""
+        """The called function, its tenant and its arguments."""
         return self.work, self.tenant, self.args
 
     @property
@@ -187,7 +187,7 @@ class StreamedAnswer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-# A handler's answer, as `written` takes it; `Rendered` is one whose status and body the handler has made.
+# A handler's answer, the argument of `written`; for `Rendered` the handler has made status and body.
 Result = Shown | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
@@ -195,17 +195,17 @@ Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """What is declared of a route, and its `handler`; `path` is in the form of werkzeug's rules
-    (`/v1/accounts/<id>`).
+    """The declaration of a route, and its `handler`; `path` is a werkzeug rule such as `/v1/accounts/<id>`.
 
-    `needs` is the scope a restricted credential must have, `role` the least role. A `public` operation takes
-    no credential. A `lasting` one makes something that goes on working, such as an API key, so an app may not
-    use it: it would outlast the user's permission. `answer` is the record's class, `paged` if it comes in the
-    list envelope, and `also_as` are further media types besides JSON. One `of_log` reads what may not be
-    sealed yet. `in_contract` marks what docs/interface.md has. An answer that is `secret` must not be cached
-    (RFC 6749, 5.1). One that is `tagged` depends on nothing but the book, and not on the time: it has an
-    ETag. So does an answer with one object, unless it was just created. An operation `changes` the object
-    that this work returns, by the variables of the path, as its GET shows it: `If-Match` is compared with it.
+    `needs` is the scope that a restricted credential must have, `role` the least role. A `public` operation
+    takes no credential. A `lasting` operation makes something that goes on working, such as an API key, so an
+    app may not use it: it would outlast the user's permission. `answer` is the record's class, `paged` if it
+    comes in the list envelope, and `also_as` are media types that the answer can have instead of JSON. An
+    operation `of_log` reads entries that may not be sealed yet. `in_contract` marks the operations of
+    docs/interface.md. A `secret` answer must not be cached (RFC 6749, 5.1). A `tagged` answer depends on the
+    book alone, not on the time, so it gets an ETag. An answer with one object gets an ETag too, unless the
+    object was just created. `changes` is the work that returns the object which the operation changes, as its
+    GET shows it: `If-Match` is compared with that object.
     """
 
     method: str
@@ -231,19 +231,19 @@ class Operation:
 
     @cached_property
     def shows_one(self) -> bool:
-        """Whether the answer is one object with an ETag of its own; one with a secret is shown only once."""
+        """Whether the answer is one object with an ETag; an object with a secret is shown only once."""
         is_object = hasattr(self.answer, "OBJECT") and not self.paged and not self.tagged
         return is_object and not self.secret and (self.method == "GET" or self.changes is not None)
 
     @cached_property
     def _no_query(self) -> Query:
-        """The query of a request without parameters. Raises InvalidRequest where some are required."""
+        """The query of a request without parameters. Raises InvalidRequest if one is required."""
         return parse_query(self.query or NoQuery, b"")
 
     async def serve(
         self, call: Call, variables: dict[str, str], raw_path: bytes, query_string: bytes
     ) -> Rendered | StreamedAnswer:
-        """Check the request against what is declared, and answer it. Raises LedgerError."""
+        """Check the request against the declaration, and answer it. Raises LedgerError."""
         arguments: dict[str, Any] = {**variables}
         headers = [JSON, *_UNSTORED] if self.secret else [JSON]
         if not self.public:
@@ -312,19 +312,19 @@ class Routes:
     prefix: str
     operations: list[Operation] = field(default_factory=list)
 
-    def add(self, method: str, path: str, **declared: Any) -> Callable[[Handler], Handler]:
-        """Declare the decorated function as the handler of a route; see Operation for what can be declared.
+    def add(self, method: str, path: str, **options: Any) -> Callable[[Handler], Handler]:
+        """Declare the decorated function as the handler of a route; see Operation for the arguments.
 
-        The handler is called with the Call, the variables of the path, and `body` and `query` where it
-        has these. Their classes, and that of the answer, are those of its annotations. Unless `needs` is
-        declared, a GET needs the scope to read projects, and any other method the one to write them.
+        The handler gets the Call, the variables of the path, and `body` and `query` if it takes them. Its
+        annotations name their classes and the class of the answer. Unless `needs` is declared, a GET needs
+        the scope to read projects, and any other method needs the scope to write them.
         """
 
         def register(handler: Handler) -> Handler:
             summary = (handler.__doc__ or "").strip().partition("\n")[0].rstrip(".")
             scope = "read:projects" if method == "GET" else "write:projects"
-            needs = None if declared.get("public") else scope
-            every = {"needs": needs, **_annotated(handler), **declared}
+            needs = None if options.get("public") else scope
+            every = {"needs": needs, **_annotated(handler), **options}
             operation = Operation(method, self.prefix + path, handler.__name__, summary, handler, **every)
             self.operations.append(operation)
             return handler
@@ -333,29 +333,29 @@ class Routes:
 
 
 def _annotated(handler: Callable[..., Any]) -> dict[str, Any]:
-    """Return what the annotations of a handler declare.
+    """Return the declarations in the annotations of a handler.
 
-    Of several classes that it may return, the first is the one of the record. One that returns no record has
-    its answer declared.
+    If a handler returns one of several classes, the first is the record's. If it returns no record, its route
+    declares `answer`.
     """
     hints = get_type_hints(handler)
     answer = hints["return"]
     if get_origin(answer) in (UnionType, Union):
         answer = get_args(answer)[0]
-    paged = get_origin(answer) is Page
-    if paged:
+    is_page = get_origin(answer) is Page
+    if is_page:
         [answer] = get_args(answer)
     is_record = is_dataclass(answer) and answer is not StreamedAnswer
     return {
         "body": hints.get("body"),
         "query": hints.get("query"),
         "answer": answer if is_record else None,
-        "paged": paged,
+        "paged": is_page,
     }
 
 
 async def _refuse_second_use(call: Call) -> None:
-    """Raise DuplicateIdempotencyKey for a key that was used, whatever is wrong besides.
+    """Raise DuplicateIdempotencyKey for a used key, whatever else is wrong with the request.
 
     See docs/decisions.md#idempotency.
     """

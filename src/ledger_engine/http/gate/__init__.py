@@ -1,1 +1,1 @@
-"""What every request passes before it reaches its operation: credential, rate limit, sizes, body."""
+"""The checks before a request reaches its operation: credential, rate limit, sizes, body."""

@@ -26,18 +26,19 @@ _WELL_FORMED = re.compile(rf"{_SCHEME}(?:sk_test|sk_live|at)_[A-Za-z0-9]{{{api_k
 class Authenticator:
     """Finds credentials and caches each for half a second.
 
-    A change made by this process takes effect at once, as changes to credentials are announced. Invalid
+    A change made by this process takes effect at once, because changes to credentials are announced. Invalid
     values cost the database little: a malformed value is not looked up, a refused one is cached as well, and
     only a few are looked up at a time, so that a flood of guesses waits here and does not keep the readers
-    busy. Their age is measured by the monotonic clock, as the ledger's may stand still in tests.
+    busy. The monotonic clock measures the age of an entry, because the ledger's clock may stand still in
+    tests.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._remembered: dict[str, tuple[float, Credential]] = {}
+        self._credentials: dict[str, tuple[float, Credential]] = {}
         # Separate from the valid credentials, which a flood of invalid values must not evict. Stored as code
-        # and message, as an exception that is raised repeatedly would collect tracebacks.
-        self._refused: dict[str, tuple[float, str, str]] = {}
+        # and message, because an exception that is raised repeatedly would collect tracebacks.
+        self._refusals: dict[str, tuple[float, str, str]] = {}
         self._generation = 0
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
         self._under_way: dict[str, asyncio.Future[str | None]] = {}
@@ -49,12 +50,12 @@ class Authenticator:
             return AuthenticationError(
                 "missing_credential", "Send your API key in the header Authorization: Bearer <key>."
             )
-        entry = self._remembered.get(header)
+        entry = self._credentials.get(header)
         if entry is not None:
             found_at, credential = entry
             still_good = credential.expires_at is None or now < credential.expires_at
             return credential if still_good and _is_new(found_at) else None
-        refusal = self._refused.get(header)
+        refusal = self._refusals.get(header)
         if refusal is not None and _is_new(refusal[0]):
             return AuthenticationError(refusal[1], refusal[2])
         if _WELL_FORMED.fullmatch(header) is None:
@@ -69,10 +70,10 @@ class Authenticator:
             unavailable = await asyncio.shield(under_way)
             if unavailable is not None:  # another try would take as long again
                 return StorageUnavailable(unavailable)
-            known = self.remembered(header, self._engine.clock.now())
-            if known is not None:
-                return known
-        done = self._under_way[header] = asyncio.get_running_loop().create_future()
+            answer = self.remembered(header, self._engine.clock.now())
+            if answer is not None:
+                return answer
+        outcome = self._under_way[header] = asyncio.get_running_loop().create_future()
         unavailable = None
         try:
             async with asyncio.timeout(_LOOKED_UP_IN_S):
@@ -81,8 +82,8 @@ class Authenticator:
             unavailable = error.reason if isinstance(error, StorageUnavailable) else "it does not answer"
             return StorageUnavailable(unavailable)
         finally:
-            done.set_result(unavailable)
-            if self._under_way.get(header) is done:
+            outcome.set_result(unavailable)
+            if self._under_way.get(header) is outcome:
                 del self._under_way[header]
 
     async def _look_up(self, header: str) -> Credential | LedgerError:
@@ -93,19 +94,19 @@ class Authenticator:
                 credential = await self._engine.read_short(partial(credentials.find, value=value))
             except AuthenticationError as error:
                 if generation == self._generation:
-                    _make_room(self._refused, _REFUSALS_MAX)
-                    self._refused[header] = (monotonic(), error.code, error.message)
+                    _make_room(self._refusals, _REFUSALS_MAX)
+                    self._refusals[header] = (monotonic(), error.code, error.message)
                 return error
             if generation == self._generation:
-                _make_room(self._remembered, _REMEMBERED_MAX)
-                self._remembered[header] = (monotonic(), credential)
+                _make_room(self._credentials, _REMEMBERED_MAX)
+                self._credentials[header] = (monotonic(), credential)
             return credential
 
     def _forget(self, topics: frozenset[str]) -> None:
         if api_keys.TOPIC in topics:
             self._generation += 1
-            self._remembered.clear()
-            self._refused.clear()
+            self._credentials.clear()
+            self._refusals.clear()
 
 
 def _is_new(found_at: float) -> bool:

@@ -20,7 +20,7 @@ _REMEMBERED_S = b"600"
 
 
 class Cors:
-    """What the answers say to pages of these origins."""
+    """The CORS headers of answers to pages of these origins."""
 
     def __init__(self, origins: Sequence[str]) -> None:
         self._origins = frozenset(origin.encode() for origin in origins)
@@ -28,17 +28,17 @@ class Cors:
     def headers(self, request: dict[bytes, bytes]) -> list[Header]:
         """Return the headers to add to the answer to a request with these headers."""
         # Answers differ by origin, so no cache may give one page the answer for another.
-        added = [(b"vary", b"Origin")]
+        headers = [(b"vary", b"Origin")]
         origin = request.get(b"origin")
         if origin in self._origins:
-            added += [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", _READ)]
-        return added
+            headers += [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", _READ)]
+        return headers
 
     def preflight(self, method: str, request: dict[bytes, bytes]) -> list[Header] | None:
         """Return the headers that answer a preflight request, None for another request.
 
-        The preflight of an origin that is not allowed is answered as any OPTIONS is, so that its page may not
-        go on.
+        The preflight of an origin that is not allowed gets the answer of any OPTIONS request, so the browser
+        stops the request of the page.
         """
         is_one = method == "OPTIONS" and b"access-control-request-method" in request
         if not is_one or request.get(b"origin") not in self._origins:

@@ -41,7 +41,7 @@ from ledger_engine.store.engine import Engine
 URL_MAX = 8 * 1024  # bytes of path and query
 HEADERS_MAX = 16 * 1024
 HEALTH = frozenset({"/api/health", "/api/health/ready"})
-# Authentication endpoints have a stricter limit, counted per client address
+# The limit of authentication endpoints is stricter and counted per client address
 # (docs/decisions.md#rate-limits-auth).
 SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 
@@ -64,7 +64,7 @@ DEFAULT_AUTH_RATE_LIMIT = AuthRateLimit()
 
 @dataclass(eq=False)
 class Gate:
-    """An ASGI application that wraps another one."""
+    """An ASGI application that wraps `app`."""
 
     app: Asgi
     engine: Engine
@@ -80,7 +80,7 @@ class Gate:
         self._etags = Etags(self.engine)
 
     def begin_anew(self) -> None:
-        """Begin the ids of requests and the tags of answers anew, as the ledger and its time went back."""
+        """Start new request ids and new tags, after the ledger and its time went back."""
         self._ids = IdSource()
         self._etags = Etags(self.engine, token_hex(4))
 
@@ -94,7 +94,7 @@ class Gate:
         header = headers.get(b"authorization")
         text = None if header is None else header.decode("latin-1")
         caller = self._authenticator.remembered(text, now) or await self._find(text or "", request_id)
-        # What a browser asks before a request is answered here, and not counted: it has no credential.
+        # A preflight request is answered here and not counted: browsers send it without a credential.
         cors = self.cors
         preflight = None if cors is None else cors.preflight(scope["method"], headers)
         verdict = await self._count(scope, caller, only_look=preflight is not None)
@@ -110,9 +110,9 @@ class Gate:
         except ClientGone:
             return
         for_pages = [] if cors is None else cors.headers(headers)
-        added = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
+        extra = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
         is_misread = wire is not None and wire.refusal is not None
-        reply = Reply(send, added, refuses=refusal is not None or is_misread)
+        reply = Reply(send, extra, refuses=refusal is not None or is_misread)
         recorder = self.recorder
         try:
             if verdict.wait:
@@ -130,18 +130,18 @@ class Gate:
             recorder = None
         except Full:
             self._note_refusal("bodies")
-            reply.added[1:] = [*_headers(replace(verdict, remaining=0)), *for_pages]
+            reply.common[1:] = [*_headers(replace(verdict, remaining=0)), *for_pages]
             await reply.answer(*call.refuse(RateLimited(1)))
         except Exception as error:
             log.exception("request %s failed", request_id)
             if reply.status:
                 raise
-            # With an answer that there was no memory for, the change may have been made.
+            # If the memory was too small for the answer, the change may have been made already.
             without_memory = isinstance(error, MemoryError)
-            failed = (
+            failure = (
                 StorageUnavailable(NO_MEMORY, unknown=True) if without_memory else InternalError(request_id)
             )
-            await reply.answer(*call.refuse(failed))
+            await reply.answer(*call.refuse(failure))
         finally:
             self._note_answer(call, scope, reply, now, time.perf_counter() - began, recorder)
 
@@ -154,7 +154,7 @@ class Gate:
         took: float,
         recorder: RequestRecorder | None,
     ) -> None:
-        """Count and log a request that began at `now` (milliseconds) and took so many seconds."""
+        """Count and log a request that began at `now` (milliseconds) and took `took` seconds."""
         caller, headers = call.caller, call.headers
         if reply.status:
             if self.meter is not None:
@@ -199,7 +199,7 @@ class Gate:
         who, limits = f"address/{address}", PLANS["free"]
         if isinstance(caller, Credential) and not only_look:
             who, limits = caller.counted_on, caller.limits
-        # While the storage is lost, answer so without counting: retries would turn that answer into a 429.
+        # While the storage is lost, requests are not counted: retries would turn the 503 into a 429.
         if only_look or scope["path"] in HEALTH or isinstance(caller, StorageUnavailable):
             return await self.rate_limits.peek(who, limits.requests_per_minute)
         return await self.rate_limits.count(who, limits.requests_per_minute, limits.burst)
@@ -276,10 +276,10 @@ def _log_request(call: Call, scope: AsgiScope, status: int, seconds: float) -> N
         "credential": call.caller.id if isinstance(call.caller, Credential) else None,
         "address": _address(scope),
     }
-    named = {**fields, "credential": fields["credential"] or "no valid credential"}
+    values = {**fields, "credential": fields["credential"] or "no valid credential"}
     request_lines.info(
         "%(method)s %(path)s %(status)d in %(duration_ms).1f ms,"
         " %(request)s by %(credential)s from %(address)s",
-        named,
+        values,
         extra={FIELDS: fields},
     )

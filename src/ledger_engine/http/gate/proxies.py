@@ -1,7 +1,7 @@
-"""The client's address behind proxies is the one that they report (docs/decisions.md#conventions).
+"""The client's address behind proxies, from the headers that they add (docs/decisions.md#conventions).
 
-Hypercorn has a middleware for this too, but it copies the whole scope deeply for each request and accepts any
-text as an address.
+Hypercorn's middleware for this copies the whole scope deeply for each request, and accepts any text for an
+address.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ledger_engine.http.wire.asgi import Asgi
 
 @dataclass(frozen=True, slots=True)
 class BehindProxies:
-    """An ASGI application that wraps another one, which is behind `hops` proxies.
+    """An ASGI application that wraps `app`, behind `hops` proxies.
 
-    Each proxy appends the address it was called from to `X-Forwarded-For`, so the client's is the one `hops`
-    from the right; the client may have invented those further left. A request with fewer entries did not pass
-    through all proxies and keeps the address it came from.
+    Each proxy appends the address it was called from to `X-Forwarded-For`, so the client's address is entry
+    number `hops` from the right; the client may have invented the entries further left. A request with fewer
+    entries did not pass through all proxies and keeps the address it came from.
     """
 
     app: Asgi
@@ -31,8 +31,8 @@ class BehindProxies:
             address = parse_address(self._forwarded(scope["headers"], b"x-forwarded-for"))
             if address is not None:
                 scope = {**scope, "client": (address, 0)}
-            # Proxies replace this header where they append to the other: often it has one value for all of
-            # them.
+            # Proxies append to X-Forwarded-For but replace this header, so a single value often stands for
+            # all.
             scheme = self._forwarded(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}
@@ -41,7 +41,7 @@ class BehindProxies:
     def _forwarded(
         self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
     ) -> str:
-        """Return the value `hops` from the right; of fewer values the first, if there are `at_least` many."""
+        """Return value number `hops` from the right; the first of fewer values if `at_least` are there."""
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
         ]

@@ -1,4 +1,4 @@
-"""Answers, with the headers that every one has."""
+"""Answers, with the headers common to all of them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CLOSE = [(b"connection", b"close")]
 
 @dataclass(slots=True, eq=False)
 class Reply:
-    """Send the answer to one request, with the headers that every answer has besides its own.
+    """Sends the answer to one request, and adds the headers common to all answers.
 
     It is an ASGI `send`, and keeps the answer's status and the beginning of its body for the log. The
     connection ends with an answer that `refuses` the request.
     """
 
     send: Send
-    added: list[Header]
+    common: list[Header]
     refuses: bool
     status: int = 0
     body: bytes = b""
@@ -37,10 +37,10 @@ class Reply:
         """Send a complete answer."""
         self.status, self.body = status, body[:BODY_KEPT_MAX]
         headers = self._headers(headers)
-        if status != 304:  # whose length would be that of the answer which it stands for
+        if status != 304:  # whose length would describe the answer that it replaces
             headers.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _headers(self, headers: list[Header]) -> list[Header]:
-        return [*headers, *self.added, *_CLOSE] if self.refuses else [*headers, *self.added]
+        return [*headers, *self.common, *_CLOSE] if self.refuses else [*headers, *self.common]

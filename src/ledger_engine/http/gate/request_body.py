@@ -1,4 +1,4 @@
-"""Request bodies: counted as they arrive, and never stored beyond what is allowed."""
+"""Request bodies: counted as they arrive, and never stored beyond the limit."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def check_length(headers: dict[bytes, bytes]) -> None:
 async def begin_body(call: Call, receive: Receive, wire: Extension | None, address: str) -> None:
     """Read the body of a call if it has arrived or is small. Raises LedgerError and ClientGone.
 
-    A large body of a caller without a valid credential is later read only while few others are, and fewer
-    from one address: thousands that never end would take all memory.
+    A large body of a caller without a valid credential is read later: few such bodies at a time, and fewer
+    from one address, because thousands that never end would take all memory.
     """
     headers = call.headers
     length = headers.get(b"content-length")
@@ -67,7 +67,7 @@ async def read_body(
     wire: Extension | None = None,
     place: AbstractAsyncContextManager[None] | None = None,
 ) -> bytes:
-    """Return the whole body; that of a file upload is counted, dropped and empty, as no route takes files.
+    """Return the whole body; b"" for a file upload, which is counted and dropped: no route takes files.
 
     A large body is read within the context `place`, if given. Raises InvalidRequest when the body is too
     large, does not arrive in time or is not framed as HTTP requires, Full by entering `place`, and
@@ -77,15 +77,15 @@ async def read_body(
     if boundary is None and wire is not None and wire.whole:
         return await _read_whole(receive, wire)
     try:
-        async with contextlib.AsyncExitStack() as entered:
+        async with contextlib.AsyncExitStack() as stack:
             if place is not None and (boundary is not None or int(headers.get(b"content-length", 0)) > LARGE):
-                await entered.enter_async_context(place)
+                await stack.enter_async_context(place)
                 place = None
             if wire is not None:
                 wire.want(may_be_large=place is None)
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 if boundary is None:
-                    return await _read_whole(receive, wire, place, entered)
+                    return await _read_whole(receive, wire, place, stack)
                 await _pass_files(receive, wire, boundary)
                 return b""
     except TimeoutError:
@@ -96,7 +96,7 @@ async def _read_whole(
     receive: Receive,
     wire: Extension | None,
     place: AbstractAsyncContextManager[None] | None = None,
-    entered: contextlib.AsyncExitStack | None = None,
+    stack: contextlib.AsyncExitStack | None = None,
 ) -> bytes:
     chunks: list[bytes] = []
     size, more = 0, True
@@ -106,15 +106,15 @@ async def _read_whole(
         size += len(chunks[-1])
         if size > BODY_MAX:
             _refuse_size()
-        if size > LARGE and place is not None and entered is not None:
-            await entered.enter_async_context(place)
+        if size > LARGE and place is not None and stack is not None:
+            await stack.enter_async_context(place)
             place = None
         more = bool(message.get("more_body"))
     return b"".join(chunks)
 
 
 async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes) -> None:
-    """Count the files of a multipart body, each up to 25 MB; its other fields have the limit of a body."""
+    """Count the bytes of a multipart body: up to 25 MB for each file, and one body's limit for the fields."""
     decoder = MultipartDecoder(boundary, max_form_memory_size=BODY_MAX, max_parts=PARTS_MAX)
     left = 0
     in_file = False
@@ -150,8 +150,8 @@ async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes)
 def _content(message: dict[str, Any], wire: Extension | None) -> bytes:
     if message["type"] == "http.request":
         return bytes(message.get("body", b""))
-    broken = None if wire is None else wire.body_error
-    raise ClientGone if broken is None else from_wire(broken)
+    error = None if wire is None else wire.body_error
+    raise ClientGone if error is None else from_wire(error)
 
 
 def _boundary(headers: dict[bytes, bytes]) -> bytes | None:

@@ -1,8 +1,8 @@
 """The OpenAPI 3.1 document: the declarations of the operations with the words and examples of `texts.py`.
 
-An answer with an error only refers to its surface's schema, so that a generated client has one type for it
-and not one for each operation and status. Which codes come with a status is in its description and, for
-programs, in `x-error-codes`; of the ledger's errors `x-error-type` is the `type`.
+An answer with an error refers to the error schema of its surface, so a generated client defines one type for
+errors instead of one for each operation and status. The description of a status lists its codes, and so does
+`x-error-codes`, for programs; `x-error-type` is the `type` of the ledger's errors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
 # No operation itself answers with 405, and 429 is the same on each surface.
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
-# What an event is about, by the first word of its type.
+# The record that an event is about, by the first word of its type.
 _SUBJECTS: dict[str, type[Any]] = {each.OBJECT: each for each in (Account, Transaction, Invoice, User, Order)}
 
 
@@ -106,7 +106,7 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
         parameters.append({"$ref": "#/components/parameters/IfMatch"})
     if operation.method == "POST" and not operation.public:
         parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
-    described: dict[str, Any] = {
+    declaration: dict[str, Any] = {
         "operationId": operation.name,
         "tags": [routes.name],
         "summary": operation.summary,
@@ -115,22 +115,23 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
         "responses": _responses(operation, records),
     }
     if parameters:
-        described["parameters"] = parameters
+        declaration["parameters"] = parameters
     if operation.body is not None:
         example = EXAMPLES["bodies"].get(operation.body.__name__)
         content = json_content(reference(operation.body.__name__), example)
-        described["requestBody"] = {"required": True, "content": content}
+        declaration["requestBody"] = {"required": True, "content": content}
         if issubclass(operation.body, FormOrJson):
-            # Of two, a generated client takes JSON and leaves the body empty: its fields are the form's.
-            described["requestBody"]["content"] = {FORM: content["application/json"]}
-            described["requestBody"]["description"] = "A form; the same fields may also be sent as JSON."
+            # With both content types a generated client would send JSON with an empty body, because the
+            # fields belong to the form.
+            declaration["requestBody"]["content"] = {FORM: content["application/json"]}
+            declaration["requestBody"]["description"] = "A form; the same fields may also be sent as JSON."
     if not operation.public:
-        described["x-required-role"] = operation.role
+        declaration["x-required-role"] = operation.role
         if operation.needs is not None:
-            described["x-required-scope"] = operation.needs
+            declaration["x-required-scope"] = operation.needs
     if not operation.in_contract:
-        described["x-beyond-contract"] = True
-    return described
+        declaration["x-beyond-contract"] = True
+    return declaration
 
 
 def _is_conditional(operation: Operation) -> bool:
@@ -161,7 +162,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
 
 
 def _responses(operation: Operation, records: Records) -> dict[str, Any]:
-    unchanged = {"description": "Unchanged.", "headers": _headers([*_EVERYWHERE, "ETag"])}
+    not_modified = {"description": "Unchanged.", "headers": _headers([*_EVERYWHERE, "ETag"])}
     surface = _SURFACES.get(operation.path.split("/")[1], "Ledger")
     errors = {
         str(status): {"$ref": f"#/components/responses/{surface}{status}"}
@@ -172,7 +173,7 @@ def _responses(operation: Operation, records: Records) -> dict[str, Any]:
     }
     return {
         str(operation.status): _success(operation, records),
-        **({"304": unchanged} if _is_conditional(operation) else {}),
+        **({"304": not_modified} if _is_conditional(operation) else {}),
         **errors,
         "429": _RATE_LIMITED,
     }
@@ -257,7 +258,7 @@ def _table_of_statuses() -> str:
 
 
 def _pages() -> dict[str, Any]:
-    """Return the paths that are no operations."""
+    """Return the paths that are not operations."""
     pages: dict[str, Any] = TEXTS["paths"]
     kinds: dict[type, Schema] = {
         str: {"type": "string"},
@@ -289,21 +290,22 @@ def _pages() -> dict[str, Any]:
 
 def _webhook(kind: str, records: Records) -> dict[str, Any]:
     """Return the request that an endpoint gets for this type of event; its schema is added to `records`."""
-    subject, happened = kind.split(".")
+    subject, action = kind.split(".")
     record = _SUBJECTS[subject]
-    name = "".join(word.capitalize() for word in (subject, happened)) + "Event"
+    name = "".join(word.capitalize() for word in (subject, action)) + "Event"
     records.components[name] = _event(kind, records.refer(record), records)
     about = {**EXAMPLES["records"][record.__name__], **EXAMPLES["events"].get(kind, {})}
     example = {**EXAMPLES["records"]["Event"], "type": kind, "data": {"object": about}}
     del example["request"]
     return {
-        "operationId": f"on_{subject}_{happened}",
+        "operationId": f"on_{subject}_{action}",
         "tags": ["webhooks"],
-        "summary": f"{'An' if subject[0] in 'aeio' else 'A'} {subject} was {happened}",
+        "summary": f"{'An' if subject[0] in 'aeio' else 'A'} {subject} was {action}",
         "description": f"Sent to the endpoints that want `{kind}`, at least once: remember the event's id to"
         " know which events were handled.",
         "security": [],
-        # openapi-generator leaves out what is internal, and would else write a class that is no valid Python.
+        # openapi-generator skips internal operations; from this one it would write a class that is not valid
+        # Python.
         "x-internal": True,
         "parameters": [
             {"$ref": f"#/components/parameters/{header}"}

@@ -28,7 +28,7 @@ def pages(resources: Iterable[Routes]) -> Blueprint:
 
     @cache
     def text() -> str:
-        # Imported here, as it takes an eighth of a server's start, and few ask for it.
+        # Imported here because it takes an eighth of a server's start, and few users open the page.
         from ledger_engine.http.openapi.documentation import document
 
         return dumps(document(resources))
@@ -54,12 +54,12 @@ def pages(resources: Iterable[Routes]) -> Blueprint:
 
     @blueprint.get(f"/docs/{SCRIPT}")
     async def script() -> Response:
-        packed = asset(f"{SCRIPT}.gz")
-        response = Response(packed, content_type="text/javascript; charset=utf-8")
+        content = asset(f"{SCRIPT}.gz")
+        response = Response(content, content_type="text/javascript; charset=utf-8")
         if request.accept_encodings["gzip"]:
             response.headers["Content-Encoding"] = "gzip"
         else:
-            response.set_data(gzip.decompress(packed))
+            response.set_data(gzip.decompress(content))
         response.headers["Vary"] = "Accept-Encoding"
         response.headers["Cache-Control"] = _FOR_A_YEAR
         return response

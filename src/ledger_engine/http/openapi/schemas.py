@@ -40,7 +40,7 @@ def reference(name: str) -> Schema:
 
 
 class Records:
-    """The schemas of records by name; `refer` adds the ones it is asked for."""
+    """The schemas of records by name; `refer` adds a schema at its first use."""
 
     def __init__(self) -> None:
         self.components: dict[str, Schema] = {}
@@ -56,7 +56,7 @@ class Records:
     def page_of(self, kind: type[Any]) -> Schema:
         """Return a reference to the list envelope of `kind` (docs/interface.md#list-envelope).
 
-        It has a name, `AccountList` for accounts, because generators would invent one for each list.
+        The name, `AccountList` for accounts, is set here because generators would invent one for each list.
         """
         members: dict[str, Schema] = {
             "data": {"type": "array", "items": self.refer(kind)},
@@ -92,16 +92,16 @@ class Records:
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
             schema = self._value(arguments[0])
-            for noted in arguments[1:]:
-                if isinstance(noted, OneOf):
-                    schema["enum"] = list(noted.values)
-                elif isinstance(noted, Format):
-                    schema["format"] = noted.name
+            for note in arguments[1:]:
+                if isinstance(note, OneOf):
+                    schema["enum"] = list(note.values)
+                elif isinstance(note, Format):
+                    schema["format"] = note.name
             return schema
         if origin is Literal:
             return {"type": "string", "enum": list(arguments)}
         if origin in (Union, types.UnionType):
-            return with_null({"anyOf": [self._value(each) for each in arguments]})
+            return with_null({"anyOf": [self._value(choice) for choice in arguments]})
         if origin is list:
             return {"type": "array", "items": self._value(arguments[0])}
         if origin is not None and issubclass(origin, Mapping):
@@ -123,18 +123,22 @@ def with_null(schema: Schema) -> Schema:
     ):
         return schema
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
-    made = {**rest, **choices[0], "type": [choices[0]["type"], "null"]}
-    return {**made, "enum": [*made["enum"], None]} if "enum" in made else made
+    schema_or_null = {**rest, **choices[0], "type": [choices[0]["type"], "null"]}
+    return (
+        {**schema_or_null, "enum": [*schema_or_null["enum"], None]}
+        if "enum" in schema_or_null
+        else schema_or_null
+    )
 
 
 def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
     """Return the schemas of request bodies, and of the models within them, by name.
 
-    Defaults are left out: client generators treat a field that has one as required, or fail on a default of
-    null. The description says what a missing field means.
+    Defaults are left out: client generators treat a field with a default as required, or fail on a default of
+    null. The description explains a missing field.
     """
-    _, made = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
-    components: dict[str, Schema] = made["$defs"]
+    _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
+    components: dict[str, Schema] = definitions["$defs"]
     tidy = {name: _tidy(schema) for name, schema in components.items()}
     for schema in tidy.values():
         for member in schema.get("properties", {}).values():
@@ -147,20 +151,25 @@ def of_query(model: type[Query], operation: str) -> list[Schema]:
     schema = _tidy(model.model_json_schema(by_alias=True))
     required = schema.get("required", [])
     parameters = []
-    for name, declared in schema.get("properties", {}).items():
-        parameter = {"name": name, "in": "query", "required": name in required, "schema": _given(declared)}
+    for name, member in schema.get("properties", {}).items():
+        parameter = {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "schema": _without_null(member),
+        }
         description = meaning(operation, name)
         parameters.append(parameter if description is None else {**parameter, "description": description})
     return parameters
 
 
-def _given(declared: Schema) -> Schema:
-    """Return the schema of a parameter without null: a parameter is given or missing, but never null."""
-    if isinstance(declared.get("type"), list):
-        declared = {**declared, "type": declared["type"][0]}
-        if "enum" in declared:
-            declared["enum"] = [value for value in declared["enum"] if value is not None]
-    return {name: value for name, value in declared.items() if name != "default" or value is not None}
+def _without_null(schema: Schema) -> Schema:
+    """Return the schema of a parameter without null: a parameter is sent or missing, but never null."""
+    if isinstance(schema.get("type"), list):
+        schema = {**schema, "type": schema["type"][0]}
+        if "enum" in schema:
+            schema["enum"] = [value for value in schema["enum"] if value is not None]
+    return {name: value for name, value in schema.items() if name != "default" or value is not None}
 
 
 def _tidy(schema: Any) -> Any:
@@ -169,22 +178,22 @@ def _tidy(schema: Any) -> Any:
         return [_tidy(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    untitled = {name: each for name, each in schema.items() if name != "title" or not isinstance(each, str)}
-    return with_null({name: _tidy(each) for name, each in untitled.items()})
+    members = {name: each for name, each in schema.items() if name != "title" or not isinstance(each, str)}
+    return with_null({name: _tidy(each) for name, each in members.items()})
 
 
 def json_content(schema: Schema, example: Any) -> dict[str, Any]:
-    """Return the content of a body in JSON, as `with_example` has it."""
+    """Return the content of a JSON body, with its example."""
     return {"application/json": with_example(schema, example)}
 
 
 def with_example(schema: Schema, example: Any) -> dict[str, Any]:
-    """Return what a media type has in a content; an example of None is left out."""
+    """Return a schema with its example, for one media type; an example of None is left out."""
     return {"schema": schema, **({} if example is None else {"examples": {"Example": {"value": example}}})}
 
 
 def closed(fields: dict[str, Schema]) -> Schema:
-    """Return the schema of an object that has these fields and no other."""
+    """Return the schema of an object with exactly these fields."""
     return {
         "type": "object",
         "properties": fields,

@@ -1,9 +1,9 @@
 """The pages on which a user signs in and decides what an app may do (docs/decisions.md#oauth).
 
-Nothing is stored between two pages but the sign-in: each form contains the whole request, which is checked
-anew each time. So no address to redirect to is stored, where somebody could have put another. The code that a
-consent form issues is derived from the form and the browser's cookie, so a form that is sent twice, for
-instance by a double click, issues one code.
+Only the sign-in is stored between two pages: each form contains the whole request, which is checked every
+time. So nobody can replace a stored redirect address: none is stored. The code that a consent form issues is
+derived from the form and the browser's cookie, so a form that is sent twice, for instance by a double click,
+issues one code.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ledger_engine.http.errors import status_of
 from ledger_engine.http.gate.proxies import parse_address
 from ledger_engine.http.operations import Call, call_of, refused
 
-# Pages: rendered from the templates in this package; all have the same security headers
+# Pages: rendered from the templates in this package, all with the same security headers
 
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -72,7 +72,7 @@ def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **v
 
 
 def message(status: int, title: str, text: str, *, back: str | None = None) -> Response:
-    """Return a page that says why it goes no further; `back` is the address to try again."""
+    """Return a page that explains why the sign-in cannot continue; `back` is the address to try again."""
     return page("message.html", status, title=title, text=text, back=back)
 
 
@@ -101,26 +101,26 @@ _HOST = re.compile(r"([A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 class Issuer:
     """This server's own address, by which apps know it (RFC 8414, 9207).
 
-    It is `pinned` when the operator has set it. Otherwise it is the address of the request, but only if that
+    It is `address` when the operator has set one. If not, it is the address of the request, but only if that
     is an IP address, `localhost` or the name `host` that the server listens on. A stranger could point any
     other name at this machine, and an app that trusts that name could be talking to the stranger.
     """
 
-    def __init__(self, pinned: str | None = None, host: str | None = None) -> None:
-        self._pinned = None if pinned is None else pinned.rstrip("/")
+    def __init__(self, address: str | None = None, host: str | None = None) -> None:
+        self._own_address = None if address is None else address.rstrip("/")
         self._names = {"localhost", host}
 
-    def of(self, asked: Request) -> str:
+    def of(self, incoming: Request) -> str:
         """Return the issuer for this request; raises InvalidRequest for a name that could be a stranger's."""
-        if self._pinned is not None:
-            return self._pinned
-        host = _HOST.fullmatch(asked.host)
+        if self._own_address is not None:
+            return self._own_address
+        host = _HOST.fullmatch(incoming.host)
         if host is None or not (host[1].lower() in self._names or parse_address(host[1])):
             raise InvalidRequest(
                 "invalid_value",
-                f"{asked.host!r} is not a name of this server. The operator can set it with --issuer.",
+                f"{incoming.host!r} is not a name of this server. The operator can set it with --issuer.",
             )
-        return f"{asked.scheme}://{asked.host}"
+        return f"{incoming.scheme}://{incoming.host}"
 
 
 def metadata(issuer: str) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def metadata(issuer: str) -> dict[str, Any]:
 CHECKED_AT_ONCE = 2  # passwords; each check takes 64 MB and keeps a few processors busy for a while
 WAITING_MAX = 50
 _COOKIE = re.compile(rf"si_[A-Za-z0-9]{{{SECRET_LENGTH}}}")
-# What each scope means for the user (docs/interface.md#scopes; docs/decisions.md#credentials).
+# The words for each scope on the consent page (docs/interface.md#scopes; docs/decisions.md#credentials).
 _MEANINGS = {
     "read:projects": ("View the books", "accounts, transactions, invoices, orders"),
     "write:projects": ("Make changes", "post, invoice, take orders, manage users and projects"),
@@ -205,15 +205,15 @@ class SignInPages:
         return blueprint
 
     async def authorize(self) -> Response:
-        """Ask the user whether the app gets what it asks for, after signing in where needed."""
+        """Ask the user to allow or refuse the app's request, after signing in if needed."""
         call, cookie = call_of(request), _cookie()
         authorization = await self._read_authorization(call, request.query_string, cookie)
         if cookie is None or authorization.user is None:
             return await _sign_in_page(call, authorization)
         token = _token(cookie, authorization, "consent", token_urlsafe())
         scopes = [(scope, *_MEANINGS[scope]) for scope in authorization.scopes]
-        shown = {"user": authorization.user, "scopes": scopes, "destination": _origin(authorization)}
-        return await _form_page("consent.html", 200, call, authorization, token, **shown)
+        fields = {"user": authorization.user, "scopes": scopes, "destination": _origin(authorization)}
+        return await _form_page("consent.html", 200, call, authorization, token, **fields)
 
     async def sign_in(self) -> Response:
         """Sign the user in, then ask.
@@ -281,10 +281,10 @@ class SignInPages:
     async def metadata(self) -> Response:
         """Return the metadata that a client library reads first (RFC 8414)."""
         try:
-            found = metadata(self._issuer.of(request))
+            fields = metadata(self._issuer.of(request))
         except LedgerError as error:  # a program reads it, so the error is no page
             return refused(error)
-        return Response(dumps(found), content_type="application/json")
+        return Response(dumps(fields), content_type="application/json")
 
     async def redirect_to_app(self, refusal: RefusedToApp) -> Response:
         """Redirect the browser to the app with an error."""
@@ -297,14 +297,14 @@ class SignInPages:
     async def _read_authorization(
         self, call: Call, raw: bytes, sign_in: str | None = None
     ) -> AuthorizationRequest:
-        """Return the request in a query or a form; raises what `consider` and `Issuer.of` do."""
+        """Return the request in a query or a form; raises the exceptions of `consider` and `Issuer.of`."""
         self._issuer.of(request)  # without an issuer the server cannot answer any app
-        wanted = await call.engine.read(partial(consider, given=pairs_of(raw), sign_in=sign_in))
-        if sign_in is not None and wanted.user is None:
-            ended = await call.engine.read(partial(sign_ins.expired_at, value=sign_in))
-            if ended is not None:
-                await call.engine.keep_time(ended)
-        return wanted
+        authorization = await call.engine.read(partial(consider, given=pairs_of(raw), sign_in=sign_in))
+        if sign_in is not None and authorization.user is None:
+            end = await call.engine.read(partial(sign_ins.expired_at, value=sign_in))
+            if end is not None:
+                await call.engine.keep_time(end)
+        return authorization
 
 
 # Pages
@@ -316,13 +316,13 @@ async def _sign_in_page(
     cookie = _cookie()
     value = cookie or new_secret("si")
     token, status = _token(value, authorization, "sign-in"), 401 if refused else 200
-    shown = {"email": email, "refused": refused}
-    response = await _form_page("sign_in.html", status, call, authorization, token, **shown)
+    fields = {"email": email, "refused": refused}
+    response = await _form_page("sign_in.html", status, call, authorization, token, **fields)
     return response if cookie else _with_cookie(response, value)
 
 
 async def _form_page(
-    template: str, status: int, call: Call, authorization: AuthorizationRequest, token: str, **shown: object
+    template: str, status: int, call: Call, authorization: AuthorizationRequest, token: str, **fields: object
 ) -> Response:
     """Return a page with a form that contains the whole request, and the token that only it has."""
     project = await call.engine.read(partial(projects.get, id=authorization.app.project))
@@ -336,7 +336,7 @@ async def _form_page(
         project=project.name,
         parameters=authorization.parameters(),
         token=token,
-        **shown,
+        **fields,
     )
 
 
@@ -344,7 +344,8 @@ def _out_of_date(authorization: AuthorizationRequest) -> Response:
     return message(
         403,
         "This page is out of date",
-        "It was not sent from this site, or your browser no longer has its cookie. Signing in needs cookies.",
+        "The form did not come from this site, or your browser no longer sends the cookie of this site."
+        " Signing in needs cookies.",
         back=_authorize_path(authorization),
     )
 
@@ -381,7 +382,7 @@ async def _show_failure(error: Exception) -> Response:
     return message(500, "The server failed", f"The id of this request is {request_id}.")
 
 
-# Who is signed in
+# Cookies and the tokens of forms
 
 
 def _cookie_name() -> str:
@@ -415,11 +416,11 @@ def _token(cookie: str, authorization: AuthorizationRequest, purpose: str, nonce
 
 def _is_ours(call: Call, authorization: AuthorizationRequest, purpose: str) -> bool:
     """Return whether this browser got the form for this request."""
-    cookie, given = _cookie(), dict(pairs_of(call.body)).get("token", "")
+    cookie, token = _cookie(), dict(pairs_of(call.body)).get("token", "")
     if cookie is None:
         return False
-    expected = _token(cookie, authorization, purpose, given.partition(".")[0])
-    return hmac.compare_digest(given.encode(), expected.encode())
+    own_token = _token(cookie, authorization, purpose, token.partition(".")[0])
+    return hmac.compare_digest(token.encode(), own_token.encode())
 
 
 def _code(cookie: str, token: str) -> str:
@@ -431,9 +432,9 @@ def _keyed(cookie: str, values: list[object]) -> str:
     return hmac.new(cookie.encode(), dumps(values).encode(), "sha256").hexdigest()
 
 
-def _origin(wanted: AuthorizationRequest) -> str:
+def _origin(authorization: AuthorizationRequest) -> str:
     """Return the origin of the app's address, in the form of a Content-Security-Policy."""
-    parts = urlsplit(wanted.redirect_uri)
+    parts = urlsplit(authorization.redirect_uri)
     return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") else f"{parts.scheme}:"
 
 

@@ -1,6 +1,7 @@
-"""Routes of access: tokens, OAuth for programs, API keys, what the caller's may do, projects and their plans.
+"""Routes of access: tokens, OAuth for programs, API keys, the caller's rights, projects and their plans.
 
-Only tokens and OAuth are in the contract."""
+Only tokens and OAuth are in the contract.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +48,13 @@ class RefreshTokenGrant(Body):
 
 
 def _described_as(union: Any) -> Any:
-    """Return the method by which the schema of a body is that of a union of bodies."""
+    """Return the method that gives a body the schema of a union of bodies."""
     schema = TypeAdapter(union).core_schema
     return classmethod(lambda cls, core_schema, handler: handler(schema))
 
 
 class TokenRequest(Body):
-    """`grant_type` and the field of that name; the field of the other grant is refused."""
+    """`grant_type` and the field that it names; the field of the second grant type is refused."""
 
     grant_type: Literal["api_key", "refresh_token"]
     api_key: str = Field(default_factory=str)
@@ -65,22 +66,22 @@ class TokenRequest(Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _fit_grant(cls, given: dict[str, Any]) -> dict[str, Any]:
-        grant = given.get("grant_type")
+    def _fit_grant(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        grant = fields.get("grant_type")
         if not isinstance(grant, str):
-            return given
+            return fields
         if grant not in GRANTS:
             raise InvalidRequest(
                 "unsupported_grant_type", "grant_type must be api_key or refresh_token.", "grant_type"
             )
         for other in GRANTS:
-            if other != grant and other in given:
+            if other != grant and other in fields:
                 raise InvalidRequest(
                     "unknown_field", f"{other} is not accepted with grant_type {grant}.", other
                 )
-        if grant not in given:
+        if grant not in fields:
             raise InvalidRequest("missing_field", f"{grant} is required.", grant)
-        return given
+        return fields
 
 
 @token_routes.add("POST", "/auth/token", public=True, secret=True, in_contract=True)
@@ -146,9 +147,9 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
     for name in _NEEDED.get(body.grant_type or "", ()):
         if getattr(body, name) is None:
             raise InvalidRequest("missing_field", f"{name} is required.", name)
-    given = body.model_dump(exclude_none=True) | _client_id(call, body.client_id)
+    fields = body.model_dump(exclude_none=True) | _client_id(call, body.client_id)
     answer = await call.engine.write(
-        partial(authorization.exchange, given=given, pair=credentials.new_pair())
+        partial(authorization.exchange, given=fields, pair=credentials.new_pair())
     )
     if isinstance(answer, LedgerError):
         raise answer
@@ -157,24 +158,24 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
 
 @oauth_routes.add("POST", "/revoke", public=True)
 async def revoke_oauth_token(call: Call, body: RevocationRequest) -> Revoked:
-    """End the grant of a token, with all its tokens; for the app that has one of them (RFC 7009)."""
-    known = _client_id(call, body.client_id).get("client_id")
-    work = partial(authorization.give_back, token=body.token, client_id=known)
+    """End the grant of a token, with all its tokens, at the request of its app (RFC 7009)."""
+    client_id = _client_id(call, body.client_id).get("client_id")
+    work = partial(authorization.give_back, token=body.token, client_id=client_id)
     refusal = await call.engine.write(work)
     if refusal is not None:
         raise refusal
     return Revoked()
 
 
-def _client_id(call: Call, sent: str | None) -> dict[str, str]:
+def _client_id(call: Call, in_body: str | None) -> dict[str, str]:
     """Return the `client_id` of the body or of a Basic header (RFC 6749, 2.3.1), if there is one.
 
-    The password in the header is not looked at: apps have no secret. Raises AuthenticationError for a header
-    that cannot be read, and InvalidRequest for one that names another app than the body.
+    The password in the header is ignored, because apps use no secret. Raises AuthenticationError for a header
+    that cannot be read, and InvalidRequest when header and body name different apps.
     """
     scheme, _, value = (call.header(b"authorization") or "").partition(" ")
     if scheme.lower() != "basic":
-        return {} if sent is None else {"client_id": sent}
+        return {} if in_body is None else {"client_id": in_body}
     try:
         name = unquote_plus(b64decode(value, validate=True).decode().partition(":")[0], errors="strict")
     except ValueError:
@@ -183,9 +184,9 @@ def _client_id(call: Call, sent: str | None) -> dict[str, str]:
         raise AuthenticationError(
             "invalid_credential", "The Authorization header is no Basic header with a client_id.", "client_id"
         )
-    if sent not in (None, name):
+    if in_body not in (None, name):
         raise InvalidRequest(
-            "invalid_value", "client_id in the body is another one than in the Basic header.", "client_id"
+            "invalid_value", "client_id in the body differs from client_id in the Basic header.", "client_id"
         )
     return {"client_id": name}
 
@@ -200,9 +201,9 @@ whoami_routes = Routes("whoami", "/v1")
 class Whoami:
     """A credential and its rights.
 
-    `id` is that of the API key, for its tokens too, or of the app; `user` is the user for whom an app acts,
-    else None. `mode` is `test` or `live`; `scopes` is None for no restriction; `rate_limit` is in requests a
-    minute, `burst` in requests a second; a `_max` of None is no limit.
+    `id` is the id of the app or of the API key, which its tokens share; `user` is the user for whom an app
+    acts, else None. `mode` is `test` or `live`; `scopes` is None for no restriction; `rate_limit` is in
+    requests a minute, `burst` in requests a second; a `_max` of None is no limit.
     """
 
     OBJECT: ClassVar[str] = "credential"
@@ -270,9 +271,9 @@ class ApiKeyWithValue(ApiKey):
     key: str
 
 
-def with_value(made: ApiKey, value: str) -> ApiKeyWithValue:
+def with_value(key: ApiKey, value: str) -> ApiKeyWithValue:
     """Return the record of a new key together with its value."""
-    return ApiKeyWithValue(**asdict(made), key=value)
+    return ApiKeyWithValue(**asdict(key), key=value)
 
 
 @api_key_routes.add("GET", "/api_keys", role="admin")
@@ -340,7 +341,7 @@ class ChangeProject(Body):
 
 @dataclass(slots=True)
 class SeenProject(Project):
-    """A project. It has both modes; `livemode` is the mode of the credential that reads it."""
+    """A project. It spans both modes; `livemode` is the mode of the credential that reads it."""
 
     livemode: bool
 

@@ -1,6 +1,7 @@
 """Routes of accounts and their statements.
 
-A statement is sent while its lines are read, as JSON or as CSV."""
+A statement is sent while its lines are read, in JSON or in CSV.
+"""
 
 from __future__ import annotations
 
@@ -85,12 +86,12 @@ class Period(Query):
 
 @statement_routes.add("GET", "/accounts/<id>/statement", answer=WholeStatement, also_as=("text/csv",))
 async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
-    """Get an account's statement over a period, as JSON or CSV."""
+    """Get an account's statement over a period, in JSON or CSV."""
     start = None if query.from_ is None else parse_moment(query.from_, "from")
     end = None if query.to is None else parse_end(query.to, "to")  # of a date, the whole day
     statement = await call.read(statements.draw_up, id, start, end)
-    accepted = parse_accept_header(call.header(b"accept"), MIMEAccept)
-    if accepted.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]:
+    media_types = parse_accept_header(call.header(b"accept"), MIMEAccept)
+    if media_types.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]:
         return StreamedAnswer(KINDS[0], _json(call, statement))
     name = f'attachment; filename="statement-{statement.account}.csv"'
     return StreamedAnswer(KINDS[-1], _csv(call, statement), ((b"content-disposition", name.encode()),))

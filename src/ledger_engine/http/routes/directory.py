@@ -30,8 +30,8 @@ health_routes = Routes("health", "/api")
 class Health:
     """The health of the server.
 
-    `ok` is false when the storage is lost; `version` is that of the directory's interface, not of this
-    server; `notice` is what a person has to decide or to know, null when there is nothing.
+    `ok` is false when the storage is lost; `version` is the version of the directory's interface, not of this
+    server; `notice` is a message that a person must read, null when there is none.
     """
 
     ok: bool
@@ -68,7 +68,7 @@ async def get_readiness(call: Call) -> Readiness | Rendered:
 
 
 def _unavailable(call: Call, state: Health | Readiness, error: StorageUnavailable) -> Rendered:
-    # Who asks for the health has asked for no change whose outcome could be unknown.
+    # A health check changes nothing, so the message must not call an outcome unknown.
     error = StorageUnavailable(error.reason)
     status, headers, _ = call.refuse(error)
     return status, headers, dumps({**as_json(state), **body_of(error, call.path)}).encode()

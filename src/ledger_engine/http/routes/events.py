@@ -51,9 +51,9 @@ async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> En
     """Register a webhook endpoint for the events from now on; its signing secret is shown this once."""
     await check_url(body.url, livemode=call.authenticate().livemode)
     secret = endpoints.new_secret()
-    sealed = Seal.from_environment().close(secret)
+    sealed_secret = Seal.from_environment().close(secret)
     new = NewEndpoint(body.url, body.events or [endpoints.EVERY])
-    return await call.write(endpoints.create, new, secret, sealed, call.idempotency_key)
+    return await call.write(endpoints.create, new, secret, sealed_secret, call.idempotency_key)
 
 
 @endpoint_routes.add("GET", "/webhook_endpoints/<id>")
@@ -74,10 +74,10 @@ async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
 async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
     secret = endpoints.new_secret()
-    sealed = Seal.from_environment().close(secret)
+    sealed_secret = Seal.from_environment().close(secret)
     if call.condition is None:  # which never holds for an endpoint that is deleted
         await endpoints.end_deliveries(call.engine, call.authenticate(), id)
-    return await call.write(endpoints.restore, id, secret, sealed, call.idempotency_key)
+    return await call.write(endpoints.restore, id, secret, sealed_secret, call.idempotency_key)
 
 
 @endpoint_routes.add(
@@ -86,8 +86,8 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     """Replace the signing secret at once; the new one is shown this once."""
     secret = endpoints.new_secret()
-    sealed = Seal.from_environment().close(secret)
-    return await call.write(endpoints.roll_secret, id, secret, sealed, call.idempotency_key)
+    sealed_secret = Seal.from_environment().close(secret)
+    return await call.write(endpoints.roll_secret, id, secret, sealed_secret, call.idempotency_key)
 
 
 @endpoint_routes.add("POST", "/webhook_endpoints/<id>/disable", changes=endpoints.get)
@@ -134,7 +134,7 @@ class ListEvents(GenericList, LookingBack):
     ending_before: str | None = None
 
     def page(self) -> PageRequest:
-        """Return the page that was asked for; raises InvalidRequest when both cursors are given."""
+        """Return the requested page; raises InvalidRequest when both cursors are given."""
         return page_request(self.limit, "cursor", self.cursor, self.ending_before)
 
 
@@ -147,7 +147,7 @@ class EventDeliveries:
 
 @event_routes.add("GET", "/events")
 async def list_events(call: Call, query: ListEvents) -> Page[Event]:
-    """List the events, newest first; with `object`, those about the object with this id.
+    """List the events, newest first; with `object`, only events about the object with this id.
 
     A program that follows the events keeps the id of the last one it has handled, and asks with it in
     `ending_before` for the page that is just newer.
@@ -158,13 +158,13 @@ async def list_events(call: Call, query: ListEvents) -> Page[Event]:
     return await call.read(outbox.page, query.page(), at)
 
 
-# nginx would hold back what should be seen at once.
+# nginx would buffer events that should arrive at once.
 _UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 
 @event_routes.add("GET", "/events/stream", also_as=("text/event-stream",))
 async def stream_events(call: Call) -> StreamedAnswer:
-    """Follow the events as they happen, as server-sent events."""
+    """Stream new events to the client as server-sent events."""
     cursor = await call.read(outbox.resume, call.header(b"last-event-id"))
     messages = _messages(call, Followers.of(call.engine), cursor)
     await anext(messages)
@@ -185,8 +185,10 @@ async def list_event_deliveries(call: Call, id: str) -> list[Delivery]:
 
 @event_routes.add("POST", "/events/<id>/resend", changes=outbox.get)
 async def resend_event(call: Call, id: str, query: OneEndpoint) -> Resent:
-    """Send an event again, now or after the attempt under way: to one endpoint, or to every enabled one that
-    wants its type."""
+    """Send an event again, to one endpoint or to every enabled endpoint that wants its type.
+
+    It is sent now, or after the attempt under way.
+    """
     return await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
 
 
@@ -214,7 +216,7 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
             yield ""
             # With this id a listener that loses the connection before the first event can resume from here.
             yield _message("session", cursor, {"secret": secret})
-            # The key was revoked or has expired, or the storage is lost: reconnecting answers with that.
+            # A revoked or expired key, or a lost storage, ends the stream: reconnecting returns the error.
             while not followers.ended:
                 change = followers.next_change()
                 now = time.monotonic()
@@ -223,8 +225,8 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
                     await call.engine.read(partial(credentials.find, value=value))
                 messages, looked_at = await call.read(outbox.after, cursor, AT_ONCE)
                 for event in messages:
-                    signed = {"body": event.body, "signature": signing.sign(secret, event.body.encode())}
-                    yield _message("event", event.id, signed)
+                    data = {"body": event.body, "signature": signing.sign(secret, event.body.encode())}
+                    yield _message("event", event.id, data)
                     spoke_at = now
                 if now - spoke_at >= KEEP_ALIVE_S:
                     spoke_at = now

@@ -1,6 +1,7 @@
-"""Routes of what was: differences between two moments, the request log, the transparency log.
+"""Routes of history: differences between two moments, the request log, the transparency log.
 
-All of them go beyond the contract."""
+All of them go beyond the contract.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from ledger_engine.ledger.past import Change, Summary
 from ledger_engine.log import stored, tiles
 from ledger_engine.store.pages import Page
 
-# What changed between two moments
+# Differences between two moments
 
 
 diff_routes = Routes("diff", "/v1")
@@ -34,7 +35,7 @@ class Between(GenericList):
 
 @dataclass(slots=True)
 class Difference:
-    """What changed between two moments; `summary` counts all of it, whatever the page."""
+    """The changes between two moments; `summary` counts all of them, on every page."""
 
     data: list[Change]
     has_more: bool
@@ -44,7 +45,7 @@ class Difference:
 
 @diff_routes.add("GET", "/diff")
 async def get_diff(call: Call, query: Between) -> Difference:
-    """List what changed between two moments, each object as it was at both."""
+    """List the objects that changed between two moments, each as it was at both."""
     now = call.engine.clock.now()
     start = moment_until_now(query.from_, "from", now)
     end = moment_until_now(query.to, "to", now)
@@ -100,7 +101,7 @@ _UNCHANGING = (b"cache-control", b"private, max-age=31536000, immutable")
 
 @log_routes.add("GET", "/log/checkpoint", also_as=("text/plain",), of_log=True)
 async def get_checkpoint(call: Call) -> Rendered:
-    """Get the last checkpoint of the log, with the signatures of witnesses that are there."""
+    """Get the last checkpoint of the log, with the signatures of witnesses so far."""
     note = await call.read(stored.checkpoint_note)
     return 200, [_TEXT, _CHANGING], note.encode()
 
@@ -108,10 +109,10 @@ async def get_checkpoint(call: Call) -> Rendered:
 @log_routes.add("GET", "/log/tile/<path:tile>", also_as=("application/octet-stream",))
 async def get_tile(call: Call, tile: str) -> Rendered:
     """Get a tile of hashes, or a bundle of entries."""
-    wanted = tiles.parse(tile)
-    if wanted is None:
+    place = tiles.parse(tile)
+    if place is None:
         raise NotFound("tile", tile)
-    return 200, [_BYTES, _UNCHANGING], await call.read(stored.tile_content, wanted)
+    return 200, [_BYTES, _UNCHANGING], await call.read(stored.tile_content, place)
 
 
 @log_routes.add("GET", "/events/<id>/proof", also_as=("text/plain",), of_log=True)

@@ -64,8 +64,8 @@ async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice] | Page
 @routes.add("POST", "/invoices", status=201, in_contract=True)
 async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
     """Draft an invoice."""
-    given = body.model_dump(exclude_none=True)
-    return await call.write(invoices.create, invoices.NewInvoice(**given), call.idempotency_key)
+    fields = body.model_dump(exclude_none=True)
+    return await call.write(invoices.create, invoices.NewInvoice(**fields), call.idempotency_key)
 
 
 @routes.add("GET", "/invoices/<id>", in_contract=True)

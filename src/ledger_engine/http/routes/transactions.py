@@ -43,14 +43,14 @@ class PostBatch(Body):
 
 @dataclass(slots=True)
 class PostedBatch:
-    """The transactions of a batch, in its order; of each transfer, the source's."""
+    """The transactions of a batch, in its order; a transfer is shown by its source's transaction."""
 
     data: list[Transaction]
 
 
 @dataclass(slots=True)
 class RelatedTransactions:
-    """The transactions that belong to one: its other side, its reversal, what it reverses."""
+    """The transactions that belong to one: its counterpart, its reversal, the transaction it reverses."""
 
     data: list[Transaction]
 
@@ -65,7 +65,7 @@ class ListTransactions(LedgerList, LookingBack):
 async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonText]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
-    # A page of 100 is short too: each row has a few values, and none of them is long.
+    # A page of 100 rows is short too: each row is a few short values.
     return await (call.read_short if query.at is None else call.read)(
         transactions.page,
         query.page(),
@@ -98,7 +98,7 @@ async def get_transaction(call: Call, id: str) -> Transaction:
 
 @routes.add("GET", "/transactions/<id>/related", answer=RelatedTransactions, tagged=True)
 async def list_related_transactions(call: Call, id: str) -> list[Transaction]:
-    """List the other side of the transaction's transfer, its reversal, and what it reverses."""
+    """List the counterpart in the transaction's transfer, its reversal, and the transaction it reverses."""
     return await call.read(transactions.related, id)
 
 

@@ -1,4 +1,4 @@
-"""What an application sees of the server: ASGI, and one extension of it."""
+"""The interface between the server and an application: ASGI, and one extension of it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LARGE = 4 * 1024  # bytes of a body; larger ones could be used to exhaust the me
 
 
 class Extension(Protocol):
-    """What the server tells about a request, beyond ASGI.
+    """Facts about a request beyond ASGI.
 
-    `refusal` is why the head cannot be read; only the application that answers refusals gets such a request.
-    `body_error` is why the rest of the body cannot be read, once `receive` has returned http.disconnect.
-    `whole` is true once all of the body can be received without waiting: most bodies arrive together with
-    their head.
+    `refusal` is the reason that the head cannot be read; only the application that answers refusals gets such
+    a request. `body_error` is the reason that the rest of a body cannot be read, once `receive` has returned
+    http.disconnect. `whole` is true once all of the body can be received without waiting: most bodies arrive
+    together with their head.
     """
 
     refusal: BadRequest | None
@@ -31,14 +31,14 @@ class Extension(Protocol):
     def whole(self) -> bool: ...
 
     def want(self, *, may_be_large: bool) -> None:
-        """Read on, in larger pieces if the body may be large; otherwise `receive` does so when it is called.
+        """Read on, in larger pieces if the body may be large; without this call `receive` starts reading.
 
         A request that is refused before this costs no memory for the rest of its body.
         """
 
 
 def extension_of(scope: dict[str, Any]) -> Extension | None:
-    """Return the extension, None where another server serves the application."""
+    """Return the extension, None if another server serves the application."""
     extension: Extension | None = (scope.get("extensions") or {}).get(EXTENSION)
     return extension
 

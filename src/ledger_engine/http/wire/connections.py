@@ -1,4 +1,4 @@
-"""The open connections of a server: closes those that are idle too long, and the oldest when full."""
+"""The open connections of a server; it closes connections that idle too long, and the oldest at the limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIM_AFTER_S = 1  # wait for others that close at the same time
 
 
 class Connection(Protocol):
-    """A connection, as far as it is used here."""
+    """The part of a connection that is used here."""
 
     def close_waiting(self) -> None:
         """Close a connection that waits for its client."""
@@ -40,9 +40,9 @@ class Connections:
         self._open: set[Connection] = set()
         self._peak = 0
         self._idle: dict[Connection, float] = {}  # since when, by the loop's clock
-        self._awaited: dict[Connection, float] = {}  # likewise: the rest of a body, or the end
-        self.is_stopping = False  # then what is idle is closed
-        self._gone = asyncio.Event()
+        self._unfinished: dict[Connection, float] = {}  # since when the rest of a body, or the end, is due
+        self.is_stopping = False  # then idle connections are closed
+        self._all_gone = asyncio.Event()
         self._watching = self._loop.create_task(self._watch())
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Connections:
         At the limit, the connection that has waited longest for its client is closed.
         """
         if len(self._open) >= self._most:
-            first = [next(iter(each.items())) for each in (self._idle, self._awaited) if each]
+            first = [next(iter(waiting.items())) for waiting in (self._idle, self._unfinished) if waiting]
             if not first:
                 return False
             longest, _ = min(first, key=itemgetter(1))
@@ -71,36 +71,36 @@ class Connections:
         self.note_busy(connection)
         self._open.discard(connection)
         if not self._open:
-            self._gone.set()
+            self._all_gone.set()
         if self._peak >= TRIM_FROM and len(self._open) <= self._peak // 2:
             self._peak = 0
             self._loop.call_later(TRIM_AFTER_S, self._trim)
 
     def note_idle(self, connection: Connection) -> None:
         """Note that the client may send its next request."""
-        self._awaited.pop(connection, None)
+        self._unfinished.pop(connection, None)
         self._idle[connection] = self._loop.time()
         if self.is_stopping:
             self._loop.call_soon(self._close_idle, 0)
 
     def note_awaited(self, connection: Connection) -> None:
-        """Note that the client has yet to send the rest of a body, or to close the connection."""
+        """Note that the client must still send the rest of a body, or close the connection."""
         self._idle.pop(connection, None)
-        self._awaited[connection] = self._loop.time()
+        self._unfinished[connection] = self._loop.time()
 
     def note_busy(self, connection: Connection) -> None:
-        """Note that the server has a complete request to answer."""
+        """Note that a complete request waits for the server."""
         self._idle.pop(connection, None)
-        self._awaited.pop(connection, None)
+        self._unfinished.pop(connection, None)
 
     async def stop(self) -> None:
-        """Close what is idle, now and later, and wait until all connections are gone."""
+        """Close idle connections, now and later, and wait until all connections are gone."""
         self.is_stopping = True
         self._watching.cancel()
         self._close_idle(0)
         while self._open:
-            self._gone.clear()
-            await self._gone.wait()
+            self._all_gone.clear()
+            await self._all_gone.wait()
 
     def cut(self) -> None:
         """Close every connection at once, whatever is under way on it."""
@@ -119,7 +119,7 @@ class Connections:
 
     def _close_idle(self, idle_s: float) -> None:
         since_before = self._loop.time() - idle_s
-        for connection in list(takewhile(lambda each: self._idle[each] <= since_before, self._idle)):
+        for connection in list(takewhile(lambda waiting: self._idle[waiting] <= since_before, self._idle)):
             self._idle.pop(connection, None)
             connection.close_waiting()
 
@@ -131,7 +131,7 @@ def connections_max() -> int:
 
 
 def trim_memory() -> None:
-    """Return free memory to the system, where the C library can: glibc keeps it otherwise."""
+    """Return free memory to the system, if the C library can: glibc would keep it."""
     if sys.platform == "linux":
         trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

@@ -10,8 +10,8 @@ CHUNKS_MAX = 100_000  # chunks of one body: each costs as much to read as a kilo
 FEW_CHUNKS_MAX = 100  # … of a body that may not be large
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
-# Some readers end a line at a lone CR or LF (RFC 9112, 7.1.1), so neither may occur in it.
-# No size has more than 16 digits: readers that count in 64 bits would see another one.
+# Some readers end a line at a lone CR or LF (RFC 9112, 7.1.1), so neither may occur in it. A size is at most
+# 16 digits long: readers that count in 64 bits would see another size.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 

@@ -1,7 +1,7 @@
 """The head of a request: its first line and its headers, read so that no other reader can differ.
 
-The grammar is h11's, which `tests/ledger_engine/http/wire/test_head.py` compares with this one. Where h11
-is lenient about the end of a line, the request is refused.
+The grammar is h11's, which `tests/ledger_engine/http/wire/test_head.py` compares with this one. If h11 is
+lenient about the end of a line, this module refuses the request.
 """
 
 from __future__ import annotations
@@ -77,25 +77,25 @@ class Head(NamedTuple):
 
 def read_head(text: bytes) -> Head:
     """Return the head in `text`, which includes the empty line at its end. Raises BadRequest."""
-    found = _HEAD.fullmatch(text)
+    match = _HEAD.fullmatch(text)
     refusal: BadRequest | None = None
-    if found is None:
+    if match is None:
         # Other readers end or join such lines elsewhere (RFC 9112, 2.2 and 5.2).
         first, _, rest = text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").partition(b"\r\n")
-        found = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
-        if found is None:
+        match = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
+        if match is None:
             raise invalid("illegal header line" if _REQUEST_LINE.match(text) else "illegal request line")
-        refusal = BadRequest("Each line of a head must end in CRLF, and none be folded.")
-    method, path, version, lines = found.groups()
+        refusal = BadRequest("Each line of a head must end in CRLF, and no line may be folded.")
+    method, path, version, lines = match.groups()
     headers: Headers = []
     for line in lines.split(b"\r\n")[:-1]:
         name, _, value = line.partition(b":")
         headers.append((name.lower(), value.strip(b" \t")))
-    given = dict(headers)
-    if len(given) != len(headers):
-        given = _joined(headers)
-    body, headers = _framing(given, headers)
-    if version == b"1.1" and b"host" not in given:
+    by_name = dict(headers)
+    if len(by_name) != len(headers):
+        by_name = _joined(headers)
+    body, headers = _framing(by_name, headers)
+    if version == b"1.1" and b"host" not in by_name:
         raise invalid("missing Host header")
     path = _path_of(path)
     may_go_on = version >= b"1.1"
@@ -105,14 +105,14 @@ def read_head(text: bytes) -> Head:
         version.decode(),
         headers,
         body,
-        may_go_on and b"close" not in _tokens(given.get(b"connection")),
-        may_go_on and b"100-continue" in _tokens(given.get(b"expect")),
+        may_go_on and b"close" not in _tokens(by_name.get(b"connection")),
+        may_go_on and b"100-continue" in _tokens(by_name.get(b"expect")),
         refusal or _refusal(method, path, version),
     )
 
 
 def asked_path(text: bytes) -> bytes:
-    """Return the path in a head that cannot be read, as far as it can be found; otherwise `/`.
+    """Return the path in a head that cannot be read, or `/` if no path can be found.
 
     It decides the shape of the error.
     """
@@ -137,30 +137,30 @@ def invalid(reason: str, kind: type[BadRequest] = BadRequest) -> BadRequest:
 
 def _joined(headers: Headers) -> dict[bytes, bytes]:
     """Return the headers by name; the values of repeated ones are joined by commas."""
-    given: dict[bytes, bytes] = {}
+    by_name: dict[bytes, bytes] = {}
     for name, value in headers:
-        if name in given:
+        if name in by_name:
             if name == b"host":
                 raise invalid("multiple Host headers", HeaderConflict)
             if name == b"transfer-encoding":
                 raise invalid("multiple Transfer-Encoding headers", HeaderConflict)
-            value = given[name] + b"," + value
-        given[name] = value
-    return given
+            value = by_name[name] + b"," + value
+        by_name[name] = value
+    return by_name
 
 
-def _framing(given: dict[bytes, bytes], headers: Headers) -> tuple[int, Headers]:
+def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Headers]:
     """Return the length of the body or CHUNKED, and the headers with a single value for it."""
     body = 0
-    value = given.get(b"content-length")
+    value = by_name.get(b"content-length")
     if value is not None:
         length = value if value.isdigit() and len(value) <= _DIGITS_MAX else _one_length(value)
-        if length is not value or len(given) != len(headers):
+        if length is not value or len(by_name) != len(headers):
             place = [name for name, _ in headers].index(b"content-length")
             headers = [header for header in headers if header[0] != b"content-length"]
             headers.insert(place, (b"content-length", length))
         body = int(length)
-    value = given.get(b"transfer-encoding")
+    value = by_name.get(b"transfer-encoding")
     if value is not None:
         if value.lower() != b"chunked":
             raise invalid("only Transfer-Encoding: chunked is supported")

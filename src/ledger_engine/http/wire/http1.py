@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a connection: one request after the other, and none that is ambiguous.
+"""HTTP/1.1 on a connection: requests are answered in order, and ambiguous ones are refused.
 
 A request that cannot be read goes to the application that answers refusals.
 """
@@ -47,10 +47,10 @@ log = logging.getLogger("ledger_engine.http")
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """What a server's connections share.
+    """The state that the connections of a server share.
 
-    `state` is what the application's start stored for requests. `refuse` is the application that answers a
-    request which cannot be read.
+    `state` holds the values that the application stored for requests when it started. `refuse` is the
+    application that answers a request which cannot be read.
     """
 
     app: Asgi
@@ -168,21 +168,21 @@ class Http1(TcpConnection):
         if unread[0] <= 32:
             self._refuse(b"", invalid("illegal request line"))
             return
-        found = _END.search(unread, self._looked_at)
-        if (len(unread) if found is None else found.end()) > HEAD_MAX:
-            # Nothing beyond the limit is looked at: how much of it is here depends on the network.
+        end = _END.search(unread, self._looked_at)
+        if (len(unread) if end is None else end.end()) > HEAD_MAX:
+            # Only data up to the limit is read: how much more is here depends on the network.
             most = unread[: HEAD_MAX + 1]
             self._refuse(most, too_large(most))
             return
-        if found is None:
+        if end is None:
             self._looked_at = max(0, len(unread) - 2)
             return
         self._looked_at = 0
-        text, self._unread = unread[: found.end()], unread[found.end() :]
+        text, self._unread = unread[: end.end()], unread[end.end() :]
         try:
             head = read_head(text)
         except BadRequest as error:
-            # Without the frames it came through, which hold the connection.
+            # Without the traceback, because its frames refer to the connection.
             self._refuse(text, error.with_traceback(None))
         else:
             self._begin(head)
@@ -283,9 +283,10 @@ class Http1(TcpConnection):
 # A request and its answer
 
 
-# What a request waits for: `continue`, the application to ask for the body (its client expects 100 Continue);
-# `body`, the client to send more of it; `answer`, the application, as the whole body has arrived; `refusal`,
-# the same where the rest of the body cannot be read. An Enum's members take three times as long to compare.
+# The stage of a request. `continue`: the client expects 100 Continue, and the application must ask for the
+# body. `body`: the client must send more of the body. `answer`: the whole body has arrived, and the
+# application must answer. `refusal`: the same, but the rest of the body cannot be read. An Enum's members
+# take three times as long to compare.
 Stage = Literal["continue", "body", "answer", "refusal"]
 
 
@@ -394,10 +395,10 @@ class Exchange:
             raise ValueError(f"unexpected ASGI message {kind}")
 
     def _start(self, status: int, headers: Headers) -> None:
-        given = dict(headers)
-        closes = b"close" in given.get(b"connection", b"").lower()
-        if b"content-length" in given:
-            self._left = int(given[b"content-length"])
+        by_name = dict(headers)
+        closes = b"close" in by_name.get(b"connection", b"").lower()
+        if b"content-length" in by_name:
+            self._left = int(by_name[b"content-length"])
         more: list[bytes] = []
         self._is_bodiless = self._method == "HEAD" or status in (204, 304)
         if self._left is None and status not in (204, 304):
@@ -405,7 +406,7 @@ class Exchange:
                 more.append(b"Transfer-Encoding: chunked")
                 self._is_chunked = True
             else:
-                self.keeps_open = False  # the end of the answer is that of the connection
+                self.keeps_open = False  # the end of the connection marks the end of the answer
         if not self.whole:
             self.keeps_open = False  # what follows on the connection is not read as a request
         if closes:
@@ -423,7 +424,7 @@ class Exchange:
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0 or (is_last and self._left):
-                raise ValueError("the body of an answer has another length than its head says")
+                raise ValueError("the body of an answer differs in length from its Content-Length")
         return data
 
 
@@ -442,7 +443,7 @@ def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
 
 
 def chunk(data: bytes) -> bytes:
-    """Return the data as one chunk; b"" for no data, as an empty chunk would be the last one."""
+    """Return the data as one chunk; b"" for no data, because an empty chunk would be the last one."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 

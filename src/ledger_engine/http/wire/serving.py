@@ -31,10 +31,10 @@ Begin = Callable[[socket.socket], None]  # begins with a client that has connect
 
 @dataclass(eq=False)
 class Handshakes:
-    """The handshakes under way; `make` gives what goes on with a connection when its TLS session has begun.
+    """The handshakes under way; `make` returns the protocol of a connection whose TLS session has begun.
 
-    The event loop could do this by itself, but then nobody would know of the connections that never get so
-    far, and each has an open file and its memory.
+    The event loop could do this by itself, but it would not count connections that never finish their
+    handshake, and each of these takes an open file and memory.
     """
 
     context: ssl.SSLContext
@@ -102,7 +102,7 @@ class Handshake:
         self._task.add_done_callback(lambda _: handshakes.forget(self))
 
     def close_waiting(self) -> None:
-        """Close the connection, as others need its place."""
+        """Close the connection, because others need its place."""
         self.cut()
 
     def cut(self) -> None:

@@ -10,12 +10,12 @@ from typing import cast
 from ledger_engine.http.wire.connections import Connections
 
 HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection that we have not read from yet …
-BODY_BUFFER = 512 * 1024  # … and for one that sends a body we need
+BODY_BUFFER = 512 * 1024  # … and for a connection that sends a body we need
 HEAD_PIECE = 8 * 1024  # bytes read at a time: a head is small, and its body may not be needed
 BODY_PIECE = 64 * 1024  # the same for a body that is needed
 DRAINED_MAX = 32  # ended connections that are still read from; the clients of others may see a reset
 LINGER_S = 2  # the time for a client to read its last answer before the connection is closed
-SEND_TIMEOUT_S = 60  # the time for a client to read what was sent
+SEND_TIMEOUT_S = 60  # the time for a client to read the sent data
 
 # All connections read into this buffer: the data is copied out of it before the next read.
 _BUFFER = memoryview(bytearray(BODY_PIECE))
@@ -25,10 +25,11 @@ Address = tuple[str, int] | None
 
 
 class TcpConnection(asyncio.BufferedProtocol, ABC):
-    """One connection; what is said on it is its subclass's.
+    """One connection; a subclass implements the protocol on it.
 
-    Closing a socket with data unread resets it, and a reset can take the answer along that the client
-    has not read yet. So we end our side first, and let go once the client ends its own or has had its time.
+    Closing a socket with unread data resets it, and a reset can destroy an answer that the client has not
+    read yet. So we end our side first, and close the socket when the client ends its side or its time is
+    over.
     """
 
     __slots__ = (
@@ -36,7 +37,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         "is_over",
         "server",
         "_connections",
-        "_drained",
+        "_drain",
         "_has_ended",
         "_is_blocked",
         "_is_lingering",
@@ -56,10 +57,10 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._has_ended = False  # whether the client has ended its side
         self._is_lingering = False
         self._reads = True
-        self._is_blocked = False  # writing, as the client does not read
+        self._is_blocked = False  # whether writing pauses because the client does not read
         self._wants_much = False  # whether to read in large pieces
-        self._timer: asyncio.TimerHandle | None = None  # for the client to read what was sent, or to close
-        self._drained: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None  # the time to read the sent data, or to close
+        self._drain: asyncio.Future[None] | None = None
 
     # Called on subclasses.
 
@@ -77,7 +78,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def go_on(self) -> None:
-        """Handle that the client has read what was sent, after it had stopped reading."""
+        """Handle that the client reads again and has read all sent data."""
 
     # Called by the event loop.
 
@@ -102,7 +103,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         if self._is_lingering:
             return False
         self.take_end()
-        return self._transport.can_write_eof()  # a TLS session has no half that stays open
+        return self._transport.can_write_eof()  # a TLS session cannot be half open
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_over = True
@@ -133,14 +134,14 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self._transport.write(data)
 
     async def drain(self) -> None:
-        """Wait until the client has read what was sent, or has disconnected."""
+        """Wait until the client has read the sent data, or has disconnected."""
         if self._is_blocked and not self._transport.is_closing():
-            if self._drained is None:
-                self._drained = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._drained)
+            if self._drain is None:
+                self._drain = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drain)
 
     def set_reading(self, is_on: bool) -> None:
-        """Read on, or stop reading: then what the client sends stays with it."""
+        """Read on, or stop reading: then further data stays with the client."""
         if self._reads != is_on and not self._transport.is_closing():
             self._reads = is_on
             if is_on:
@@ -153,7 +154,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
 
     def end(self) -> None:
-        """End the connection when the client has read what was sent, or its time for that is over."""
+        """End the connection when the client has read the sent data, or its time for that is over."""
         self.is_over = True
         if self._transport.is_closing() or self._is_lingering:
             return
@@ -180,7 +181,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._close()
 
     def _close(self) -> None:
-        """Close the socket when the client has read what was sent, or its time for that is over."""
+        """Close the socket when the client has read the sent data, or its time for that is over."""
         self._transport.close()
         # Otherwise the client reads nothing, or does not answer the end of its TLS session.
         self._stop_timer()
@@ -196,12 +197,12 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self._timer = None
 
     def _wake(self) -> None:
-        if self._drained is not None:
-            if not self._drained.done():
-                self._drained.set_result(None)
-            self._drained = None
+        if self._drain is not None:
+            if not self._drain.done():
+                self._drain.set_result(None)
+            self._drain = None
 
 
 def _address(name: object) -> Address:
-    """Return host and port of a socket's name, which may have more parts, or be the path of a Unix socket."""
+    """Return host and port in a socket's name, or None if the name is the path of a Unix socket."""
     return (name[0], name[1]) if isinstance(name, tuple) and len(name) >= 2 else None

@@ -14,7 +14,7 @@ from tests.conftest import Tally
 from tests.contract.mutations import Mutations
 
 HEADS = 1500
-MAY_DIFFER = "Each line of a head must end in CRLF, and none be folded."
+MAY_DIFFER = "Each line of a head must end in CRLF, and no line may be folded."
 
 
 def by_h11(text: bytes) -> h11.Request | None:
