@@ -1,4 +1,4 @@
-"""Which addresses and keys a request can be sent to and with. Nothing is imported for usual ones."""
+"""Checks of addresses and keys before a request. Usual addresses are checked without importing httpx."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An HTTP client for servers that are not trusted: each answer is read up to a size and within a time.
 
-Nothing is decompressed: httpx decodes the whole of what a few kilobytes say, and all stacked codings at once.
+Nothing is decompressed: httpx would decode a few kilobytes to any size, and all stacked codings at once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import httpx
 
 from ledger_client.errors import LedgerError, NotConnected, NotSent, Unreadable
 
-LIST_BYTES_MAX = 128_000_000  # a page of 100 orders can have 100 MB, as a request has up to 1 MB
-_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # where the environment says that they are
-SMALL_BYTES_MAX = 1_000_000  # of an error, or of an answer that has one small object
+LIST_BYTES_MAX = 128_000_000  # a page of 100 orders can be 100 MB long, because a request can be 1 MB long
+_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # the variables that name the trusted authorities
+SMALL_BYTES_MAX = 1_000_000  # of an error, or of an answer with one small object
 
 
 class Unread(httpx.TransportError):
-    """An answer that was not read to its end: the text says why, `answer` has its head if that is here."""
+    """An answer that was not read to its end, with the reason; `answer` is its head, if that has arrived."""
 
     def __init__(self, message: str, answer: httpx.Response | None = None) -> None:
         super().__init__(message)
@@ -33,8 +33,8 @@ class Unread(httpx.TransportError):
 class Client(httpx.AsyncClient):
     """A client that raises Unread for an answer with more bytes or that takes longer, its head included.
 
-    With `stream` a successful answer is returned when its head is here, to be read with `events`. The text of
-    an answer is UTF-8, whatever its Content-Type says: the name of a charset may be that of any codec.
+    With `stream` a successful answer is returned when its head has arrived, to be read with `events`. The
+    text of an answer is UTF-8, whatever its Content-Type names: a charset name could select any codec.
     """
 
     def __init__(self, *, bytes_max: int, seconds_max: float, **settings: Any) -> None:
@@ -69,7 +69,7 @@ class Client(httpx.AsyncClient):
         async for part in answer.stream:
             body += part
             if len(body) > bytes_max:
-                raise Unread(f"the answer has more than {bytes_max // 1_000_000} MB", answer)
+                raise Unread(f"the answer is larger than {bytes_max // 1_000_000} MB", answer)
         await answer.aclose()
         read = httpx.Response(
             answer.status_code,
@@ -95,7 +95,7 @@ def require_plain(answer: httpx.Response) -> None:
 
 
 def no_answer(error: Exception) -> LedgerError:
-    """Return the exception for a request without an answer; its text says why in a few words."""
+    """Return the exception for a request without an answer, with the reason in a few words."""
     if isinstance(error, Unread):
         head = error.answer
         return (

@@ -1,4 +1,4 @@
-"""What a ledger stores: accounts, transactions, invoices, users, orders; their operations as methods."""
+"""The objects of a ledger: accounts, transactions, invoices, users, orders; their operations as methods."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Accounts(Objects[L]):
     def statement_csv(
         self, id: str, *, from_: datetime | None = None, to: datetime | None = None
     ) -> Call[str]:
-        """Return the same as CSV that is safe to open in a spreadsheet."""
+        """Return the statement as CSV that is safe to open in a spreadsheet."""
         path, query = path_to(self.path, id, "statement"), {"from": from_, "to": to}
         return Call(text_of, "GET", path, query=query, headers={"Accept": "text/csv"})
 
@@ -102,7 +102,7 @@ class Transactions(Objects[L]):
 
     @Operation
     def related(self, id: str) -> Call[list[Transaction]]:
-        """Return the other side of a transfer, and what reverses or is reversed."""
+        """Return the counterpart in a transfer, the reversal and the reversed transaction, if they exist."""
         return Call(many(Transaction), "GET", path_to(self.path, id, "related"))
 
     @Operation

@@ -1,4 +1,4 @@
-"""A request, its answer and what comes next, without a connection."""
+"""A request, its answer and the next attempt, without a connection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_A_LEDGER = "Is this a ledger server?"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A success: its status, its headers, whose names are in any case, and its body."""
+    """A success: its status, its headers and its body. Header names are not case-sensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """Return the value of the body. Raises Unreadable when it is no JSON."""
+        """Return the value of the body. Raises Unreadable when it is not JSON."""
         try:
             return parsed(self.content)
         except ValueError as error:
@@ -55,20 +55,20 @@ class Answer:
 
     @property
     def object(self) -> dict[str, Any]:
-        """Return the body as a JSON object. Raises Unreadable when it is none."""
-        found = self.json
-        if not isinstance(found, dict):
+        """Return the body as a JSON object. Raises Unreadable for any other body."""
+        value = self.json
+        if not isinstance(value, dict):
             raise Unreadable(f"The answer is not an object. {NOT_A_LEDGER}", status=self.status)
-        return found
+        return value
 
 
 @dataclass
 class Call(Generic[T]):
-    """One request, which may take several attempts, and what makes a result of the answer.
+    """One request, which may take several attempts; `result_of` makes its result from the answer.
 
-    With an idempotency key repeating a POST has one effect. What has no key and is no GET or PATCH is
-    repeated only when it was refused for its rate. So is a PATCH with `if_match`, which would find the change
-    that its own first attempt has made.
+    A POST with an idempotency key takes effect once, however often it is repeated. Without a key only a GET
+    or PATCH is repeated after a lost answer; every other request only when the rate limit refused it. A PATCH
+    with `if_match` belongs to these, because it would find the change of its own first attempt.
     """
 
     result_of: Callable[[Answer], T]
@@ -79,10 +79,10 @@ class Call(Generic[T]):
     key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     if_match: str | None = None
-    is_anonymous: bool = False  # sent without the credential and without a key, as it asks for tokens
-    is_form: bool = False  # the body is a form, as OAuth has it, and not JSON
+    is_anonymous: bool = False  # sent without credential or key, because it requests tokens
+    is_form: bool = False  # the body is a form for OAuth, not JSON
     attempts: int = 0
-    is_unanswered: bool = False  # an attempt had no answer, so it may have had its effect
+    is_unanswered: bool = False  # an attempt got no answer, so it may have taken effect
 
     def __post_init__(self) -> None:
         self.headers = {name.lower(): value for name, value in self.headers.items()}
@@ -94,7 +94,7 @@ class Call(Generic[T]):
             self.body = {name: value for name, value in self.body.items() if value is not UNSET}
 
     def make_repeatable(self) -> None:
-        """Give a POST an idempotency key, if it has none."""
+        """Give a POST an idempotency key, if it lacks one."""
         if self.method == "POST" and not self.is_anonymous and self.key is None:
             self._use(str(uuid.uuid4()))
 
@@ -104,7 +104,7 @@ class Call(Generic[T]):
             self.headers = {**self.headers, "idempotency-key": key}
 
     def wait_after(self, error: LedgerError, attempts: int) -> float | None:
-        """Return the seconds until the next of so many attempts, None when this error is the last."""
+        """Return the seconds until the next attempt, None after a final error or the last of `attempts`."""
         self.attempts += 1
         is_lost = isinstance(error, NotConnected) and not isinstance(error, Unreadable)
         has_failed = isinstance(error, ApiError) and error.status != 501
@@ -135,7 +135,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list as the server has sent it: `after` is the next cursor, None at the end."""
+    """One page of a list from the server; `after` is the next cursor, None at the end."""
 
     rows: list[dict[str, Any]]
     after: str | None
@@ -143,18 +143,19 @@ class Page:
     summary: dict[str, Any] | None = None
 
 
-def page_of(shown: Any, paging: str, cursor: str | None = None, size: int = 100) -> Page:
+def page_of(body: Any, paging: str, cursor: str | None = None, size: int = 100) -> Page:
     """Return the page in an answer; `paging` is the parameter that takes its `cursor`.
 
-    A list whose form the contract leaves open may also be a bare one. Raises Unreadable for what is no list.
+    A list may also be a bare array where the contract leaves its form open. Raises Unreadable for any other
+    answer.
     """
-    envelope = shown if isinstance(shown, dict) else {"data": shown}
+    envelope = body if isinstance(body, dict) else {"data": body}
     rows = envelope.get("data")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable(f"The answer is no page of a list. {NOT_A_LEDGER}")
+        raise Unreadable(f"The answer is not a page of a list. {NOT_A_LEDGER}")
     if paging == "page":
         number, pages, total = int(cursor or "1"), envelope.get("total_pages"), envelope.get("total")
-        more = number < pages if isinstance(pages, int) else len(rows) >= size and shown is envelope
+        more = number < pages if isinstance(pages, int) else len(rows) >= size and body is envelope
         after = str(number + 1) if more and rows else None
         return Page(rows, after, total if isinstance(total, int) else None)
     after = envelope.get("next_cursor")
@@ -163,17 +164,17 @@ def page_of(shown: Any, paging: str, cursor: str | None = None, size: int = 100)
     if envelope.get("has_more") is False or (after is None and envelope.get("has_more") is not True):
         after = None
     elif not isinstance(after, str) or not after.isascii():
-        raise Unreadable(f"The list has more, but no cursor to go on from. {NOT_A_LEDGER}")
+        raise Unreadable(f"The list goes on, but its answer lacks a cursor for the next page. {NOT_A_LEDGER}")
     summary = envelope.get("summary")
     return Page(rows, after, summary=summary if isinstance(summary, dict) else None)
 
 
-def record(kind: type[R], shown: Any, etag: str | None = None) -> R:
-    """Return the record of an object. Raises Unreadable where the server answers something else."""
+def record(kind: type[R], value: Any, etag: str | None = None) -> R:
+    """Return the record of an object. Raises Unreadable if the answer is something else."""
     try:
-        return read(kind, shown, etag)
+        return read(kind, value, etag)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise Unreadable(f"The answer is no {kind.__name__}: {str(error)[:200]}") from None
+        raise Unreadable(f"The answer is not a valid {kind.__name__}: {str(error)[:200]}") from None
 
 
 def as_it_is(answer: Answer) -> Answer:
@@ -187,17 +188,17 @@ def text_of(answer: Answer) -> str:
 
 
 def one(kind: type[R]) -> Callable[[Answer], R]:
-    """Return what makes a record of an answer."""
+    """Return the function that makes a record from an answer."""
     return lambda answer: record(kind, answer.json, answer.headers.get("ETag"))
 
 
 def many(kind: type[R]) -> Callable[[Answer], list[R]]:
-    """Return what makes records of an answer with all of them."""
+    """Return the function that makes all records from an answer."""
     return lambda answer: [record(kind, row) for row in page_of(answer.json, "cursor").rows]
 
 
 def path_to(path: str, *parts: str) -> str:
-    """Return a path with further parts, which may have any characters."""
+    """Return a path with further parts, which may contain any characters."""
     return "/".join((path, *map(partial(quote, safe=""), parts)))
 
 

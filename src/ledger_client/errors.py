@@ -1,16 +1,16 @@
-"""What a server refuses, or does not answer, as exceptions; one class for each type of error.
+"""The exceptions for refused and unanswered requests; one class for each type of error.
 
 LedgerError
 ├── NotSent                no request can be made: the address, the key or a proxy is not valid
 ├── NotConnected           no answer: refused, reset, timed out
-│   └── Unreadable         an answer that is too large, too slow, compressed or not what was asked for
+│   └── Unreadable         an answer that is too large, too slow, compressed or of the wrong kind
 ├── InvalidRequest         400, 405, 413 …: `param` names the field
 ├── AuthenticationError    401
 ├── PermissionDenied       403
 ├── NotFound               404
 ├── Conflict               409
-│   ├── AlreadyDone        the idempotency key was used before: `original` is what it made
-│   └── PreconditionFailed 412: the object has changed since it had the `if_match`
+│   ├── AlreadyDone        the idempotency key was used before: `original` is the first object
+│   └── PreconditionFailed 412: the object has changed since the `if_match`
 ├── RateLimited            429: `retry_after` seconds
 └── ApiError               5xx
 """
@@ -27,9 +27,9 @@ _OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
 class LedgerError(Exception):
     """A request that the server refused, or did not answer.
 
-    `status` is None when there is no answer. `type`, `code` and `param` are those of the ledger surface; on
-    the directory and OAuth surfaces `code` is what the answer calls `error`. It is "" where what answers is
-    not a ledger. `headers` are those of the answer.
+    `status` is None when there is no answer. `type`, `code` and `param` come from the answers of the ledger
+    surface; on the directory and OAuth surfaces `code` is the field `error`. It is "" when the server is not
+    a ledger. `headers` are the headers of the answer.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LedgerError(Exception):
 
     @property
     def request_id(self) -> str | None:
-        """Return the id by which the server's log has the request."""
+        """Return the id of the request in the server's log."""
         return self.headers.get("Request-Id")
 
 
@@ -61,7 +61,7 @@ class NotSent(LedgerError):
 
 
 class NotConnected(LedgerError):
-    """There was no answer. What the request was to do may have happened."""
+    """There was no answer. The request may have taken effect."""
 
 
 class Unreadable(NotConnected):
@@ -91,8 +91,8 @@ class Conflict(LedgerError):
 class AlreadyDone(Conflict):
     """The idempotency key was used before.
 
-    `originals` are the ids that the first use made, as far as they are known; `same_request` is whether that
-    was the same request.
+    `originals` are the known ids of the objects that the first use made; `same_request` is true if the first
+    use was the same request.
     """
 
     originals: Sequence[str] = ()
@@ -100,16 +100,16 @@ class AlreadyDone(Conflict):
 
     @property
     def original(self) -> str | None:
-        """Return the id that the first use made, the first one of a batch; None if it is not known."""
+        """Return the id of the first object that the first use made, None if it is not known."""
         return self.originals[0] if self.originals else None
 
 
 class PreconditionFailed(Conflict):
-    """The object has changed since it had the ETag in `if_match`; nothing was done."""
+    """The object has changed since the ETag in `if_match`; nothing was done."""
 
 
 class RateLimited(LedgerError):
-    """Too many requests; `retry_after` is in how many seconds to send the next one, at least 1."""
+    """Too many requests; `retry_after` is the number of seconds before the next one, at least 1."""
 
     retry_after = 1.0
 
@@ -138,13 +138,13 @@ _BY_STATUS = {
 
 
 def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
-    """Return the exception for an answer that is no success, of any surface. Its status gives the class."""
+    """Return the exception for a failed request on any surface. The status selects the class."""
     type = _BY_STATUS.get(status, "invalid_request" if status < 500 else "api_error")
-    shown = body if isinstance(body, dict) else {}
-    code = shown.get("error")
+    fields = body if isinstance(body, dict) else {}
+    code = fields.get("error")
     if isinstance(code, dict):
-        shown, code = code, code.get("code") or code.get("type")
-    message = _text(shown.get("message")) or _text(shown.get("error_description"))
+        fields, code = code, code.get("code") or code.get("type")
+    message = _text(fields.get("message")) or _text(fields.get("error_description"))
     kind = TYPES[type]
     if status == 412:
         kind = PreconditionFailed
@@ -153,30 +153,30 @@ def error_of(status: int, headers: Mapping[str, str], body: Any) -> LedgerError:
     error = kind(
         message or f"The server answered {status}.",
         status=status,
-        type=_text(shown.get("type")) or type,
+        type=_text(fields.get("type")) or type,
         code=_text(code) or "",
-        param=_text(shown.get("param")),
+        param=_text(fields.get("param")),
         headers=headers,
     )
     if isinstance(error, AlreadyDone):
-        error.originals = _originals(headers, shown, error.message)
-        error.same_request = shown.get("same_request") is True
+        error.originals = _originals(headers, fields, error.message)
+        error.same_request = fields.get("same_request") is True
     elif isinstance(error, RateLimited):
         error.retry_after = max(1.0, seconds(headers.get("Retry-After")))
     return error
 
 
 def _text(value: Any) -> str | None:
-    """Return a text without lone surrogates, which could not be shown; None for anything else."""
+    """Return a text without lone surrogates, which cannot be shown; None for anything else."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
-def _originals(headers: Mapping[str, str], shown: Mapping[str, Any], message: str) -> Sequence[str]:
-    listed = shown.get("originals")
-    if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
-        return listed
-    if (one := headers.get("Idempotency-Original")) is not None:
-        return [one]
+def _originals(headers: Mapping[str, str], fields: Mapping[str, Any], message: str) -> Sequence[str]:
+    ids = fields.get("originals")
+    if isinstance(ids, list) and all(isinstance(id, str) for id in ids):
+        return ids
+    if (id_in_header := headers.get("Idempotency-Original")) is not None:
+        return [id_in_header]
     return _OBJECT_ID.findall(message)[:1]
 
 

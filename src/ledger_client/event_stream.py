@@ -1,4 +1,4 @@
-"""The live stream: server-sent events (WHATWG HTML, 9.2), each read up to a size, and what is in them."""
+"""The live stream: server-sent events (WHATWG HTML, 9.2), each read up to a size, and their content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_client.answers import Unread, require_plain
 from ledger_client.parsing import parsed
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-EVENT_BYTES_MAX = 16_000_000  # an event has a record of up to 1 MB, as JSON within JSON
+EVENT_BYTES_MAX = 16_000_000  # an event contains a record of up to 1 MB, in JSON within JSON
 
 
 class NotEvents(Unread):
@@ -22,7 +22,7 @@ class NotEvents(Unread):
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One event; `id` is the last one that the stream named, "" for none."""
+    """One event; `id` is the last id that the stream named, "" for none."""
 
     event: str
     data: str
@@ -30,7 +30,7 @@ class ServerSentEvent:
 
 
 async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
-    """Yield the events that have data, as they arrive. Raises NotEvents, Unread and httpx.HTTPError."""
+    """Yield each event with data when it arrives. Raises NotEvents, Unread and httpx.HTTPError."""
     parser = _Parser(answer)
     assert isinstance(answer.stream, httpx.AsyncByteStream)
     async for part in answer.stream:
@@ -39,7 +39,7 @@ async def events(answer: httpx.Response) -> AsyncIterator[ServerSentEvent]:
 
 
 class _Parser:
-    """Makes events of the bytes of a stream, however they are divided."""
+    """Makes events from the bytes of a stream, however they are divided."""
 
     def __init__(self, answer: httpx.Response) -> None:
         if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "text/event-stream":
@@ -89,17 +89,17 @@ class _Parser:
                 self._line.clear()
 
 
-def _require_small(held: bytearray) -> None:
-    if len(held) > EVENT_BYTES_MAX:
-        raise Unread(f"an event has more than {EVENT_BYTES_MAX // 1_000_000} MB")
+def _require_small(data: bytearray) -> None:
+    if len(data) > EVENT_BYTES_MAX:
+        raise Unread(f"an event is larger than {EVENT_BYTES_MAX // 1_000_000} MB")
 
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """An event of the live stream: its raw body, as webhooks have it, and whether that is signed.
+    """An event of the live stream: its raw body, as in a webhook, and whether its signature is valid.
 
-    `body` is None for the first message of a connection, which is not signed when it has no secret. `id` is
-    where the stream goes on, "" for where it was.
+    `body` is None for the first message of a connection; `is_signed` then means that it contains a secret.
+    `id` is the place from which the stream can resume, "" for the former place.
     """
 
     id: str
@@ -108,20 +108,20 @@ class StreamMessage:
 
 
 class Session:
-    """One connection to the live stream: its first message has the secret that signs the others."""
+    """One connection to the live stream: its first message contains the secret that signs the next ones."""
 
     def __init__(self) -> None:
         self._secret: str | None = None
 
-    def read(self, sent: ServerSentEvent) -> StreamMessage | None:
-        """Return what a message has, None for one of a kind that is not known."""
-        id = sent.id if sent.id.isascii() else ""  # it is sent back in a header
-        if sent.event == "session":
-            (self._secret,) = _texts(sent.data, "secret")
+    def read(self, event: ServerSentEvent) -> StreamMessage | None:
+        """Return the event in a message, None for a message of an unknown kind."""
+        id = event.id if event.id.isascii() else ""  # it is sent back in a header
+        if event.event == "session":
+            (self._secret,) = _texts(event.data, "secret")
             return StreamMessage(id, None, self._secret is not None)
-        if sent.event != "event":
+        if event.event != "event":
             return None
-        body, signature = _texts(sent.data, "body", "signature")
+        body, signature = _texts(event.data, "body", "signature")
         raw = (body or "").encode()
         is_signed = self._secret is not None and signature is not None
         return StreamMessage(
@@ -130,10 +130,10 @@ class Session:
 
 
 def _texts(text: str, *names: str) -> list[str | None]:
-    """Return the texts of these names in a JSON object, None for each that is missing or no text."""
+    """Return the texts of these names in a JSON object, None for a name without a text."""
     try:
-        found = parsed(text)
+        fields = parsed(text)
     except ValueError:
-        found = None
-    values = [found.get(name) if isinstance(found, dict) else None for name in names]
+        fields = None
+    values = [fields.get(name) if isinstance(fields, dict) else None for name in names]
     return [value if isinstance(value, str) and not _SURROGATE.search(value) else None for value in values]

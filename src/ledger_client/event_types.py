@@ -1,4 +1,4 @@
-"""The types of events, which webhook endpoints take and the live stream has."""
+"""The types of events, in webhooks and in the live stream."""
 
 EVENT_TYPES = (
     "account.created",

@@ -1,4 +1,4 @@
-"""The clients: `AsyncLedger` sends the requests; `Ledger` has it do so in a thread, and waits."""
+"""The clients: `AsyncLedger` sends the requests; `Ledger` runs it in a thread and waits for the results."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from ledger_client.tokens import Tokens, TokenStore
 T = TypeVar("T")
 
 SECONDS_MAX = 60.0  # for one answer
-SILENCE_S = 45.0  # the stream says something every 15 seconds, so after this time the connection is dead
+SILENCE_S = 45.0  # the server sends something every 15 seconds, so after this time the connection is dead
 RECONNECTS_S = (0.5, 1, 2, 5, 10)
 
 
 class AsyncLedger(Everything["AsyncLedger"]):
-    """A ledger server, as a project and mode that the key belongs to. Close it, or use it in `async with`.
+    """A ledger server, seen as the project and mode of the key. Close it, or use it in `async with`.
 
-    Requests that were refused for their rate, or got no answer, are repeated, `attempts` in all; a POST has
-    an idempotency key of its own, or yours, and so happens once. Everything raises LedgerError.
+    Requests that exceeded the rate limit or got no answer are repeated, up to `attempts` in all. Each POST
+    carries an idempotency key, yours or a new one, so it takes effect once. Every method raises LedgerError.
 
-    `key` is an API key, an access token, or a TokenPair. That is refreshed five minutes before it expires,
-    where `expires_in` counts from now; `on_refresh` gets each new pair, to store it. Or it is a TokenStore,
-    in which several processes share a pair. Tokens of an app need its `client_id`. `settings` are those of
-    httpx.AsyncClient, such as `verify`, `proxy` and `trust_env`.
+    `key` is an API key, an access token, a TokenPair, or a TokenStore, in which several processes share a
+    pair. A pair is refreshed five minutes before it expires, and its `expires_in` counts from now;
+    `on_refresh` gets each new pair, so that you can store it. Tokens of an app need its `client_id`.
+    `settings` are passed to httpx.AsyncClient, for instance `verify`, `proxy` and `trust_env`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
     async def send(self, call: Call[T]) -> T:
         """Send a request until it is answered, and return its result.
 
-        When an attempt whose answer was lost has had its effect, return what that made.
+        If an attempt took effect but its answer was lost, return the object that it made.
         """
         if self._attempts > 1:
             call.make_repeatable()
@@ -113,11 +113,13 @@ class AsyncLedger(Everything["AsyncLedger"]):
             raise error
         root = "/".join(call.path.split("/")[:3])
         try:
-            found = [await self.request("GET", path_to(root, id)) for id in ids]
+            answers = [await self.request("GET", path_to(root, id)) for id in ids]
             if call.path.endswith("/batch"):
-                found = [Answer(200, {}, json.dumps({"data": [each.json for each in found]}).encode())]
-            return call.result_of(found[0])
-        except LedgerError:  # what it made is no longer there, or is not shown like this
+                answers = [
+                    Answer(200, {}, json.dumps({"data": [answer.json for answer in answers]}).encode())
+                ]
+            return call.result_of(answers[0])
+        except LedgerError:  # the object it made was deleted, or has another form
             raise error from None
 
     async def _ask(self, call: Call[Any], *, stream: bool = False, **timeouts: Any) -> httpx.Response:
@@ -140,7 +142,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
             raise answers.no_answer(error) from error
 
     async def listen(self, last_event_id: str | None = None) -> AsyncGenerator[StreamMessage, None]:
-        """Yield what comes over one connection to the live stream. Raises LedgerError, also at its end."""
+        """Yield the messages of one connection to the live stream. Raises LedgerError, even at its end."""
         headers = {"Accept": "text/event-stream"}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
@@ -150,10 +152,10 @@ class AsyncLedger(Everything["AsyncLedger"]):
             call.result(answer.status_code, answer.headers, answer.content)
         session = event_stream.Session()
         try:
-            async for sent in event_stream.events(answer):
-                received = session.read(sent)
-                if received is not None:
-                    yield received
+            async for event in event_stream.events(answer):
+                message = session.read(event)
+                if message is not None:
+                    yield message
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise answers.no_answer(error) from error
         finally:
@@ -165,31 +167,31 @@ class AsyncLedger(Everything["AsyncLedger"]):
         last_event_id: str | None = None,
         on_loss: Callable[[LedgerError, float], object] = lambda error, wait: None,
     ) -> AsyncGenerator[StreamMessage, None]:
-        """Yield what comes over the live stream, without end; after a lost connection go on where it was.
+        """Yield the messages of the live stream, without end and through lost connections.
 
         `on_loss` gets the reason and the seconds until the next try. Raises LedgerError for a refusal, such
-        as `invalid_cursor` when the server no longer has the last event.
+        as `invalid_cursor` when the server no longer stores the last event.
         """
-        failed = 0
+        failures = 0
         while True:
             try:
-                async for received in self.listen(last_event_id):
-                    failed = 0
-                    yield received
-                    last_event_id = received.id or last_event_id
+                async for message in self.listen(last_event_id):
+                    failures = 0
+                    yield message
+                    last_event_id = message.id or last_event_id
             except (NotConnected, RateLimited, ApiError) as error:
                 if isinstance(error, Unreadable):
                     raise
-                wait = RECONNECTS_S[min(failed, len(RECONNECTS_S) - 1)]
-                failed += 1
+                wait = RECONNECTS_S[min(failures, len(RECONNECTS_S) - 1)]
+                failures += 1
                 on_loss(error, wait)
             await sleep(wait)
 
 
 class Ledger(Everything["Ledger"]):
-    """The same as AsyncLedger without `await`: close it, or use it in `with`. Several threads may use it.
+    """AsyncLedger without `await`: close it, or use it in `with`. Several threads may use it.
 
-    All such clients of a process run in one thread, where the time of a whole answer can be limited.
+    All such clients of a process run in one thread, because there the time of a whole answer can be limited.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How the methods of both clients are run: one awaits what they make, the other waits for it."""
+"""How the methods of both clients are run: AsyncLedger returns an awaitable, Ledger the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _THREAD = "ledger client"
 
 
 class Resource(Generic[L]):
-    """Objects of one kind at `path`, of a client that `blocks` or is awaited."""
+    """Objects of one kind at `path`; with `blocks` the methods return results, not awaitables."""
 
     path = ""
 
@@ -38,7 +38,7 @@ class Resource(Generic[L]):
 
 
 class Operation(Generic[P, T]):
-    """A method that makes a call; it returns the result, of AsyncLedger one to await."""
+    """A method that makes a call; it returns the result, or with AsyncLedger an awaitable."""
 
     def __init__(self, call_of: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self.call_of = call_of
@@ -56,15 +56,15 @@ class Operation(Generic[P, T]):
             return self
 
         @functools.wraps(self.call_of)
-        def run(*arguments: P.args, **named: P.kwargs) -> Any:
-            work = resource._ledger.send(self.call_of(resource, *arguments, **named))
+        def run(*arguments: P.args, **options: P.kwargs) -> Any:
+            work = resource._ledger.send(self.call_of(resource, *arguments, **options))
             return in_thread(work) if resource._blocks else work
 
         return run
 
 
 class Iteration(Generic[P, T]):
-    """A method that yields batches; it returns an iterator over what is in them, for `for` or `async for`."""
+    """A method that yields batches; it returns an iterator over their items, for `for` or `async for`."""
 
     def __init__(self, batches_of: Callable[Concatenate[Any, P], AsyncGenerator[Sequence[T], None]]) -> None:
         self.batches_of = batches_of
@@ -82,15 +82,15 @@ class Iteration(Generic[P, T]):
             return self
 
         @functools.wraps(self.batches_of)
-        def run(*arguments: P.args, **named: P.kwargs) -> Any:
-            batches = self.batches_of(resource, *arguments, **named)
+        def run(*arguments: P.args, **options: P.kwargs) -> Any:
+            batches = self.batches_of(resource, *arguments, **options)
             return _each(batches) if resource._blocks else _each_awaited(batches)
 
         return run
 
 
 class Objects(Resource[L]):
-    """What the resources share: the calls of one object, and the pages of a list."""
+    """The base class of resources: the calls for one object, and the pages of a list."""
 
     def _get(self, kind: type[R], id: str, *more: str, **query: Any) -> Call[R]:
         return Call(one(kind), "GET", path_to(self.path, id, *more), query=query)
@@ -110,26 +110,26 @@ class Objects(Resource[L]):
     async def _pages(
         self, kind: type[R], *parts: str, paging: str = "cursor", **query: Any
     ) -> AsyncGenerator[Sequence[R], None]:
-        path, cursor, seen = path_to(self.path, *parts), None, set[str]()
+        path, cursor, cursors = path_to(self.path, *parts), None, set[str]()
         size = "per_page" if paging == "page" else "limit"
         while True:
-            given = {size: 100, **query, paging: cursor}
-            answer = await self._ledger.send(Call(as_it_is, "GET", path, query=given))
+            parameters = {size: 100, **query, paging: cursor}
+            answer = await self._ledger.send(Call(as_it_is, "GET", path, query=parameters))
             page = page_of(answer.json, paging, cursor)
             yield [record(kind, row) for row in page.rows]
             cursor = page.after
             if cursor is None:
                 return
-            if cursor in seen or not page.rows:
+            if cursor in cursors or not page.rows:
                 raise Unreadable(f"The server answers the same page again and again. {NOT_A_LEDGER}")
-            seen.add(cursor)
+            cursors.add(cursor)
 
 
 async def _each_awaited(batches: AsyncGenerator[Sequence[T], None]) -> AsyncGenerator[T, None]:
     async with aclosing(batches):
         async for batch in batches:
-            for each in batch:
-                yield each
+            for item in batch:
+                yield item
 
 
 def _each(batches: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
@@ -156,7 +156,7 @@ def in_thread(work: Coroutine[Any, Any, T]) -> T:
     try:
         return future.result()
     finally:
-        future.cancel()  # where Ctrl-C has ended the waiting
+        future.cancel()  # if Ctrl-C has ended the waiting
 
 
 @functools.cache

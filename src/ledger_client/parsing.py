@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 VALUES_MAX = 4_000_000  # each takes up to 100 bytes of memory, and 3 of the text
-DEPTH_MAX = 100  # so that whoever walks through it, or writes it again, does not recurse too deeply
+DEPTH_MAX = 100  # a walk through the value, or writing it again, must not recurse too deeply
 
 
 def parsed(text: bytes | str, *, number: Callable[[str], Any] | None = None) -> Any:
     """Return the value of a JSON text; `number` makes the values of its numbers, instead of int and float.
 
-    Raises ValueError for what is not JSON, is nested too deeply, or has so many values that it would take
-    many times the memory of its text.
+    Raises ValueError for text that is not JSON, is nested too deeply, or contains too many values: they would
+    take many times the memory of the text.
     """
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
@@ -22,22 +22,22 @@ def parsed(text: bytes | str, *, number: Callable[[str], Any] | None = None) -> 
     if containers + text.count(b",") > VALUES_MAX:
         raise ValueError("too many values")
     try:
-        found = json.loads(text, parse_int=number, parse_float=number, parse_constant=number)
+        value = json.loads(text, parse_int=number, parse_float=number, parse_constant=number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if containers > DEPTH_MAX:
-        _require_shallow(found)
-    return found
+        _require_shallow(value)
+    return value
 
 
-def _require_shallow(found: Any) -> None:
-    level = [found]
+def _require_shallow(value: Any) -> None:
+    level = [value]
     for _ in range(DEPTH_MAX):
         level = [
             inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for container in level
+            if isinstance(container, dict | list)
+            for inner in (container.values() if isinstance(container, dict) else container)
         ]
         if not level:
             return

@@ -1,4 +1,4 @@
-"""The objects of a ledger as frozen dataclasses. Fields that a class does not have stay in `more`."""
+"""The objects of a ledger as frozen dataclasses. Fields that a class does not define stay in `more`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 class Record:
     """Amounts are integers in the smallest unit of the currency, times are aware datetimes.
 
-    A field that a server does not send is None. `etag` names this state of an object that came in an answer
-    of its own; `if_match=` takes it.
+    A field that a server does not send is None. `etag` names the state of an object from an answer with this
+    object alone; pass it to `if_match=`.
     """
 
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -134,7 +134,7 @@ class Event(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookEndpoint(Object):
-    """`secret` is there once: in the answer that made or rolled it."""
+    """`secret` is set only in the answer that made or rolled it."""
 
     url: str
     events: list[str]
@@ -193,7 +193,7 @@ class ResentFailed(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ApiKey(Object):
-    """`key` is there once: in the answer that made or rolled it."""
+    """`key` is set only in the answer that made or rolled it."""
 
     name: str | None
     role: str
@@ -205,7 +205,7 @@ class ApiKey(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class Project(Object):
-    """`api_key` is there once: in the answer that made the project."""
+    """`api_key` is set only in the answer that made the project."""
 
     name: str
     plan: str
@@ -229,7 +229,7 @@ class Billing(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class Caller(Object):
-    """The credential that a request is sent with, and what it may do."""
+    """The credential of a request, and its rights."""
 
     kind: str
     user: str | None
@@ -271,7 +271,7 @@ class LoggedRequest(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPair(Record):
-    """An access token, and what is exchanged once for the next pair; `scope` is that of an app's."""
+    """An access token, and the refresh token for the next pair, which works once; `scope` is set for apps."""
 
     access_token: str
     token_type: str = "Bearer"
@@ -282,7 +282,7 @@ class TokenPair(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Record):
-    """An object that something happened to between two moments, as the server showed it at both."""
+    """An object that changed between two moments, in its state at both."""
 
     id: str
     kind: str
@@ -292,18 +292,18 @@ class Change(Record):
 
 
 def read(kind: type[R], shown: Mapping[str, Any], etag: str | None = None) -> R:
-    """Return the record of an object in an answer. Raises ValueError for one that is not as it should be."""
+    """Return the record of an object in an answer. Raises ValueError if it is malformed."""
     fields = _fields(kind)
     values = {name: convert(shown.get(name)) for name, convert in fields.items()}
     more = {name: value for name, value in shown.items() if name not in fields and name != "object"}
     return kind(**values, more=more, etag=etag)
 
 
-def token_pair(shown: Any) -> TokenPair:
-    """Return the tokens of an answer. Raises ValueError when it has no access token that could be sent."""
-    pair = read(TokenPair, shown if isinstance(shown, dict) else {})
+def token_pair(answer: Any) -> TokenPair:
+    """Return the tokens of an answer. Raises ValueError without an access token that can be sent."""
+    pair = read(TokenPair, answer if isinstance(answer, dict) else {})
     if not isinstance(pair.access_token, str) or not is_key(pair.access_token):
-        raise ValueError("The answer has no access token.")
+        raise ValueError("The answer contains no access token.")
     has_refresh = isinstance(pair.refresh_token, str) and is_key(pair.refresh_token)
     lasts = pair.expires_in if isinstance(pair.expires_in, int) and pair.expires_in > 0 else 3600
     refresh_token = pair.refresh_token if has_refresh else None
@@ -311,10 +311,10 @@ def token_pair(shown: Any) -> TokenPair:
 
 
 def _fields(kind: type[Record]) -> dict[str, Callable[[Any], Any]]:
-    """Return the names of the fields, and what makes the value of each from that of the JSON."""
+    """Return the names of the fields, each with the function that converts its JSON value."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
-        names = [each.name for each in dataclasses.fields(kind) if each.name not in ("more", "etag")]
+        names = [member.name for member in dataclasses.fields(kind) if member.name not in ("more", "etag")]
         _FIELDS[kind] = {name: _converter(hints[name]) for name in names}
     return _FIELDS[kind]
 
@@ -335,7 +335,7 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
 def _inner(kind: type[Record], is_list: bool, value: Any) -> Any:
     if value is None:
         return None
-    return [read(kind, each) for each in value] if is_list else read(kind, value)
+    return [read(kind, item) for item in value] if is_list else read(kind, value)
 
 
 def _moment(value: str | None) -> datetime | None:

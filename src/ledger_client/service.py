@@ -1,4 +1,4 @@
-"""What surrounds the books: events, webhooks, keys, projects, requests, tokens; and all of it together."""
+"""Events, webhooks, keys, projects, requests and tokens; and the class with all resources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ledger_client.records import (
 
 
 class Events(Objects[L]):
-    """What happened, each with the object as it was then."""
+    """The events of the ledger, each with its object as it was then."""
 
     path = "/v1/events"
 
@@ -75,12 +75,12 @@ class Events(Objects[L]):
 
     @Iteration
     async def stream(self, last_event_id: str | None = None) -> AsyncGenerator[Sequence[Event], None]:
-        """Return events as they happen, without end; after a lost connection it goes on where it was."""
-        async for received in self._ledger.follow(last_event_id):
-            if not received.is_signed:
+        """Return new events, without end; after a lost connection the stream resumes at the same place."""
+        async for message in self._ledger.follow(last_event_id):
+            if not message.is_signed:
                 raise Unreadable("An event came with a wrong signature.")
-            if received.body is not None:
-                yield [record(Event, parsed(received.body))]
+            if message.body is not None:
+                yield [record(Event, parsed(message.body))]
 
 
 class WebhookEndpoints(Objects[L]):
@@ -92,7 +92,7 @@ class WebhookEndpoints(Objects[L]):
     def create(
         self, url: str, events: Sequence[str] | None = None, *, key: str | None = None
     ) -> Call[WebhookEndpoint]:
-        """Add an endpoint, by default for all events; the answer alone has its secret."""
+        """Add an endpoint, by default for all events; only this answer contains its secret."""
         return self._create(WebhookEndpoint, key, url=url, events=events)
 
     @Operation
@@ -140,7 +140,7 @@ class WebhookEndpoints(Objects[L]):
 
     @Iteration
     def deliveries(self, id: str) -> AsyncGenerator[Sequence[Delivery], None]:
-        """Return what was sent to an endpoint, newest first, with every attempt."""
+        """Return the deliveries to an endpoint, newest first, with every attempt."""
         return self._pages(Delivery, id, "deliveries")
 
 
@@ -158,7 +158,7 @@ class ApiKeys(Objects[L]):
         scopes: Sequence[str] | None = None,
         key: str | None = None,
     ) -> Call[ApiKey]:
-        """Make a key with no more rights than the caller's; the answer alone has its value."""
+        """Make a key with no more rights than the caller's; only this answer contains its value."""
         return self._create(ApiKey, key, name=name, role=role, scopes=scopes)
 
     @Operation
@@ -183,7 +183,7 @@ class ApiKeys(Objects[L]):
 
 
 class Projects(Objects[L]):
-    """The caller's project and those below it."""
+    """The caller's project and its children."""
 
     path = "/v1/projects"
 
@@ -191,7 +191,7 @@ class Projects(Objects[L]):
     def create(
         self, name: str, *, plan: str | None = None, overdraft: str | None = None, key: str | None = None
     ) -> Call[Project]:
-        """Create a project below the caller's; the answer alone has its key."""
+        """Create a project below the caller's; only this answer contains its key."""
         return self._create(Project, key, name=name, plan=plan, overdraft=overdraft)
 
     @Operation
@@ -218,7 +218,7 @@ class Projects(Objects[L]):
 
     @Operation
     def billing(self) -> Call[Billing]:
-        """Return the plan of the caller's project, and what of it is used; needs the role `owner`."""
+        """Return the plan of the caller's project, and its use; needs the role `owner`."""
         return Call(one(Billing), "GET", "/v1/billing")
 
     @Operation
@@ -256,7 +256,7 @@ class Requests(Objects[L]):
 
 
 class Log(Resource[L]):
-    """The transparency log of the project and mode, as C2SP's tlog-tiles has it."""
+    """The transparency log of the project and mode, in the form of C2SP's tlog-tiles."""
 
     path = "/v1/log"
 
@@ -273,7 +273,7 @@ class Log(Resource[L]):
 
 
 class TokenGrants(Resource[L]):
-    """Short-lived access tokens, and those of apps."""
+    """Short-lived access tokens, for programs with a key and for apps."""
 
     @Operation
     def create(self, api_key: str) -> Call[TokenPair]:
@@ -327,7 +327,7 @@ class TokenGrants(Resource[L]):
 
     @Operation
     def metadata(self) -> Call[dict[str, Any]]:
-        """Return where the authorization server has what (RFC 8414)."""
+        """Return the addresses and abilities of the authorization server (RFC 8414)."""
         path = "/.well-known/oauth-authorization-server"
         return Call(lambda answer: answer.object, "GET", path, is_anonymous=True)
 
@@ -380,7 +380,7 @@ class Everything(Objects[L]):
 
     @Operation
     def whoami(self) -> Call[Caller]:
-        """Return whose credential this is, and what it may do."""
+        """Return the caller's credential and its rights."""
         return Call(one(Caller), "GET", "/v1/whoami")
 
     @Operation
@@ -397,7 +397,7 @@ class Everything(Objects[L]):
 
     @Iteration
     def diff(self, from_: datetime, to: datetime) -> AsyncGenerator[Sequence[Change], None]:
-        """Return what changed between two moments."""
+        """Return the objects that changed between two moments."""
         query: dict[str, Any] = {"from": from_, "to": to}
         return self._pages(Change, "diff", **query)
 

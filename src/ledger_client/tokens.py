@@ -1,4 +1,4 @@
-"""The tokens that a client uses in place of a key, refreshed before they expire."""
+"""The tokens that a client uses instead of a key, refreshed before they expire."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ AGAIN_S = 15.0  # after a refresh that failed for a reason that may pass
 
 
 class NoTokens(LedgerError):
-    """There is nothing to exchange for tokens; the message says why."""
+    """There is nothing to exchange for tokens; the message gives the reason."""
 
 
 class NotStored(LedgerError):
-    """Tokens cannot be stored or read; the message says why."""
+    """Tokens cannot be stored or read; the message gives the reason."""
 
 
 class StoredTokens(Protocol):
@@ -47,11 +47,11 @@ class TokenStore(Protocol):
     """
 
     def read(self) -> StoredTokens | None:
-        """Return what is stored."""
+        """Return the stored tokens, None if there are none."""
         ...
 
     def keep(self, pair: TokenPair, expires_at: float) -> None:
-        """Store a pair in place of the one before."""
+        """Store a pair; it replaces the former pair."""
         ...
 
     def acquire_lock(self) -> AbstractContextManager[object]:
@@ -63,35 +63,35 @@ class TokenStore(Protocol):
 
 
 def is_final(error: LedgerError) -> bool:
-    """Return whether a refresh token that was refused so would be refused again."""
+    """Return whether the server would refuse the refresh token again after this error."""
     return error.status in (400, 401)
 
 
 class Tokens:
     """The tokens in use, if any. A refresh token counts once, so there is one refresh at a time.
 
-    `exchange` gets the next pair for a refresh token, and `changed` is told each pair before its use. The
-    processes that share a `store` take turns, and each takes what another has stored. `problem` says in a
-    sentence what the last refresh could not do.
+    `exchange` gets the next pair for a refresh token, and `on_change` is called with each pair before it is
+    used. The processes that share a `store` take turns, and each process uses a pair that another process has
+    stored. `problem` describes in a sentence why the last pair could not be stored.
     """
 
     def __init__(
         self,
         exchange: Callable[[str], Awaitable[TokenPair]],
         store: TokenStore | None = None,
-        changed: Callable[[TokenPair], object] = lambda pair: None,
+        on_change: Callable[[TokenPair], object] = lambda pair: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = exchange
         self._store = store
-        self._changed = changed
+        self._on_change = on_change
         self.clock = clock
         self.pair: TokenPair | None = None
         self.rotations = 0
         self.problem = ""
         self._lock = asyncio.Lock()
         self._until = self._try_at = 0.0
-        self._refused: str | None = None  # a refresh token that may still be stored and is no longer valid
+        self._dead_token: str | None = None  # a refresh token that may still be stored and is no longer valid
 
     def take(self, pair: TokenPair) -> None:
         """Use a pair from now on."""
@@ -110,16 +110,16 @@ class Tokens:
 
     @property
     def due_in(self) -> float | None:
-        """Return the seconds until it is to be refreshed; None when there is no refresh token.
+        """Return the seconds until the next refresh; None when there is no refresh token.
 
-        One that lasts no longer than the margin is refreshed at half its lifetime, not at once.
+        A token that lasts no longer than the margin is refreshed at half its lifetime, not at once.
         """
         if self.pair is None or self.pair.refresh_token is None:
             return None
         return max(0.0, self.left - min(EARLY_S, self.pair.expires_in / 2))
 
     async def access(self) -> str:
-        """Return the access token. Raises LedgerError when it has expired and none could be had."""
+        """Return the access token. Raises LedgerError when it has expired and cannot be refreshed."""
         if self.pair is None and not await self.resume():
             raise NoTokens("There are no tokens: sign in.")
         try:
@@ -137,15 +137,15 @@ class Tokens:
             self.rotations = 0
 
     async def resume(self) -> bool:
-        """Take what is stored, refreshed if it is about to expire; return whether there is anything.
+        """Use the stored tokens, refreshed if they are about to expire; return whether there are any.
 
-        Raises NotStored, and LedgerError when it could not be refreshed for a reason that may pass.
+        Raises NotStored, and LedgerError when the refresh failed for a reason that may pass.
         """
         async with self._lock, self._turn():
-            stored = await self._stored()
-            if stored is None:
+            tokens = await self._stored()
+            if tokens is None:
                 return False
-            self._take_stored(stored)
+            self._take_stored(tokens)
             if self.left < EARLY_S:
                 try:
                     await self._rotate()
@@ -156,7 +156,7 @@ class Tokens:
         return self.pair is not None
 
     async def refresh(self, *, when_due: bool = False) -> bool:
-        """Use the next pair, or what another process has stored; return whether it was to be done.
+        """Use the next pair, or a pair that another process has stored; return whether a refresh was due.
 
         Raises LedgerError. After a final refusal the access token lasts to its end, and none follows it.
         """
@@ -171,17 +171,17 @@ class Tokens:
     def _is_due(self) -> bool:
         if self.pair is None or self.clock() < self._try_at:
             return False
-        # One that has expired may have been replaced by a process that shares the store.
+        # A process that shares the store may have replaced an expired token.
         return self.due_in == 0 or (self._store is not None and self.left == 0)
 
     async def _refresh(self) -> None:
         try:
-            stored = await self._stored()
-        except NotStored:  # what is in memory is valid, and storing reports the problem
-            stored = None
+            tokens = await self._stored()
+        except NotStored:  # the pair in memory is valid, and storing reports the problem
+            tokens = None
         own = self.pair.refresh_token if self.pair is not None else None
-        if stored is not None and stored.refresh_token not in (None, own, self._refused):
-            self._take_stored(stored)  # using the own one, which counted once, would end the grant
+        if tokens is not None and tokens.refresh_token not in (None, own, self._dead_token):
+            self._take_stored(tokens)  # using our own token a second time would end the grant
             return
         await self._rotate()
         self.rotations += 1
@@ -194,15 +194,15 @@ class Tokens:
             fresh = await self._exchange(own)
         except LedgerError as error:
             if is_final(error):  # it is not sent again
-                self._refused, self.pair = own, replace(self.pair, refresh_token=None)
+                self._dead_token, self.pair = own, replace(self.pair, refresh_token=None)
             raise
         await self._take_and_keep(fresh if fresh.refresh_token else replace(fresh, refresh_token=own))
 
     async def _take_and_keep(self, pair: TokenPair) -> None:
         self.take(pair)
-        self._changed(pair)
+        self._on_change(pair)
         if self._store is not None:
-            try:  # stored before it is used, as the former one is no longer valid
+            try:  # stored before it is used, because the former pair is no longer valid
                 await asyncio.to_thread(self._store.keep, pair, time.time() + pair.expires_in)
             except NotStored as error:
                 self.problem = f"The tokens could not be stored: {error}"
@@ -211,8 +211,8 @@ class Tokens:
     async def _turn(self) -> AsyncIterator[None]:
         """Hold the store's lock.
 
-        A lock may belong to a thread, so one thread takes and releases it. That thread has no other work:
-        if clients that wait for the lock filled a shared pool, its holder could not store anything.
+        A lock may belong to a thread, so one thread takes and releases it. That thread does nothing else: if
+        waiting clients filled a shared pool, the lock's holder could not store anything.
         """
         store = self._store
         if store is None:
@@ -223,17 +223,17 @@ class Tokens:
             await asyncio.wrap_future(thread.submit(lambda: lock.enter_context(store.acquire_lock())))
             yield
         finally:  # a wait that was cancelled goes on in the thread, and the release follows it
-            released = thread.submit(lock.close)
+            release = thread.submit(lock.close)
             thread.shutdown(wait=False)
-        await asyncio.shield(asyncio.wrap_future(released))
+        await asyncio.shield(asyncio.wrap_future(release))
 
     async def _stored(self) -> StoredTokens | None:
-        stored = None if self._store is None else await asyncio.to_thread(self._store.read)
-        return stored if stored is not None and is_key(stored.access_token or "") else None
+        tokens = None if self._store is None else await asyncio.to_thread(self._store.read)
+        return tokens if tokens is not None and is_key(tokens.access_token or "") else None
 
-    def _take_stored(self, stored: StoredTokens) -> None:
+    def _take_stored(self, tokens: StoredTokens) -> None:
         from ledger_client.records import TokenPair
 
-        left = max(1, int((stored.expires_at or 0) - time.time()))
-        access, refresh = stored.access_token or "", stored.refresh_token
+        left = max(1, int((tokens.expires_at or 0) - time.time()))
+        access, refresh = tokens.access_token or "", tokens.refresh_token
         self.take(TokenPair(access_token=access, refresh_token=refresh, expires_in=left))

@@ -1,4 +1,4 @@
-"""Checks that a webhook came from the ledger, before anybody believes it."""
+"""Checks that a webhook came from the ledger, before you act on it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class NotSigned(Exception):
 def verify(body: bytes, headers: Mapping[str, str], secret: str, tolerance_s: float = 300) -> None:
     """Raise NotSigned unless the raw body was signed with the endpoint's secret.
 
-    Where `webhook-signature` is there (Standard Webhooks), it must hold and be at most `tolerance_s` seconds
-    old; otherwise `Ledger-Signature` must hold, which has no time. After a roll the secret before it signs
-    too for a day, so either of the two may be given.
+    If the header `webhook-signature` (Standard Webhooks) was sent, it must be valid and at most `tolerance_s`
+    seconds old. If not, `Ledger-Signature` must be valid; it carries no time. For a day after a roll both
+    secrets sign, so you may pass the old or the new one.
     """
-    given = {name.lower(): value for name, value in headers.items()}
-    if "webhook-signature" in given:
-        _verify_standard(body, given, secret, tolerance_s)
+    by_name = {name.lower(): value for name, value in headers.items()}
+    if "webhook-signature" in by_name:
+        _verify_standard(body, by_name, secret, tolerance_s)
         return
-    signatures = [given.get(name, "") for name in ("ledger-signature", "ledger-signature-previous")]
-    if not any(is_signed(body, each, secret) for each in signatures):
-        raise NotSigned("The signature does not hold.")
+    signatures = [by_name.get(name, "") for name in ("ledger-signature", "ledger-signature-previous")]
+    if not any(is_signed(body, signature, secret) for signature in signatures):
+        raise NotSigned("The signature is not valid.")
 
 
 def sign(body: bytes, secret: str) -> str:
@@ -35,12 +35,12 @@ def sign(body: bytes, secret: str) -> str:
 
 
 def is_signed(body: bytes, signature: str, secret: str) -> bool:
-    """Return whether the value of `Ledger-Signature` signs the raw body, in the same time for any."""
+    """Return whether the value of `Ledger-Signature` signs the raw body, in the same time for every value."""
     return hmac.compare_digest(sign(body, secret).encode(), signature.encode("utf-8", "replace"))
 
 
-def _verify_standard(body: bytes, given: Mapping[str, str], secret: str, tolerance_s: float) -> None:
-    text = given.get("webhook-timestamp", "")
+def _verify_standard(body: bytes, by_name: Mapping[str, str], secret: str, tolerance_s: float) -> None:
+    text = by_name.get("webhook-timestamp", "")
     seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
     if abs(time.time() - seconds) > tolerance_s:
         raise NotSigned("The signature is too old, or from the future.")
@@ -48,8 +48,8 @@ def _verify_standard(body: bytes, given: Mapping[str, str], secret: str, toleran
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error:
         key = secret.removeprefix("whsec_").encode()
-    signed = b"%b.%d.%b" % (given.get("webhook-id", "").encode(), seconds, body)
-    expected = "v1," + base64.b64encode(hmac.new(key, signed, "sha256").digest()).decode()
-    signatures = given["webhook-signature"].split(" ")
-    if not any(hmac.compare_digest(expected.encode(), each.encode()) for each in signatures):
-        raise NotSigned("The signature does not hold.")
+    content = b"%b.%d.%b" % (by_name.get("webhook-id", "").encode(), seconds, body)
+    own = "v1," + base64.b64encode(hmac.new(key, content, "sha256").digest()).decode()
+    signatures = by_name["webhook-signature"].split(" ")
+    if not any(hmac.compare_digest(own.encode(), signature.encode()) for signature in signatures):
+        raise NotSigned("The signature is not valid.")

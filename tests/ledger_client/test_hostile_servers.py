@@ -193,7 +193,7 @@ async def test_the_dashboard_does_not_ask_again_for_an_answer_that_is_too_large(
     api = Api(Session(), Exchanges())
     async with hostile(BROKEN["endless chunks"]) as server:
         await api.open(server.url, KEY)
-        with pytest.raises(Unreadable, match=r"^the answer has more than 1 MB$"):
+        with pytest.raises(Unreadable, match=r"^the answer is larger than 1 MB$"):
             await api.read("/v1/accounts")
         await api.close()
 
