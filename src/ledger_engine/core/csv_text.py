@@ -10,7 +10,7 @@ _STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the full-width signs coun
 
 
 def as_text(cell: str) -> str:
-    """Return the cell with a leading ' where a spreadsheet would read it as a formula.
+    """Return the cell with a leading ' if a spreadsheet would read it as a formula.
 
     Only for texts that callers wrote; the ledger's own negative numbers stay numbers.
     """

@@ -11,7 +11,7 @@ LedgerError
 │   └── PreconditionFailed 412  … the object is not in the state that the request names
 └── StorageUnavailable     503  the database cannot be read or written now
 
-The `code`s are those of docs/decisions.md#error-codes, OAuth's those of RFC 6749, 4.1.2.1 and 5.2. Only
+docs/decisions.md#error-codes lists the `code`s; OAuth's codes come from RFC 6749, 4.1.2.1 and 5.2. Only
 `http/errors.py` turns these into statuses and bodies.
 """
 
@@ -38,7 +38,7 @@ class InvalidRequest(LedgerError):
 
 
 class OAuthRefusal(InvalidRequest):
-    """An error for which OAuth has a code of its own, such as `invalid_grant`."""
+    """An error with a code that OAuth defines, such as `invalid_grant`."""
 
 
 class AuthenticationError(LedgerError):
@@ -58,7 +58,7 @@ class PermissionDenied(LedgerError):
 
 
 class NotFound(LedgerError):
-    """No such object: `what` is the kind of object, `id` the id that was asked for."""
+    """No such object: `what` is the kind of object, `id` the requested id."""
 
     type = "not_found"
 
@@ -80,8 +80,9 @@ class PreconditionFailed(Conflict):
 class DuplicateIdempotencyKey(Conflict):
     """An idempotency key was used before, for the object `original` (docs/decisions.md#idempotency).
 
-    `same_request` is whether this request equals the first one, None where that is not known. `originals` are
-    the ids of all that a batch created, or of an action's object and of what the action made.
+    `same_request` is true if this request equals the first one, None if that is not known. `originals` are
+    the ids of all objects of a batch, or the id of an action's object and the ids of the objects that the
+    action made.
     """
 
     def __init__(
@@ -108,9 +109,9 @@ NO_MEMORY = "there is not enough memory"
 class StorageUnavailable(LedgerError):
     """The database cannot be read or written now.
 
-    `reason` completes the sentence of the message. `detail` is what the database itself says: it may name
-    hosts, roles and files, so only `str` has it, for commands and logs, and not the message, which clients
-    get. `unknown` means that the change may have been committed anyway.
+    `reason` completes the sentence of the message. `detail` is the database's own message. It may name hosts,
+    roles and files, so only `str` contains it, for commands and logs; the message for clients does not.
+    `unknown` means that the change may have been committed anyway.
     """
 
     def __init__(self, reason: str, *, detail: str = "", unknown: bool = False) -> None:
@@ -121,6 +122,7 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
-        self.cause = f"{reason} ({detail})" if detail else reason  # for a log where nobody asked for a change
+        # for a log entry that is not about a change
+        self.cause = f"{reason} ({detail})" if detail else reason
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

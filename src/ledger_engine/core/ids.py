@@ -22,8 +22,8 @@ _random_bits = random.Random().getrandbits
 class IdSource:
     """A generator of ids, each greater, compared as text, than every earlier one with the same prefix.
 
-    Within one millisecond the random part counts upwards by random steps (RFC 9562, 6.2, method 2). Keyset
-    paging and the running balances depend on this order. Safe to use from several threads.
+    Within one millisecond the random part grows by random steps (RFC 9562, 6.2, method 2). Keyset paging and
+    the running balances depend on this order. Safe to use from several threads.
     """
 
     def __init__(self, random_bits: Callable[[int], int] = _random_bits) -> None:
@@ -44,12 +44,12 @@ class IdSource:
             return prefix + "_" + _encode(self._moment, self._random)
 
     def mark(self) -> IdMark:
-        """Return where the source is, for `go_back`."""
+        """Return the position of the source, for `go_back`."""
         with self._lock:
             return self._moment, self._random
 
     def go_back(self, mark: IdMark) -> None:
-        """Go on from `mark`: what has later ids is gone, together with all that came after the mark."""
+        """Continue from `mark`, after all objects with later ids were removed."""
         with self._lock:
             self._moment, self._random = mark
 
@@ -89,11 +89,11 @@ def first_at(prefix: str, moment: int) -> str:
 
 
 def is_before(id: str, prefix: str, moment: int) -> bool:
-    """Return whether `id` has the form of an id with this prefix and was made before `moment`."""
+    """Return whether `id` is an id with this prefix and was made before `moment`."""
     return is_id(id, prefix) and id < first_at(prefix, moment)
 
 
 def is_id(text: str, prefix: str) -> bool:
-    """Return whether `text` has the form of an id with this prefix."""
+    """Return whether `text` looks like an id with this prefix."""
     head, separator, tail = text.partition("_")
     return head == prefix and separator == "_" and len(tail) == _LENGTH and all(c in _ALPHABET for c in tail)

@@ -1,4 +1,4 @@
-"""The server's own log, on stderr: one line for each record, as text or as JSON."""
+"""The server's own log, on stderr: one line for each record, in text or JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str) -> str:
-    """Return the text as one safe line: `\\x1b`, `\\u202e` and `\\n` stand for what would not be visible."""
-    return _STEERING.sub(lambda found: _SHORT.get(found[0]) or _escape(found[0]), text)
+    """Return the text as one safe line; invisible characters become `\\x1b`, `\\u202e` or `\\n`."""
+    return _STEERING.sub(lambda match: _SHORT.get(match[0]) or _escape(match[0]), text)
 
 
 def printable_json(text: str) -> str:
@@ -26,7 +26,7 @@ def printable_json(text: str) -> str:
 
     JSON has escaped C0 characters already, and the line ends between its members stay.
     """
-    return _STEERING_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _STEERING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class LineFormatter(logging.Formatter):
@@ -36,10 +36,10 @@ class LineFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        shown = copy(record)
-        shown.msg, shown.args = printable(record.getMessage()), ()
-        shown.__dict__["time"] = _time(record)
-        return "\n".join(printable(line) for line in super().format(shown).split("\n"))
+        safe = copy(record)
+        safe.msg, safe.args = printable(record.getMessage()), ()
+        safe.__dict__["time"] = _time(record)
+        return "\n".join(printable(line) for line in super().format(safe).split("\n"))
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -57,7 +57,7 @@ FIELDS = "fields"  # the attribute of a record whose entries become fields of th
 
 
 class JsonFormatter(logging.Formatter):
-    """Write each record as one JSON object: time, level, logger, message, and the fields it has."""
+    """Write each record as one JSON object: time, level, logger, message, and the record's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -73,7 +73,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(form: str, level: str) -> None:
-    """Write what the ledger logs from this level on, and warnings of the libraries, to stderr."""
+    """Write the ledger's log records from this level on, and the libraries' warnings, to stderr."""
     lines = logging.StreamHandler()
     text = LineFormatter("%(time)s %(levelname)s %(name)s: %(message)s")
     lines.setFormatter(JsonFormatter() if form == "json" else text)

@@ -1,6 +1,6 @@
-"""Masking of secrets within other texts: each is found and cut to its kind.
+"""Masking of secrets within other texts: a secret is found and cut to its kind.
 
-What is logged contains what people sent, and people send keys in descriptions, queries and paths, whole and
+Logs contain text that people sent, and people send keys in descriptions, queries and paths, whole and
 escaped.
 """
 
@@ -10,9 +10,9 @@ import re
 
 MASK = "••••"
 
-# The first prefixes occur in no word. The others could end a word, as in `chat_room`, so they count only
-# where a word begins, and only with as many characters as a secret has, or at the end, where the text may
-# have been cut.
+# The first prefixes occur in no word. The two-letter prefixes could end a word, as in `chat_room`, so they
+# count only at the beginning of a word, or in front of as many characters as a secret needs, or at the end,
+# because the text may have been cut.
 _VALUE = re.compile(
     r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}"
     r"|(?:(?<![A-Za-z0-9_])(at|rt|ac|si)_[A-Za-z0-9]{8,}"
@@ -25,7 +25,7 @@ _MEMBER = re.compile(
 )
 # The two letters before the underscore of each prefix above, and of `api_key`.
 _BEFORE_UNDERSCORE = frozenset({"sk", "at", "rt", "ac", "si", "ec", "pi"})
-# A secret alone, in the form of docs/decisions.md#credentials-key and #webhooks-endpoints.
+# A complete secret, in the form of docs/decisions.md#credentials-key and #webhooks-endpoints.
 _WHOLE = re.compile(
     r"(?:sk_test|sk_live|whsec)_[A-Za-z0-9]{32}|(?<![A-Za-z0-9])(?:at|rt)_[A-Za-z0-9]{32}(?![A-Za-z0-9])"
 )
@@ -65,14 +65,14 @@ def holds_secret(text: str) -> bool:
     return _WHOLE.search(text) is not None
 
 
-def _kind(found: re.Match[str]) -> str:
-    return f"{found[1] or found[2] or found[3]}_{MASK}"
+def _kind(match: re.Match[str]) -> str:
+    return f"{match[1] or match[2] or match[3]}_{MASK}"
 
 
-def _letter(found: re.Match[str]) -> str:
+def _letter(match: re.Match[str]) -> str:
     """Return the character that a percent or JSON escape stands for.
 
     Only characters that can occur in a secret or in the name of a member are decoded.
     """
-    letter = chr(int(found[1], 16))
-    return letter if letter.isalnum() or letter == "_" else found[0]
+    letter = chr(int(match[1], 16))
+    return letter if letter.isalnum() or letter == "_" else match[0]

@@ -9,7 +9,7 @@ from ledger_engine.core.errors import InvalidRequest
 # the largest integer that every JSON reader keeps exact (docs/decisions.md#transactions-amount)
 MAX_AMOUNT = 2**53 - 1
 
-# Codes without a minor unit (gold, test and "no currency" codes) have no smallest unit to count in.
+# Codes without a minor unit (gold, test and "no currency" codes) lack a smallest unit to count in.
 DECIMALS = {currency.code: currency.exponent for currency in Currency if currency.exponent is not None}
 
 

@@ -13,7 +13,7 @@ OTHER_PROGRAM = 76
 
 
 def without_settings(*keep: str) -> dict[str, str]:
-    """Return our environment without the variables `LEDGER_…`, which have secrets, except those to `keep`."""
+    """Return our environment without the variables `LEDGER_…`, which may be secrets, except for `keep`."""
     return {
         name: value for name, value in os.environ.items() if name in keep or not name.startswith("LEDGER_")
     }
@@ -25,7 +25,7 @@ _LENGTH_MAX = 1 << 30
 
 
 class UnreadableMessage(Exception):
-    """The data is not what `framed` makes: the other process runs another version of the program."""
+    """The data does not come from `framed`: the sending process runs another version of the program."""
 
 
 def framed(message: object) -> bytes:
@@ -35,24 +35,24 @@ def framed(message: object) -> bytes:
 
 
 class Messages:
-    """Reads what `framed` made from a stream that only trusted processes write to."""
+    """Reads messages of `framed` from a stream that only trusted processes write to."""
 
-    __slots__ = ("_arrived",)
+    __slots__ = ("_buffer",)
 
     def __init__(self) -> None:
-        self._arrived = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
         """Return the messages that `data` completes. Raises UnreadableMessage."""
-        arrived = self._arrived
-        arrived += data
-        while len(arrived) >= _HEAD.size:
-            (length,) = _HEAD.unpack_from(arrived)
+        buffer = self._buffer
+        buffer += data
+        while len(buffer) >= _HEAD.size:
+            (length,) = _HEAD.unpack_from(buffer)
             if length > _LENGTH_MAX:
                 raise UnreadableMessage(f"a message of {length} bytes was announced, which cannot be right")
             end = _HEAD.size + length
-            if len(arrived) < end:
+            if len(buffer) < end:
                 return
-            message = pickle.loads(memoryview(arrived)[_HEAD.size : end].toreadonly())
-            del arrived[:end]
+            message = pickle.loads(memoryview(buffer)[_HEAD.size : end].toreadonly())
+            del buffer[:end]
             yield message

@@ -37,28 +37,28 @@ class Shown(Protocol):
 
 
 class Record(Shown, Protocol):
-    """A stored object: it has an id and names its kind, for instance `account`."""
+    """A stored object, with an id and the name of its kind, for instance `account`."""
 
     OBJECT: ClassVar[str]
     id: str
 
 
-def as_text(shown: Shown) -> str:
+def as_text(value: Shown) -> str:
     """Return the text of the JSON object `{"id", "object", …}` with every field; times are ISO 8601 text.
 
     See docs/decisions.md#conventions-times.
     """
-    return _writer(type(shown))(shown)
+    return _writer(type(value))(value)
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
-    """Return the JSON object of which `as_text` returns the text."""
+    """Return the JSON object whose text `as_text` returns."""
     value: dict[str, Any] = json.loads(as_text(shown))
     return value
 
 
 def dumps(value: object) -> str:
-    """Return compact JSON text, with records as `as_json` has them; no character beyond ASCII is escaped."""
+    """Return compact JSON text; records are written like `as_json`, and only ASCII characters are escaped."""
     return _encode(value)
 
 
@@ -93,7 +93,7 @@ def values_writer(kind: type[Shown]) -> Callable[..., str]:
 def _compiled(parameters: str, of: str, kind: type[Shown]) -> Callable[..., str]:
     """Return an f-string as a function, compiled as the methods of a dataclass are.
 
-    To make a dict for each object and to write that takes twice as long.
+    Making and writing a dict for each object takes twice as long.
     """
     hints = get_type_hints(kind)
     values = {
@@ -109,9 +109,9 @@ def _compiled(parameters: str, of: str, kind: type[Shown]) -> Callable[..., str]
 
 def _text_of(value: str, kind: object) -> str:
     """Return the expression for the text of a value of this type."""
-    for each, text in _TEXTS.items():
-        if kind == each:
+    for plain, text in _TEXTS.items():
+        if kind == plain:
             return text.format(value)
-        if set(get_args(kind)) == {each, NoneType}:
+        if set(get_args(kind)) == {plain, NoneType}:
             return f"'null' if {value} is None else {text.format(value)}"
     return f"_dumps({value})"

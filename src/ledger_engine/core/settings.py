@@ -20,12 +20,12 @@ _TEST_KEY = re.compile(r"sk_test_[A-Za-z0-9]{32}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # See docs/decisions.md#webhooks-retries.
 WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)
-# A demo does not run for hours, so that its webhooks are tried again sooner.
+# A demo does not run for hours, so its webhooks are tried again sooner.
 DEMO_WEBHOOK_RETRIES_S = (4.0, 8.0, 15.0, 30.0)
 
 
 class BadSettings(ValueError):
-    """A setting that is not possible, or two that exclude each other; the text says what to do."""
+    """A setting that is not possible, or two that exclude each other; the message explains the way out."""
 
 
 Location: TypeAlias = Path | str  # of a ledger: a SQLite file, or the address of a PostgreSQL database
@@ -38,11 +38,11 @@ def is_url(text: str) -> bool:
 
 
 def named(database: Location) -> str:
-    """Return where the ledger is, for messages: without the password that an address may have."""
+    """Return the place of the ledger for messages: an address loses its password."""
     if isinstance(database, Path):
         return str(database)
-    shown = re.sub(r"//([^:@/]*):[^/]*@", r"//\1@", database, count=1)
-    return re.sub(r"(?<=[?&])password=[^&]*&?", "", shown).rstrip("?&")
+    text = re.sub(r"//([^:@/]*):[^/]*@", r"//\1@", database, count=1)
+    return re.sub(r"(?<=[?&])password=[^&]*&?", "", text).rstrip("?&")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,13 @@ class ServeSettings:
     requests to the authentication endpoints per client address. `webhook_retries_s` are the waits before each
     further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a dashboard that
     runs this server for itself. `api_key` is the value of a test key that the first project is to have.
-    `cors_origins` are those of the web pages that may read the answers. `accept_loss` confirms
-    that a PostgreSQL database may lack what was acknowledged. `metrics` is the address and port of the
-    listener for metrics.
-    `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
+    `cors_origins` are the origins of web pages that may read the answers. `accept_loss` confirms that a
+    PostgreSQL database may lack acknowledged changes. `metrics` is the address and port of the listener for
+    metrics. `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     `backup_to` is the folder of the backups that the server makes every `backup_every_s` seconds; the newest
-    `backup_keep` are kept.
-    `seed` is the name or file of a data set for a ledger that is empty. With it a ledger
-    without a key gets one.
-    `checkpoint_to` are folders for checkpoints of the log, `witnesses` the URLs of who signs them, and
-    `witness_keys` their keys, in the same order.
+    `backup_keep` are kept. `seed` is the name or file of a data set for a ledger that is empty. With it a
+    ledger without a key gets one. `checkpoint_to` are folders for checkpoints of the log, `witnesses` the
+    URLs of the witnesses that sign them, and `witness_keys` the keys of the witnesses, in the same order.
     """
 
     database: Location | None
@@ -95,7 +92,7 @@ class ServeSettings:
     witness_keys: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
+        """Raise BadSettings for settings that no server may start with (docs/decisions.md#conventions)."""
         if (self.certfile is None) != (self.keyfile is None):
             raise BadSettings("--certfile and --keyfile go together: TLS needs both.")
         if self.certfile is None and not self.insecure and not _is_loopback(self.host):
@@ -135,8 +132,8 @@ class ServeSettings:
             raise BadSettings("--test-helpers works on a SQLite file; leave it out with PostgreSQL.")
         if self.test_helpers and not self.insecure and not _is_loopback(self.host):
             raise BadSettings(
-                f"{self.host} can be reached from other machines, and with --test-helpers whoever has a test"
-                " key can move the clock and empty the ledger. Give --insecure if you accept that."
+                f"{self.host} can be reached from other machines, and with --test-helpers everybody with a"
+                " test key can move the clock and empty the ledger. Give --insecure if you accept that."
             )
         if self.issuer is not None:
             self._check_issuer(self.issuer)
@@ -144,9 +141,9 @@ class ServeSettings:
             raise BadSettings("--witness and --witness-key go together: one key for each witness.")
 
     def _check_metrics(self, host: str, port: int) -> None:
-        """Raise BadSettings unless this host can have a listener on the server's own port too."""
+        """Raise BadSettings unless a listener on this host can share the server's port number."""
         theirs, ours = _addresses(host), _addresses(self.host)
-        if theirs & ours or any(each.is_unspecified for each in theirs | ours):
+        if theirs & ours or any(address.is_unspecified for address in theirs | ours):
             raise BadSettings(
                 f"--metrics {host}:{port} is where the server itself listens, with --host {self.host} and"
                 f" --port {port}. Give the metrics another port."
@@ -191,7 +188,7 @@ def make_folder(database: Location) -> None:
     """Make the folder of the default database, readable by the user alone.
 
     No other folder is made, because that would hide a mistyped path. Raises StorageUnavailable when the
-    folder of another path is missing, and when that of the default database cannot be made.
+    folder of another path is missing, and when the default folder cannot be made.
     """
     if isinstance(database, str) or database.parent.is_dir():
         return
@@ -223,10 +220,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _addresses(host: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """Return the addresses of a host. Raises BadSettings if it has none."""
+    """Return the addresses of a host. Raises BadSettings if there are none."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a host name"
         raise BadSettings(f"{host!r} is not an address of this machine: {reason}.") from error
-    return {ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found}
+    return {ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries}

@@ -12,19 +12,19 @@ LEAST_REST_S = 0.02  # another process looks for the database's lock that often,
 
 
 async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
-    """Cancel tasks and wait until they have ended, whatever comes of them; None stands for no task."""
-    begun = [task for task in tasks if task is not None]
-    for task in begun:
+    """Cancel tasks and wait until they have ended, with or without an error; None stands for no task."""
+    running = [task for task in tasks if task is not None]
+    for task in running:
         task.cancel()
-    await asyncio.gather(*begun, return_exceptions=True)
+    await asyncio.gather(*running, return_exceptions=True)
 
 
 async def take_turns(turn: Callable[[], Awaitable[int]]) -> None:
-    """Change many rows in short turns, each a commit of its own: call `turn` until it finds no row any more.
+    """Change many rows in short turns, one commit each: call `turn` until it finds no more rows.
 
-    Every writer waits for the commit under way. So what grows with the ledger is never changed in one commit,
-    and after each turn the others have as much time as it took. A turn returns how many rows it found. Raises
-    what a turn raises; what earlier turns did stays done.
+    Every writer waits for the commit under way. So rows whose number grows with the ledger are never changed
+    in one commit, and after each turn other writers get as much time as it took. A turn returns how many rows
+    it found. Raises the exceptions of a turn; the work of earlier turns stays done.
     """
     while True:
         began = time.monotonic()

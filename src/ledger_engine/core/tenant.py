@@ -23,8 +23,8 @@ class Tenant:
     No other project and no other mode is visible to it (docs/decisions.md#projects-modes). `scopes` is None
     for a credential that is not restricted. `quota` is the most stored objects of the project and mode, None
     for no limit. `credential` is the id of the API key or app behind the request, None for the local
-    administrator; `request` is the id of the request, and `fingerprint` what is kept of the request with its
-    idempotency key, None without one.
+    administrator; `request` is the id of the request, and `fingerprint` the hash of the request that is
+    stored with its idempotency key, None without one.
     """
 
     project: str
@@ -49,7 +49,7 @@ class Tenant:
         return values
 
     def may_see_users(self) -> bool:
-        """Return whether names and addresses of users may be read, in whichever object they are."""
+        """Return whether names and addresses of users may be read, in any object."""
         return self.scopes is None or "read:users" in self.scopes
 
     def may_see_bodies(self) -> bool:
@@ -57,7 +57,7 @@ class Tenant:
         return self.scopes is None or self.scopes.issuperset(_READS)
 
     def require_role(self, role: str) -> None:
-        """Raise PermissionDenied unless the credential has this role or a higher one."""
+        """Raise PermissionDenied unless the credential's role is this one or a higher one."""
         if ROLES.index(self.role) < ROLES.index(role):
             raise PermissionDenied(
                 "missing_role", f"This needs the role {role}; this credential has the role {self.role}."
