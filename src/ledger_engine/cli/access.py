@@ -48,9 +48,9 @@ def projects() -> None:
     help="Whether a debit may take a balance below zero.",
 )
 @options.ledger()
-def create_project(ledger: Ledger, **given: Any) -> None:
+def create_project(ledger: Ledger, **fields: Any) -> None:
     """Create a project called NAME."""
-    _print_project(ledger, ledger.write(partial(ledger_projects.create, new=NewProject(**given)), make=True))
+    _print_project(ledger, ledger.write(partial(ledger_projects.create, new=NewProject(**fields)), make=True))
 
 
 @projects.command("list")
@@ -80,9 +80,9 @@ def list_projects(ledger: Ledger) -> None:
     help="Whether a debit may take a balance below zero.",
 )
 @options.ledger()
-def update_project(ledger: Ledger, id: str, **given: Any) -> None:
+def update_project(ledger: Ledger, id: str, **fields: Any) -> None:
     """Change the given options of the project ID. A running server applies them within a second."""
-    changes = Changes(**given)
+    changes = Changes(**fields)
     _print_project(ledger, ledger.write(partial(ledger_projects.update, id=id, changes=changes)))
 
 
@@ -104,15 +104,15 @@ def restore_project(ledger: Ledger, id: str) -> None:
 
 
 def _print_project(ledger: Ledger, project: Project) -> None:
-    archived = ", archived" if project.archived_at is not None else ""
-    line = f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}{archived}"
+    suffix = ", archived" if project.archived_at is not None else ""
+    line = f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}{suffix}"
     ledger.print_one(_shown_project(project), line)
 
 
 def _shown_project(project: Project) -> dict[str, Any]:
-    # Every object shows a mode (docs/decisions.md#conventions-objects). A project has both modes, and over
-    # HTTP it shows the credential's. Without a credential it shows the default mode of commands, which is
-    # test.
+    # Every object shows a mode (docs/decisions.md#conventions-objects). A project spans both modes, and over
+    # HTTP it shows the credential's mode. Without a credential it shows the default mode of commands, which
+    # is test.
     return shown(project, livemode=False)
 
 
@@ -165,8 +165,8 @@ def list_keys(ledger: Ledger, revoked_too: bool) -> None:
         owner = ledger.owner(unit)
         return api_keys.every(unit, owner.id), owner.id
 
-    found, owner = ledger.read(find)
-    listed = [key for key in found if revoked_too or key.revoked_at is None]
+    every_key, owner = ledger.read(find)
+    rows = [key for key in every_key if revoked_too or key.revoked_at is None]
     columns: Mapping[str, Callable[[ApiKey], str]] = {
         "ID": lambda key: key.id,
         "VALUE": lambda key: f"sk_{mode_name(key.livemode)}_…{key.last4}",
@@ -176,12 +176,12 @@ def list_keys(ledger: Ledger, revoked_too: bool) -> None:
         "REVOKED": lambda key: "" if key.revoked_at is None else iso(key.revoked_at),
         "NAME": lambda key: key.name or "",
     }
-    ledger.print_list(listed, columns, partial(shown, project=owner))
+    ledger.print_list(rows, columns, partial(shown, project=owner))
 
 
 def _key_id(text: str) -> str:
     if text.startswith("sk_"):
-        raise ValueError("give the id of the key, key_…, which `keys list` shows, in place of its value.")
+        raise ValueError("give the id of the key, key_…, which `keys list` shows, not its value.")
     return text
 
 

@@ -1,4 +1,4 @@
-"""What `serve` prints once it is ready: where it listens, and the key that it shows once."""
+"""The lines that `serve` prints once it is ready: its address, and the key that it shows once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READ_WITHIN_S = 1.0  # the reader of a pipe takes a line within milliseconds
 
 
 def announcing(settings: ServeSettings, database_named: bool = True) -> Announce:
-    """Return what prints that the server is ready, and where the ledger is if nobody has named it."""
+    """Return the function that prints that the server is ready, and the ledger's place if you named none."""
     return partial(
         announce, issuer=settings.issuer, database=settings.database, database_named=database_named
     )
@@ -36,11 +36,11 @@ def announcing(settings: ServeSettings, database_named: bool = True) -> Announce
 def announce(
     ready: Ready, issuer: str | None, database: Location | None, database_named: bool = True
 ) -> bool:
-    """Print that the server is ready; return whether a key in it was shown."""
+    """Print that the server is ready; return whether a new key was shown."""
     was_shown = True
-    pinned = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
+    oauth = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
     if ready.url is not None:
-        _say(f"Listening on {ready.url}{pinned}")
+        _say(f"Listening on {ready.url}{oauth}")
     if database is not None and not database_named:
         _say(f"The ledger is {database}; --database names another.")
     if ready.key is not None:
@@ -49,8 +49,8 @@ def announce(
         else:
             # A reader that ends with the first line, such as `head -1`, must not take the key with it.
             is_read = _is_read(sys.stdout)
-            said = _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
-            was_shown = is_read and said and _is_read(sys.stdout)
+            is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
+            was_shown = is_read and is_printed and _is_read(sys.stdout)
             if ready.url is not None:
                 here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
                 _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
@@ -64,7 +64,7 @@ def announce(
 
 
 def _is_journal(output: TextIO | None) -> bool:
-    """Return whether the output goes to systemd's journal, which keeps it and which others may read.
+    """Return whether the output goes to systemd's journal, which stores it and which others may read.
 
     systemd names the device and inode of the stream that it has opened for this.
     """
@@ -80,7 +80,7 @@ def _is_journal(output: TextIO | None) -> bool:
 def _is_read(output: TextIO | None) -> bool:
     """Return whether the output takes what is printed: it is open, and no pipe whose reader has ended.
 
-    Waits a moment until the reader of a pipe has taken what was printed. One that takes its time is believed.
+    Waits a moment until the reader of a pipe has taken what was printed. A slow reader counts as reading.
     """
     try:
         if output is None or os.path.samestat(os.fstat(output.fileno()), os.stat(os.devnull)):
@@ -104,19 +104,19 @@ def _is_read(output: TextIO | None) -> bool:
 
 
 def _hide_key(key: str, database: Location) -> bool:
-    """Write the key to a file beside the database that only its owner can read; return whether it did."""
-    named = f"{_mode(key)} key"
+    """Write the key to a file next to the database that only its owner can read; return whether it could."""
+    kind_of_key = f"{_mode(key)} key"
     another = f"`ledger-engine keys create --mode {_mode(key)}` creates one."
     if isinstance(database, str):
-        _say(f"No {named} is shown in a journal; {another}")
+        _say(f"No {kind_of_key} is shown in a journal; {another}")
         return False
     file = database.with_name(f"{database.name}.key")
     try:
         write_private(file, f"{key}\n")
     except OSError as error:
-        _say(f"A new {named} cannot be written to {file}: {error.strerror}; {another}")
+        _say(f"A new {kind_of_key} cannot be written to {file}: {error.strerror}; {another}")
         return False
-    _say(f"A {named} is in {file}; delete the file when you have it.")
+    _say(f"A {kind_of_key} is in {file}; read it, then delete the file.")
     return True
 
 
@@ -128,8 +128,8 @@ def announce_embedded(ready: Ready) -> bool:
     return _say(json.dumps({"url": ready.url, "key": ready.key}))
 
 
-def report_embedded(loaded: float) -> None:
-    _say(json.dumps({"loaded": round(loaded, 3)}))
+def report_embedded(share: float) -> None:
+    _say(json.dumps({"loaded": round(share, 3)}))
 
 
 def _say(line: str) -> bool:

@@ -1,7 +1,7 @@
 """`ledger-engine api`, `post`, `trigger` and `conform`: requests to a server.
 
-One request, a transaction, those that produce an event, and those that check whether a server keeps the
-contract.
+One request, a transaction, the requests that produce an event, and the requests that check whether a server
+keeps the contract.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ def post(
 ) -> None:
     """Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT."""
 
-    given = {"account": account, "amount": amount, "type": type}
+    fields = {"account": account, "amount": amount, "type": type}
     optional = {"description": description, "destination": destination}
-    body = given | {name: value for name, value in optional.items() if value is not None}
+    body = fields | {name: value for name, value in optional.items() if value is not None}
 
     async def send() -> dict[str, Any]:
         from ledger_client.errors import AlreadyDone
@@ -155,11 +155,11 @@ def post(
                 answer = await ledger.request("GET", f"/v1/transactions/{error.original}")
             return answer.object
 
-    posted = asyncio.run(send())
+    transaction = asyncio.run(send())
     if as_json:
-        print_json(posted)
+        print_json(transaction)
     else:
-        say(f"{posted.get('id')} balance {posted.get('balance_after')}")
+        say(f"{transaction.get('id')} balance {transaction.get('balance_after')}")
 
 
 @click.command()
@@ -170,11 +170,11 @@ def trigger(target: Target, type: str, as_json: bool) -> None:
     """Produce an event of TYPE, like invoice.paid, by the requests that lead to it, in test mode."""
     if target.livemode or not (target.given_key or "sk_test_").startswith("sk_test_"):
         raise click.UsageError("trigger makes test data, so it needs a key that begins with sk_test_.")
-    made = asyncio.run(_produce(target, type))
+    records = asyncio.run(_produce(target, type))
     if as_json:
-        print_json(made)
+        print_json(records)
         return
-    for kind, record in made.items():
+    for kind, record in records.items():
         say(f"{kind} {record['id']}")
 
 
@@ -185,17 +185,17 @@ async def _produce(target: Target, type: str) -> dict[str, Any]:
     while before is not None:
         steps.insert(0, before)
         before = _STEPS[before][0]
-    ids, made = {"new": secrets.token_hex(8)}, dict[str, Any]()
+    ids, records = {"new": secrets.token_hex(8)}, dict[str, Any]()
     async with target.connected("trigger") as ledger:
         for step in steps:
             _, method, path, body = _STEPS[step]
-            filled = None if body is None else {name: _filled(value, ids) for name, value in body.items()}
-            answer = await ledger.request(method, path.format_map(ids), body=filled)
-            record = made[step] = answer.object
+            content = None if body is None else {name: _filled(value, ids) for name, value in body.items()}
+            answer = await ledger.request(method, path.format_map(ids), body=content)
+            record = records[step] = answer.object
             if not isinstance(record.get("id"), str):
                 raise click.ClickException(f"The answer to {method} {path} is not an object of a ledger.")
             ids[step.partition(".")[0]] = record["id"]
-    return made
+    return records
 
 
 def _filled(value: Any, ids: dict[str, str]) -> Any:
@@ -228,7 +228,7 @@ _ANSWER_SECONDS_MAX = 60.0
 def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bool) -> None:
     """Check whether the server at URL keeps the contract, rule by rule, over HTTP alone.
 
-    What it needs it makes itself, in test mode. Exits with 1 when a rule failed.
+    It makes the objects that it needs, in test mode. Exits with 1 when a rule failed.
     """
     if not read_only and not key.startswith("sk_test_"):
         raise click.UsageError("conform writes, so it needs a key that begins with sk_test_, or --read-only.")
@@ -242,13 +242,13 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
         junit.write_bytes(examination.junit(verdicts, server))
     results = [verdict.result for verdict in verdicts]
     if as_json:
-        shown = [verdict.shown() for verdict in verdicts]
-        print_json({"ok": "failed" not in results, "url": server, "rules": shown})
+        rules = [verdict.shown() for verdict in verdicts]
+        print_json({"ok": "failed" not in results, "url": server, "rules": rules})
     else:
         for verdict in verdicts:
             _say(verdict)
-        counted = (f"{results.count(result)} {result}" for result in ("passed", "failed", "not applicable"))
-        say(", ".join(counted))
+        counts = (f"{results.count(result)} {result}" for result in ("passed", "failed", "not applicable"))
+        say(", ".join(counts))
     if "failed" in results:
         click.get_current_context().exit(1)
 

@@ -1,4 +1,4 @@
-"""Asking a server over HTTP: the one that `--url` names, or the one that serves the ledger."""
+"""Requests of a command to a server: the server of `--url`, or the server of the ledger."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTICE_AFTER_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The server that a command asks, as its options say."""
+    """The server that the options of a command select."""
 
     url: str | None
     given_key: str | None
@@ -69,9 +69,9 @@ class Target:
 
     @asynccontextmanager
     async def connected(self, name: str) -> AsyncIterator[AsyncLedger]:
-        """Yield a client with the rights of an owner; `name` is that of the command.
+        """Yield a client with the rights of an owner; `name` is the command's name.
 
-        A LedgerError within becomes a ClickException: what is refused, or has no answer, ends the command.
+        A LedgerError within becomes a ClickException: a refused or unanswered request ends the command.
         """
         # Imported here: httpx takes longer to load than most commands to run.
         from ledger_client.errors import LedgerError
@@ -91,7 +91,7 @@ class Target:
 
 @contextmanager
 def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
-    """Print on a terminal what the block waits for, if it takes long. Yields a function that ends the wait.
+    """Print on a terminal that the command waits, if it waits long. Yields a function to call after the wait.
 
     Without a terminal, stderr is left to the one line of an error.
     """
@@ -109,30 +109,30 @@ def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
 
 
 def any_server(command: Callable[..., None]) -> Callable[..., None]:
-    """Declare the options that say which server a command asks, and pass them to it as a Target."""
+    """Declare the options that select a command's server, and pass them to the command as a Target."""
 
     def run(
         *, url: str | None, key: str | None, mode: str, project: str | None, database: Location, **others: Any
     ) -> None:
         command(target=Target(url, key, mode == "live", project, database), **others)
 
-    declared = options.database(update_wrapper(run, command))
-    declared = options.mode(options.project(declared))
-    declared = click.option(
+    with_options = options.database(update_wrapper(run, command))
+    with_options = options.mode(options.project(with_options))
+    with_options = click.option(
         "--key",
         type=options.BEARER,
         envvar="LEDGER_API_KEY",
         help="An API key, or LEDGER_API_KEY. Not needed for a server on your own database.",
-    )(declared)
+    )(with_options)
     return click.option(
         "--url",
         type=options.url(server=True),
         help="The server; by default the one that serves the database.",
-    )(declared)
+    )(with_options)
 
 
 def refusal(error: LedgerError, server: str) -> str:
-    """Return in a sentence why a server refused a request, or why it cannot be reached."""
+    """Return a sentence with the reason that a server refused a request or cannot be reached."""
     if error.status is None or 200 <= error.status < 300:
         return f"{server} cannot be reached: {str(error).removesuffix('.')}."
     if not error.code:

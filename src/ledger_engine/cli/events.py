@@ -80,17 +80,17 @@ def resend(ledger: Ledger, id: str | None, failed_since: int | None, endpoint: s
     else:
 
         def resend_one(unit: Unit) -> ResentFailed:
-            sent = deliveries.resend(unit, outbox.tenant_of(unit, str(id)), str(id), endpoint)
-            return ResentFailed(len(sent.data), sent.skipped)
+            result = deliveries.resend(unit, outbox.tenant_of(unit, str(id)), str(id), endpoint)
+            return ResentFailed(len(result.data), result.skipped)
 
         resent = ledger.write(resend_one)
     count = resent.deliveries
     line = f"{count} {'delivery is' if count == 1 else 'deliveries are'} sent again."
-    skipped = [asdict(each) for each in resent.skipped]
-    ledger.print_one({"deliveries": count, "skipped": skipped}, line)
+    skipped_rows = [asdict(receiver) for receiver in resent.skipped]
+    ledger.print_one({"deliveries": count, "skipped": skipped_rows}, line)
     if not ledger.as_json:
-        for each in resent.skipped:
-            say(f"Nothing is sent to {each.endpoint}: it is {each.reason}.")
+        for receiver in resent.skipped:
+            say(f"Nothing is sent to {receiver.endpoint}: it is {receiver.reason}.")
 
 
 # Webhook endpoints
@@ -117,11 +117,11 @@ def create(ledger: Ledger, url: str, kinds: tuple[str, ...]) -> None:
     from ledger_engine.events.webhooks.sending import check_url
 
     asyncio.run(check_url(url, livemode=ledger.mode == "live"))
-    secret, sealed = _new_secret()
+    secret, sealed_secret = _new_secret()
     new = NewEndpoint(url, list(kinds) or [endpoints.EVERY])
 
     def make(unit: Unit) -> EndpointWithSecret:
-        return endpoints.create(unit, ledger.new_tenant(unit), new, secret, sealed)
+        return endpoints.create(unit, ledger.new_tenant(unit), new, secret, sealed_secret)
 
     _print_secret(ledger, ledger.write(make, make=True))
 
@@ -155,13 +155,13 @@ def delete(ledger: Ledger, id: str) -> None:
 @options.ledger()
 def restore(ledger: Ledger, id: str) -> None:
     """Restore the deleted endpoint ID, for the events from now on; its new secret is printed only once."""
-    secret, sealed = _new_secret()
+    secret, sealed_secret = _new_secret()
 
     async def take_back(engine: Engine) -> EndpointWithSecret:
         tenant = await engine.read(partial(endpoints.tenant_of, id=id))
         await endpoints.end_deliveries(engine, tenant, id)
         return await engine.write(
-            partial(endpoints.restore, tenant=tenant, id=id, secret=secret, sealed=sealed)
+            partial(endpoints.restore, tenant=tenant, id=id, secret=secret, sealed=sealed_secret)
         )
 
     _print_secret(ledger, ledger.use(take_back))
@@ -188,10 +188,10 @@ def enable(ledger: Ledger, id: str) -> None:
 @options.ledger()
 def roll(ledger: Ledger, id: str) -> None:
     """Replace the signing secret of the endpoint ID at once. The new one is printed only this once."""
-    secret, sealed = _new_secret()
+    secret, sealed_secret = _new_secret()
 
     def replace(unit: Unit) -> EndpointWithSecret:
-        return endpoints.roll_secret(unit, endpoints.tenant_of(unit, id), id, secret, sealed)
+        return endpoints.roll_secret(unit, endpoints.tenant_of(unit, id), id, secret, sealed_secret)
 
     _print_secret(ledger, ledger.write(replace))
 
@@ -228,10 +228,10 @@ def _new_secret() -> tuple[str, str]:
 
 
 def _change(
-    ledger: Ledger, change: Callable[[Unit, Tenant, str], WebhookEndpoint], id: str, done: str
+    ledger: Ledger, change: Callable[[Unit, Tenant, str], WebhookEndpoint], id: str, result: str
 ) -> None:
     endpoint = ledger.write(lambda unit: change(unit, endpoints.tenant_of(unit, id), id))
-    ledger.print_one(shown(endpoint), f"{endpoint.id} is {done}.")
+    ledger.print_one(shown(endpoint), f"{endpoint.id} is {result}.")
 
 
 def _print_secret(ledger: Ledger, endpoint: EndpointWithSecret) -> None:

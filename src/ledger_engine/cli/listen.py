@@ -39,13 +39,13 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def _headers(text: str) -> dict[str, str]:
     """Return headers such as `X-Tenant: 1,X-Trace: on`."""
-    found = {}
+    headers = {}
     for header in text.split(","):
         name, separator, value = (part.strip() for part in header.partition(":"))
         if not (separator and _NAME.fullmatch(name) and value.isascii() and value.isprintable()):
             raise ValueError(f"{header!r} must be like X-Tenant:1, in ASCII.")
-        found[name] = value
-    return found
+        headers[name] = value
+    return headers
 
 
 @click.command()
@@ -98,8 +98,8 @@ def tail(target: Target, as_json: bool) -> None:
 
         to_people = partial(say, err=True)
         follower = Follower(root, key, to_people, lambda: to_people(f"Listening to {root}"))
-        async with aclosing(follower.events()) as followed:
-            async for event in followed:
+        async with aclosing(follower.events()) as stream:
+            async for event in stream:
                 record = parsed(event.body)
                 if as_json:
                     print_json(record, indent=None)

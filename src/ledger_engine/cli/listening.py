@@ -1,7 +1,7 @@
 """Follow the events of any ledger server, and post each to a local address, signed like a webhook.
 
-For a handler on a machine that no server can reach. All deliveries are signed with one secret, so that the
-handler is configured once; the server's own signatures are checked with that of the session.
+For a handler on a machine that no server can reach. All deliveries are signed with one secret, so you
+configure the handler once; the secret of the session checks the server's own signatures.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ UNREADABLE = "The server sent an event that cannot be read. Is it a ledger?"
 
 
 class StreamRefusal(Exception):
-    """The server refuses the stream; the text says why."""
+    """The server refuses the stream; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """An event as it came: the raw body, and the id and type that it names."""
+    """An event from the stream: the raw body, and the id and type in it."""
 
     body: bytes
     id: str
@@ -47,18 +47,18 @@ class StreamEvent:
 class Follower:
     """Follows the events of one server; `write_line` gets each line for people.
 
-    `begin` is called once, when the server has answered with events. A server that cannot be reached before
-    is refused, because its address may be wrong.
+    `begin` is called once, when the server has answered with events. If the server cannot be reached before
+    that, following ends, because the address may be wrong.
     """
 
     server: str
     key: str
     write_line: Callable[[str], None]
     begin: Callable[[], None]
-    _connected: bool = False
-    _answered: bool = False
+    _is_connected: bool = False
+    _has_answered: bool = False
     _end_notice: Callable[[], None] = lambda: None
-    _said: str = ""
+    _last_line: str = ""
     _wait: float | None = None
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
@@ -68,18 +68,18 @@ class Follower:
         async with AsyncLedger(self.server, self.key, **settings) as ledger, self._noticed():
             while True:
                 try:
-                    async for received in ledger.follow(last, self._lost):
-                        last, self._said = received.id or last, ""
-                        if received.body is None:
-                            self._begin_session(received)
+                    async for message in ledger.follow(last, self._lost):
+                        last, self._last_line = message.id or last, ""
+                        if message.body is None:
+                            self._begin_session(message)
                         else:
-                            yield self._read(received)
+                            yield self._read(message)
                 except LedgerError as error:
                     if error.code != "invalid_cursor" or last is None:
                         raise StreamRefusal(refusal(error, self.server)) from None
-                    gone = f"the server no longer has the event {last}; what comes next is forwarded"
+                    reason = f"the server no longer stores the event {last}; newer events are forwarded"
                     last = None
-                    self._lost(LedgerError(gone), 0)
+                    self._lost(LedgerError(reason), 0)
 
     @asynccontextmanager
     async def _noticed(self) -> AsyncIterator[None]:
@@ -89,36 +89,36 @@ class Follower:
 
     def _lost(self, error: LedgerError, wait: float) -> None:
         self._end_notice()
-        if not self._answered and error.status is None:
+        if not self._has_answered and error.status is None:
             raise StreamRefusal(refusal(error, self.server))
-        self._answered = True
+        self._has_answered = True
         again = f"every {wait:g} s" if wait == self._wait else f"in {wait:g} s"
         reason = str(error) if error.status is None else refusal(error, self.server)
         line = f"Not connected to {self.server}: {reason}. Trying again {again}."
-        if line != self._said:
+        if line != self._last_line:
             self.write_line(line)
-        self._said, self._wait = line, wait
+        self._last_line, self._wait = line, wait
 
-    def _begin_session(self, received: StreamMessage) -> None:
+    def _begin_session(self, message: StreamMessage) -> None:
         self._wait = None
         self._end_notice()
-        if not received.is_signed:
+        if not message.is_signed:
             raise StreamRefusal(UNREADABLE)
-        if self._connected:
+        if self._is_connected:
             self.write_line("Connected again.")
         else:
-            self._connected = self._answered = True
+            self._is_connected = self._has_answered = True
             self.begin()
 
-    def _read(self, received: StreamMessage) -> StreamEvent:
+    def _read(self, message: StreamMessage) -> StreamEvent:
         """Return the event of a message; its id and type can be sent in headers."""
-        if not received.is_signed or received.body is None:
+        if not message.is_signed or message.body is None:
             raise StreamRefusal("An event came with a wrong signature.")
         try:
-            record = parsed(received.body)
+            record = parsed(message.body)
             id, kind = record["id"], record["type"]
             if (id + kind).isascii():
-                return StreamEvent(received.body, id, kind)
+                return StreamEvent(message.body, id, kind)
         except (ValueError, LookupError, TypeError, AttributeError):
             pass
         raise StreamRefusal(UNREADABLE)
@@ -149,9 +149,9 @@ class Listener:
                 Client(
                     bytes_max=SMALL_BYTES_MAX, seconds_max=DEADLINE_S, timeout=None, trust_env=False
                 ) as receiver,
-                aclosing(follower.events()) as followed,
+                aclosing(follower.events()) as stream,
             ):
-                async for event in followed:
+                async for event in stream:
                     if self.kinds and event.kind not in self.kinds:
                         continue
                     if not await self._forward(receiver, event, 1) and self.retry:
@@ -166,7 +166,7 @@ class Listener:
         self.write_line(f"The signing secret: {self.secret}")
 
     async def _forward(self, receiver: Client, event: StreamEvent, attempt: int) -> bool:
-        """Post the event and return whether it was accepted; writes a line before and one after."""
+        """Post the event and return whether it was accepted; writes a line before and after."""
         self.write_line(f"--> {event.kind} {event.id}{'' if attempt == 1 else f' (attempt {attempt})'}")
         headers = {
             **self.headers,
@@ -183,12 +183,12 @@ class Listener:
             async with receiver.stream(
                 "POST", self.forward_to, content=event.body, headers=headers
             ) as answer:
-                outcome, taken = f"{answer.status_code} {answer.reason_phrase}", answer.is_success
+                outcome, is_accepted = f"{answer.status_code} {answer.reason_phrase}", answer.is_success
         except httpx.HTTPError as error:
-            outcome, taken = str(no_answer(error)), False
+            outcome, is_accepted = str(no_answer(error)), False
         milliseconds = round((time.monotonic() - began) * 1000)
         self.write_line(f"<-- {outcome} {event.id} ({milliseconds} ms)")
-        return taken
+        return is_accepted
 
     async def _retry_later(self, receiver: Client, event: StreamEvent) -> None:
         while len(self._retries) >= RETRIES_MAX:

@@ -38,10 +38,10 @@ def _watched(text: str) -> tuple[str, VerifierKey]:
     """Return a log that a witness watches: its origin and its key."""
     from ledger_engine.log.notes import LOG
 
-    origin, _, named = text.partition("=")
-    key = _key(named)
+    origin, _, key_text = text.partition("=")
+    key = _key(key_text)
     if key.kind != LOG:
-        raise ValueError(f"the key of {key.name} is not that of a log.")
+        raise ValueError(f"the key of {key.name} is not a log's key.")
     return origin, key
 
 
@@ -59,9 +59,9 @@ def checkpoint(ledger: Ledger) -> None:
     if not ledger.as_json:
         click.echo(note, nl=False)
         return
-    found = Checkpoint.parse(note)
+    newest = Checkpoint.parse(note)
     print_json(
-        {"origin": found.origin, "size": found.size, "root": notes.encode(found.root), "checkpoint": note}
+        {"origin": newest.origin, "size": newest.size, "root": notes.encode(newest.root), "checkpoint": note}
     )
 
 
@@ -119,15 +119,15 @@ def check_proof(
 
     try:
         # Read as bytes: a text file would turn each CRLF and CR into the newline of the standard.
-        found = Proof.parse(proof.read_bytes().decode())
-        if found.checkpoint.origin != log_key.name:
-            raise click.UsageError(f"The proof is of {found.checkpoint.origin}, the key of {log_key.name}.")
-        times = found.check(entry.read_bytes(), log_key, witness_keys)
+        claim = Proof.parse(proof.read_bytes().decode())
+        if claim.checkpoint.origin != log_key.name:
+            raise click.UsageError(f"The proof is of {claim.checkpoint.origin}, the key of {log_key.name}.")
+        times = claim.check(entry.read_bytes(), log_key, witness_keys)
     except (BadNote, BadProof) as error:
         raise click.ClickException(f"Not proven: {error}.") from error
     except UnicodeDecodeError as error:
         raise click.ClickException(f"Not proven: {proof} is not UTF-8.") from error
-    say(f"Proven: entry {found.index} of {found.checkpoint.size} in {found.checkpoint.origin}.")
+    say(f"Proven: entry {claim.index} of {claim.checkpoint.size} in {claim.checkpoint.origin}.")
     for name, seconds in times.items():
         say(f"{name} has signed the checkpoint at {iso(seconds * 1000)}.")
 
@@ -140,7 +140,7 @@ def log_key() -> None:
 @log_key.command()
 @options.ledger(options.mode, options.project)
 def show(ledger: Ledger) -> None:
-    """Print the key of a log, for those who check its proofs; keys before it go to stderr."""
+    """Print the key of a log, for checking its proofs; earlier keys go to stderr."""
     _print(ledger)
 
 
@@ -180,7 +180,7 @@ def rotate(ledger: Ledger, yes: bool) -> None:
     type=options.OfFile(file_okay=False, path_type=Path),
     required=True,
     metavar="DIR",
-    help="The folder of the witness's key and of what it has signed; no other process may use it.",
+    help="The folder of the witness's key and signatures; no other process may use it.",
 )
 @click.option(
     "--watch",
@@ -193,7 +193,7 @@ def rotate(ledger: Ledger, yes: bool) -> None:
 def witness(listen: str, state: Path, watched: tuple[tuple[str, VerifierKey], ...]) -> None:
     """Sign the checkpoints of other ledgers' logs, each only if it continues the one before.
 
-    Prints its address and its key, which the other ledger's server is given as --witness and --witness-key.
+    Prints its address and its key, for --witness and --witness-key of the other ledger's server.
     """
     from ledger_engine.log import witness as serving
     from ledger_engine.log.notes import BadNote
@@ -230,21 +230,21 @@ def _print(ledger: Ledger) -> None:
         keys.require(unit)
         return keys.public(unit, stored.of_tenant(unit, ledger.tenant(unit)).book)
 
-    found = ledger.read(find)
+    rows = ledger.read(find)
     if ledger.as_json:
         print_json(
             [
                 {
-                    "key": str(each.verifier),
-                    "created": iso(each.created),
-                    "retired_at": None if each.retired_at is None else iso(each.retired_at),
+                    "key": str(key.verifier),
+                    "created": iso(key.created),
+                    "retired_at": None if key.retired_at is None else iso(key.retired_at),
                 }
-                for each in found
+                for key in rows
             ]
         )
         return
-    current, *others = found
+    current, *earlier = rows
     say(str(current.verifier))
-    for each in others:
-        assert each.retired_at is not None
-        say(f"until {iso(each.retired_at)}: {each.verifier}", err=True)
+    for key in earlier:
+        assert key.retired_at is not None
+        say(f"until {iso(key.retired_at)}: {key.verifier}", err=True)

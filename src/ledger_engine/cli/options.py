@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 
 class Parsed(click.ParamType[T]):
-    """What `parse` makes of a text. It raises ValueError with the sentence that says what is wrong."""
+    """An option whose text `parse` converts. `parse` raises ValueError with a sentence about the fault."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name = name
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Return the value; one that is no text was made by this already."""
+        """Return the value; a value that is not a text was converted before."""
         if not isinstance(value, str):
-            made: T = value
-            return made
+            result: T = value
+            return result
         try:
             return self._parse(value)
         except ValueError as error:
@@ -43,7 +43,7 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
         text = f"localhost:{text}"
     if "://" not in text and default_scheme is not None:
         text = f"{default_scheme}://{text}"
-    # A handler's address may have a query.
+    # A handler's address may contain a query.
     if not is_address(text if server else text.partition("?")[0]) or not text.isprintable():
         example = "http://127.0.0.1:8700" if server else "http://127.0.0.1:3000/webhooks"
         raise ValueError(f"{text!r} is not an address like {example}.")
@@ -108,7 +108,7 @@ class OfFile(click.Path):
 
 
 class OfLedger(OfFile):
-    """Where a ledger is: a file, or the address of a PostgreSQL database."""
+    """The place of a ledger: a file, or the address of a PostgreSQL database."""
 
     other = " or postgresql://…"
 
@@ -171,22 +171,22 @@ def ledger(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare the options of a command on a ledger, which gets them as a Ledger.
 
-    `more` are `project` and `mode` where it takes these. Without `with_json` it prints no JSON.
+    `more` are `project` and `mode` if the command takes them. Without `with_json` it prints no JSON.
     """
 
     def declare(command: Callable[..., None]) -> Callable[..., None]:
         names = {"database", "as_json", "project", "mode"}
 
-        def run(**given: Any) -> None:
-            # Imported here: `serve` needs these options, and not what works on a ledger.
+        def run(**values: Any) -> None:
+            # Imported here: `serve` needs these options, but not the code that works on a ledger.
             from ledger_engine.cli.running import Ledger
 
-            of_ledger = {name: given.pop(name) for name in names & given.keys()}
-            command(ledger=Ledger(**of_ledger), **given)
+            of_ledger = {name: values.pop(name) for name in names & values.keys()}
+            command(ledger=Ledger(**of_ledger), **values)
 
-        declared: Callable[..., None] = update_wrapper(run, command)
+        with_options: Callable[..., None] = update_wrapper(run, command)
         for option in (*((as_json,) if with_json else ()), database, *more):
-            declared = option(declared)
-        return declared
+            with_options = option(with_options)
+        return with_options
 
     return declare

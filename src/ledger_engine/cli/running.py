@@ -1,6 +1,6 @@
-"""Running works for commands: open the database, run one work, close it, also beside a running server.
+"""Running works for commands: open the database, run one work, close it, even next to a running server.
 
-And what commands print: JSON for programs, lines and tables for people, and how far a long work is.
+And the output of commands: JSON for programs, lines and tables for people, and the progress of a long work.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def using(database: Location, use: Callable[[Engine], Awaitable[T]]) -> T:
 def known_project(unit: Unit, id: str | None) -> Project:
     """Return the project with this id, or the database's first one.
 
-    Raises NotFound, and Conflict when the database has no project.
+    Raises NotFound, and Conflict when there is no project yet.
     """
     project = projects.first(unit) if id is None else projects.get(unit, id)
     if project is None:
@@ -80,9 +80,9 @@ def in_words(count: int, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The ledger that a command works on, as its options say, and how the command prints what it has done.
+    """The ledger that the options of a command select, and the way the command prints its result.
 
-    `project` and `mode` are those of the commands that take them.
+    `project` and `mode` come from the options of the commands that take them.
     """
 
     database: Location
@@ -102,16 +102,16 @@ class Ledger:
         return asyncio.run(using(self.database, lambda engine: engine.write(work)))
 
     def use(self, use: Callable[[Engine], Awaitable[T]]) -> T:
-        """Run what `use` does with the engine of a database that must exist."""
+        """Run `use` with the engine of a database that must exist."""
         require(self.database)
         return asyncio.run(using(self.database, use))
 
     def owner(self, unit: Unit) -> Project:
-        """Return the project, or the first one. Raises what `known_project` raises."""
+        """Return the project, or the first one. Raises like `known_project`."""
         return known_project(unit, self.project)
 
     def tenant(self, unit: Unit) -> Tenant:
-        """Return the tenant of the mode of the project. Raises what `known_project` raises."""
+        """Return the tenant of the mode of the project. Raises like `known_project`."""
         return Tenant(self.owner(unit).id, self.mode == "live")
 
     def new_tenant(self, unit: Unit) -> Tenant:
@@ -121,25 +121,25 @@ class Ledger:
 
     def print_list(
         self,
-        found: Sequence[R],
+        records: Sequence[R],
         columns: Mapping[str, Callable[[R], str]],
         show: Callable[[R], dict[str, Any]] = shown,
     ) -> None:
-        """Print records as JSON or as a table, of which `columns` says by its head what each column has.
+        """Print records as JSON or as a table; `columns` maps the head of a column to the text of its cells.
 
         A column is as wide as its widest cell; without records there are only the heads.
         """
         if self.as_json:
-            print_json([show(record) for record in found])
+            print_json([show(record) for record in records])
             return
-        table = [[*columns], *([printable(cell(record)) for cell in columns.values()] for record in found)]
+        table = [[*columns], *([printable(cell(record)) for cell in columns.values()] for record in records)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for row in table:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             say(line.rstrip())
 
     def print_one(self, value: dict[str, Any], line: str, note: str | None = None) -> None:
-        """Print what a command has made or changed: as JSON, or as a line for people.
+        """Print the result of a command, in JSON or as a line for people.
 
         With a `note`, which goes to stderr, the line is a value alone, to be assigned to a variable or piped.
         """
@@ -162,39 +162,39 @@ def _write(text: str, *, err: bool = False) -> None:
 
 def in_thread(work: Callable[[], T]) -> Future[T]:
     """Run the work in a thread that is not waited for at the end."""
-    done: Future[T] = Future()
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.set_result(work())
+            outcome.set_result(work())
         except BaseException as error:
-            done.set_exception(error)
+            outcome.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return done
+    return outcome
 
 
 def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]]) -> T:
-    """Run the work in a thread; `look` tells what it does, how much of it is done, and how much there is.
+    """Run the work in a thread; `look` returns its label, the amount done and the whole amount.
 
     Without a terminal, stderr is left to the one line of an error.
     """
-    done = in_thread(work)
+    outcome = in_thread(work)
     what, _, length = look()
     with click.progressbar(
         length=max(1, length), label=what, file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
-        while not wait((done,), timeout=_PROGRESS_S).done:
+        while not wait((outcome,), timeout=_PROGRESS_S).done:
             bar.label, count, length = look()
             bar.length = max(1, length)
             bar.update(min(count, bar.length - 1) - bar.pos)
         bar.update(max(1, look()[2]) - bar.pos)
-    return done.result()
+    return outcome.result()
 
 
 def require(database: Location) -> None:
     if isinstance(database, str):
-        return  # it is there or cannot be opened
+        return  # it exists or cannot be opened
     require_reachable(database)
     require_file_of_log(database)
     if not database.is_file():

@@ -71,10 +71,10 @@ def set_password(ledger: Ledger, email: str, password_stdin: bool) -> None:
     """Set the password of the user with the address EMAIL, for signing in."""
     from ledger_engine.access.oauth import passwords
 
-    hashed = passwords.hash_password(_read_password(password_stdin))
+    password_hash = passwords.hash_password(_read_password(password_stdin))
 
     def work(unit: Unit) -> str:
-        return passwords.set_password(unit, ledger.tenant(unit), email, hashed)
+        return passwords.set_password(unit, ledger.tenant(unit), email, password_hash)
 
     id = ledger.write(work)
     ledger.print_one({"id": id, "email": email}, f"{id} has a new password.")

@@ -58,8 +58,8 @@ def verify(
 ) -> None:
     """Compute everything from the transactions and events again, and compare.
 
-    Exits with 1 and names each fault, one a line, if there is one. With --checkpoint also compares with what
-    was kept outside the ledger. With --since what is older is not read again.
+    Exits with 1 and names each fault, one a line, if there is one. With --checkpoint it also compares the
+    ledger with a checkpoint saved outside it. With --since it skips everything older.
     """
     from ledger_engine.verify import audit, kept
 
@@ -93,15 +93,15 @@ def verify(
 
 
 def _say_correct(report: Report, older: Sequence[Kept]) -> None:
-    checked = report.checked
-    after = "; what is before the checkpoints given was not read again" if older else ""
-    unchecked = checked.get("indexes_unchecked")
-    but = "" if unchecked is None else f". The indexes were not checked: {unchecked}"
+    numbers = report.checked
+    after = "; events before the given checkpoints were not read again" if older else ""
+    reason = numbers.get("indexes_unchecked")
+    but = "" if reason is None else f". The indexes were not checked: {reason}"
     say(f"The books are correct: {counts(report)}{after}{but}.")
 
 
 def _wait_for_seal(ledger: Ledger) -> None:
-    """Wait until each book with events has a checkpoint, which a running server makes within a second."""
+    """Wait until the log of each book with events is sealed, which a running server does within a second."""
     from ledger_engine.verify import kept
 
     deadline = time.monotonic() + _SEALED_WITHIN_S
@@ -117,8 +117,8 @@ def pause() -> None:
 def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept], save: Path | None) -> Report:
     """Run the audit in several threads and show its progress on stderr.
 
-    Save the checkpoints to `save` if no fault was found: those of the audited snapshot, because nobody has
-    looked at the events after it.
+    Save the checkpoints of the audited snapshot to `save` if no fault was found: later events are not
+    audited.
     """
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.verify import audit, kept
@@ -131,12 +131,12 @@ def _audit(database: Location, outside: Sequence[Kept], older: Sequence[Kept], s
 
     with open_snapshot(database, audit.READERS, report) as snapshot:
         verify = partial(audit.verify_all, snapshot.start, outside, older)
-        if not sys.stderr.isatty() or older:  # it is left to the lines of errors
-            found = verify()
+        if not sys.stderr.isatty() or older:  # stderr is left to the lines of errors
+            result = verify()
         else:
             rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
-            found = with_progress(verify, lambda: ("Verifying", read[0], rows))
-        found.checked["indexes_unchecked"] = snapshot.indexes_unchecked
-        if save is not None and not found.faults:
+            result = with_progress(verify, lambda: ("Verifying", read[0], rows))
+        result.checked["indexes_unchecked"] = snapshot.indexes_unchecked
+        if save is not None and not result.faults:
             snapshot.start(partial(kept.save, file=save)).result()
-        return found
+        return result

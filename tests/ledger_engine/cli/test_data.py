@@ -158,7 +158,7 @@ def test_a_saved_checkpoint_proves_what_came_before_and_is_where_the_next_check_
     assert whole == run_json("verify", "--checkpoint", file) | {"checked": whole["checked"]}
     since = run_json("verify", "--since", file, "--checkpoint", file)
     assert (since["ok"], since["checked"]["events"]) == (True, 0)
-    assert "was not read again" in only_line(command("verify", "--since", file).stdout)
+    assert "were not read again" in only_line(command("verify", "--since", file).stdout)
     other = tmp_path / "other"
     other.write_text(re.sub("prj_[0-9a-z]*", "prj_x", Path(file).read_text("utf-8")), "utf-8")
     assert "which is not in this ledger" in only_line(

@@ -182,7 +182,7 @@ def test_a_witness_says_what_is_wrong_with_its_options(command: Command, tmp_pat
     said = only_line(run("--listen", "8701", "--watch", f"a/b/test={key}").stderr)
     assert said == "ledger-engine: --listen '8701' must be like 127.0.0.1:8701."
     own = SigningKey("w", notes.WITNESS, bytes(32)).verifier
-    assert "is not that of a log" in run("--listen", "127.0.0.1:0", "--watch", f"w={own}").stderr
+    assert "is not a log's key" in run("--listen", "127.0.0.1:0", "--watch", f"w={own}").stderr
     assert "is not a verifier key" in run("--listen", "127.0.0.1:0", "--watch", "w").stderr
 
 

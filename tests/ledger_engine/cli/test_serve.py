@@ -207,7 +207,7 @@ def test_a_key_goes_to_a_private_file_where_the_output_is_a_journal(
     file = tmp_path / "ledger.db.key"
     assert capfd.readouterr().out.splitlines() == [
         "Listening on http://127.0.0.1:8700",
-        f"A test key is in {file}; delete the file when you have it.",
+        f"A test key is in {file}; read it, then delete the file.",
     ]
     assert (file.read_text(), oct(file.stat().st_mode & 0o777)) == ("sk_test_1\n", "0o600")
 

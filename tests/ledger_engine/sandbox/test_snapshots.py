@@ -342,7 +342,7 @@ async def test_who_listens_goes_on_with_what_comes_next(own: Owned, monkeypatch:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert b"Next" in receiver.received[1].body
-    assert any("the server no longer has the event evt_" in line for line in lines)
+    assert any("the server no longer stores the event evt_" in line for line in lines)
     await asyncio.to_thread(own.api.delete, f"{ROOT}/snapshots/listened")
 
 
