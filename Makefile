@@ -3,7 +3,7 @@
 #   make test    the tests                          make dist    dist/ledger.pyz, everything in one file
 #   make quick   the tests for while you work       make bench   the benchmarks
 #   make soak    the random and fault tests, long
-#   make trust   the campaigns against faults, and their table in docs/trust.md (SCALE=10)
+#   make trust   the campaigns against faults, and their table in tests/trust/RESULTS.md (SCALE=10)
 #   make test-ha the failovers of PostgreSQL under load, 20 of them (HA=20)
 #   make test-postgres  the tests of the engine, on PostgreSQL
 #   make run-postgres   PostgreSQL, two servers and the dashboard on one of them
@@ -91,7 +91,7 @@ HA ?= 20
 test-ha: dev
 	$(bin)/python -m pytest tests/faults/test_failover.py tests/faults/test_patroni.py -s --soak $(HA) $(SOAK_ARGS)
 
-# Each campaign in its long form, and their table in docs/trust.md. SEED=… repeats one.
+# Each campaign in its long form, and their table in tests/trust/RESULTS.md. SEED=… repeats one.
 trust: dev
 	@$(pip) install "atheris>=3,<4" || echo "There is no atheris for this Python: what it chooses is skipped." >&2
 	SCALE=$(SCALE) $(bin)/python tools/trust.py

@@ -1,4 +1,4 @@
-"""The campaigns that show what the ledger withstands; their table goes into docs/trust.md.
+"""The campaigns that show what the ledger withstands; their table goes into tests/trust/RESULTS.md.
 
 Run by `make trust SCALE=…`. Each campaign is a few tests in their long form, which count what they did, and
 which have a control: a fault that was put there must be found. Two campaigns run at a time.
@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "trust.md"
+PAGE = ROOT / "tests" / "trust" / "RESULTS.md"
 BEGIN, END = "<!-- the last run -->", "<!-- end of the last run -->"
 
 

@@ -22,8 +22,9 @@ _LINK = re.compile(r"\]\(([^()\s]+)\)")
 
 
 def pages() -> list[Path]:
-    """Return every Markdown page: those at the root, and those in `docs`."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return every Markdown page at the root, in `docs` and in `tests`."""
+    below = [page for folder in ("docs", "tests") for page in sorted((ROOT / folder).rglob("*.md"))]
+    return [*sorted(ROOT.glob("*.md")), *below]
 
 
 def prose(page: Path) -> str:
