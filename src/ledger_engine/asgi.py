@@ -1,4 +1,4 @@
-"""The server as an ASGI application, `ledger_engine.asgi:app`, for servers other than ours (docs/asgi.md)."""
+"""The server as an ASGI application, `ledger_engine.asgi:app` (docs/deploy.md#another-asgi-server)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A web page of another origin, in a real browser (docs/browsers.md)."""
+"""A web page of another origin, in a real browser (docs/deploy.md#let-web-pages-use-the-server)."""
 
 from __future__ import annotations
 

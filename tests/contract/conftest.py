@@ -116,7 +116,7 @@ def start_server(database: Location, *options: str) -> Server:
 
 
 def start_other(program: str, database: Location) -> Server:
-    """Serve the ASGI application by another server, as docs/asgi.md has it."""
+    """Serve the ASGI application by another server, as docs/deploy.md#another-asgi-server has it."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     options = {

@@ -1,4 +1,4 @@
-"""CORS: which web pages of other origins may read the answers (docs/browsers.md).
+"""CORS: which web pages of other origins may read the answers (docs/deploy.md#let-web-pages-use-the-server).
 
 Off unless origins are named. A page sends its credential in the Authorization header, so cookies are never
 allowed; and an origin is named exactly, so `*` is never an answer.

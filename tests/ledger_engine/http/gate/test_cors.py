@@ -1,4 +1,4 @@
-"""Pages of other origins: what they may read, and what nobody is told (docs/browsers.md)."""
+"""What pages of other origins may read (docs/deploy.md#let-web-pages-use-the-server)."""
 
 from __future__ import annotations
 
