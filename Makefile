@@ -78,7 +78,7 @@ binary: dev
 release: dev
 	$(bin)/python tools/release.py
 
-# What speaks of files is left out. TESTS_POSTGRES=… takes another PostgreSQL (CONTRIBUTING.md).
+# What speaks of files is left out. TESTS_POSTGRES=… takes another PostgreSQL (tests/README.md).
 on_postgres := tests/contract $(addprefix tests/ledger_engine/, \
 	access cli store/postgres store/test_pages.py events http ledger tools/seed test_model.py \
 	test_server.py upkeep verify)
