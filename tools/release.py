@@ -1,4 +1,4 @@
-"""Build dist/VERSION: every form in which the program is given to others, with checksums (docs/releasing.md).
+"""Build dist/VERSION: every file of a release, with checksums (CONTRIBUTING.md#a-release).
 
 The same commit, platform and Python give the same bytes. It takes some minutes, and asks the package index
 for the wheels of other Pythons.

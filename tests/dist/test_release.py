@@ -1,6 +1,6 @@
 """What `make release` builds of the last commit: each file is installed, and started from an empty folder.
 
-It takes minutes, so it is a part of `make soak` alone (docs/releasing.md).
+It takes minutes, so it is a part of `make soak` alone (CONTRIBUTING.md#a-release).
 """
 
 import json
