@@ -70,7 +70,8 @@ def test_each_event_is_proven_by_the_page_from_the_list_of_events_alone(
     wait_until(lambda: api.get(f"/v1/events/{events[0]['id']}/proof").status_code == 200)
     [key] = cli("log-key", "show", "--project", project.id)
     (tmp_path / "ledger.vkey").write_text(key["key"])
-    (block,) = (each.text for each in blocks(CHECK.parents[1] / "docs" / "proof.md") if "$EVENT" in each.text)
+    page = CHECK.parents[1] / "docs" / "verify.md"
+    (block,) = (each.text for each in blocks(page) if "$EVENT" in each.text)
     assert {event["type"] for event in events} > {"user.created", "transaction.created", "order.created"}
     for event in events:
         variables = {"LEDGER_URL": server.url, "LEDGER_API_KEY": project.key, "EVENT": event["id"]}

@@ -1,4 +1,4 @@
-"""The commands of the log (docs/proof.md): `checkpoint`, `proof`, `check-proof`, `log-key`, `witness`."""
+"""The commands of the log (docs/verify.md): `checkpoint`, `proof`, `check-proof`, `log-key`, `witness`."""
 
 from __future__ import annotations
 

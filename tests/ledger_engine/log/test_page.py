@@ -1,4 +1,4 @@
-"""The test vectors of docs/proof.md hold."""
+"""The test vectors of docs/verify.md hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_engine.log.notes import VerifierKey
 from ledger_engine.log.tree import BadProof
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8").partition("## Test vectors")[2]
+PAGE = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8").partition("## Test vectors")[2]
 KEYS, POSTING, ITS_PROOF, USER, ENTRY, USERS_PROOF = re.findall(r"```\n(.*?)\n```", PAGE, re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""A witness beside a server (docs/proof.md): a file that is put back is named in the server's health."""
+"""A witness beside a server (docs/verify.md): a file that is put back is named in the server's health."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.resources.base import Cell, Fact
 from ledger_tui.resources.proofs import parse_checkpoint, parse_proof, proof_section
 
-PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
+PAGE = Path(__file__).parents[3] / "docs" / "verify.md"
 PROOF = next(each for each in PAGE.read_text(encoding="utf-8").split("```\n") if each.startswith("c2sp.org"))
 WITNESSED = datetime.fromtimestamp(0x6AFFCD0F, UTC)
 
