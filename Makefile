@@ -12,7 +12,7 @@
 #   make binary        dist/ledger, which needs no Python
 #   make release       dist/VERSION: packages, archives, executable, bill of materials, checksums
 #   make docs          site/, the documentation as a site with search
-#   make catalogues    write docs/errors.md, docs/events.md and docs/options.md from the code
+#   make catalogues    write docs/errors.md and docs/events.md from the code
 #   make pictures      draw docs/pictures, the dashboard's screens, and record its tour
 #   make bench-rivals  install what make bench also compares with
 #   make clients       generate a client with each generator of OpenAPI, and use it
@@ -129,7 +129,6 @@ docs: dev
 catalogues: dev
 	$(bin)/python -m tools.error_page
 	$(bin)/python -m tools.event_page
-	$(bin)/python -m tools.command_page
 
 # What it installs goes into build/clients, 0.4 GB, once. CLIENTS="spectral hey" tries those.
 clients: dev

@@ -1,10 +1,10 @@
-"""Write docs/options.md, every command's own help, from the code: `python -m tools.command_page`."""
+"""Print the page of every command's own help, for the site: `python -m tools.command_page`."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
-from pathlib import Path
 from unittest.mock import patch
 
 import click
@@ -12,14 +12,11 @@ import click
 import ledger_engine.cli
 import ledger_tui.cli
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 PROGRAMS = {"ledger-engine": ledger_engine.cli.main, "ledger-tui": ledger_tui.cli.command}
 WIDTH = 100
 
 _HEAD = """\
 # Every command's help
-
-<!-- Made from the code: `make catalogues` writes this page anew. -->
 
 Reference: what `--help` prints for each command of both programs. [Commands](commands.md),
 [serve](serve.md) and [the configuration of the dashboard](dashboard-configuration.md) explain them.
@@ -27,12 +24,12 @@ Reference: what `--help` prints for each command of both programs. [Commands](co
 
 
 def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8", newline="\n")
+    sys.stdout.buffer.write(page().encode())
     return 0
 
 
 def page() -> str:
-    """Return the text of docs/options.md."""
+    """Return the text of the page."""
     with patch.dict(os.environ, clear=True):  # a default must not be that of whoever runs this
         sections = [
             f"\n## {name}\n\n```\n{text}\n```\n"

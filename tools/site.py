@@ -1,6 +1,8 @@
-"""Hooks of MkDocs for `make docs`: the navigation, and the files outside docs/ that pages link to."""
+"""Hooks of MkDocs for `make docs`: the navigation, the commands' help, and linked files outside docs/."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from posixpath import dirname, normpath, relpath
 from typing import Any
@@ -11,6 +13,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE = "repository/"  # the folder of the site with the files that are outside docs/
+HELP = "options.md"  # every command's help: the site alone has this page
 _LISTED = re.compile(r"(?m)^- \[(.+?)\]\((\S+?\.md)\)")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
@@ -20,8 +23,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     kinds = [part.split("\n", 1) for part in re.split(r"(?m)^## ", listed)[1:]]
     design = [f"design/{file.name}" for file in sorted((ROOT / "docs" / "design").glob("0*.md"))]
-    config.nav = ["README.md", *({kind: _for_each_reader(pages)} for kind, pages in kinds)]
-    config.nav[-1]["Background"].append({"The design pages": design})
+    tabs = {kind: _for_each_reader(pages) for kind, pages in kinds}
+    tabs["Reference"].append({"Every command's help": HELP})
+    config.nav = ["README.md", *({kind: pages} for kind, pages in tabs.items())]
+    tabs["Background"].append({"The design pages": design})
     return config
 
 
@@ -37,7 +42,10 @@ def _listed(lines: str) -> list[Any]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add each file outside docs/ that a page links to, and those that such a page links to."""
+    """Add the commands' help, and the files outside docs/ that a page, or such a file, links to."""
+    program = (sys.executable, "-m", "tools.command_page")
+    help_page = subprocess.run(program, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    files.append(File.generated(config, HELP, content=help_page))
     to_read = list(files.documentation_pages())
     while to_read:
         page = to_read.pop()

@@ -1,7 +1,5 @@
-"""The catalogues of errors, events and options say what the code does; `make catalogues` writes them anew."""
+"""The catalogues of errors and events match the code; `make catalogues` writes them."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from ledger_engine.events import outbox
@@ -17,14 +15,6 @@ def test_the_catalogue_of_errors_is_what_the_code_gives(root: Path) -> None:
 def test_the_catalogue_of_events_is_what_the_code_gives(root: Path) -> None:
     written = (root / "docs" / "events.md").read_text(encoding="utf-8")
     assert written == event_page.page(), "docs/events.md is out of date: make catalogues"
-
-
-def test_the_page_of_options_is_what_the_commands_say(root: Path) -> None:
-    """In a process of its own: a command keeps the names of --help with which it was asked first."""
-    written = (root / "docs" / "options.md").read_bytes()
-    program = "import sys, tools.command_page as made; sys.stdout.buffer.write(made.page().encode())"
-    made = subprocess.run([sys.executable, "-c", program], cwd=root, check=True, capture_output=True).stdout
-    assert written == made, "docs/options.md is out of date: make catalogues"
 
 
 def test_each_code_has_a_meaning_and_a_message() -> None:

@@ -62,8 +62,8 @@ def unknown(program: str, words: list[str]) -> list[str]:
 
 
 def written(root: Path) -> list[Path]:
-    """Return the pages that people wrote: docs/options.md is made from the commands."""
-    return [root / "README.md", *sorted({*(root / "docs").rglob("*.md")} - {root / "docs" / "options.md"})]
+    """Return the pages that describe the programs to their users."""
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +107,15 @@ def test_each_command_line_names_commands_and_options_that_exist(root: Path) -> 
         if (words := unknown(match[1], match[2].split()))
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_page_of_commands_lists_each_command(program: str, root: Path) -> None:
+    """Its table of a program has each command in the first column, and a group by its subcommands."""
+    page = (root / "docs" / "commands.md").read_text(encoding="utf-8")
+    table = page.split(f"| `{program}` | ")[1].split("\n\n")[0]
+    listed = [name for row in table.splitlines()[2:] for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    commands_of_it = {name for name, command in EVERY if not isinstance(command, click.Group)}
+    assert sorted(f"{program} {name}" for name in listed) == sorted(
+        name for name in commands_of_it if name.startswith(program)
+    )

@@ -9,6 +9,7 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
 from tests.house.pages import ROOT, pages
+from tools.site import HELP
 
 LOADED = re.compile(
     r'<(?:script|img|iframe|source)\b[^>]*\bsrc="(\w+:[^"]*)"|<link\b[^>]*\bhref="(\w+:[^"]*)"'
@@ -47,3 +48,9 @@ def test_a_link_to_a_file_outside_the_docs_leads_to_a_copy_of_it(site: Path) -> 
     page = (site / "monitoring.html").read_text(encoding="utf-8")
     assert 'href="repository/deploy/alerts.yaml"' in page
     assert (site / "repository/deploy/alerts.yaml").read_bytes() == (ROOT / "deploy/alerts.yaml").read_bytes()
+
+
+def test_the_site_has_the_help_of_each_command(site: Path) -> None:
+    page = (site / HELP.replace(".md", ".html")).read_text(encoding="utf-8")
+    assert "ledger-engine webhooks roll" in page
+    assert "--read-only" in page
