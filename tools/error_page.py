@@ -98,23 +98,23 @@ _HEAD = """\
 
 <!-- Made from the code: `make catalogues` writes this page anew. -->
 
-Reference: every error that the server answers with, as a list to search. The rules are in
-[the interface](interface.md#errors) and the [decisions](decisions.md#errors).
+Reference: every error of the server, as a list to search. [The interface](interface.md#errors) and the
+[decisions](decisions.md#errors) have the rules.
 
 **Decide by `code`** (or by the status), and show `message` to people: messages may change, codes do not.
 
-| status | send the same request again? |
+| status | can you send the same request again? |
 | --- | --- |
 | 400, 404, 405, 409, 413, 414, 431 | no: it will be refused again |
-| 412 | after getting the object again, with its new `ETag` |
-| 401 | after getting another token, or with another key |
-| 403 | after the credential or the plan was changed |
+| 412 | after you get the object again, with its new `ETag` |
+| 401 | after you get another token, or with another key |
+| 403 | after a change of the credential or the plan |
 | 408 | yes |
 | 429 | yes, after as many seconds as `Retry-After` says |
-| 500, 503, and no answer at all | yes, a POST with the same `Idempotency-Key`, so that it is done once |
+| 500, 503, and no answer at all | yes; a POST with the same [`Idempotency-Key`](idempotency.md) |
 
-Each answer has an id in the header `Request-Id`. If the credential was valid, the
-[request log](webhooks.md#the-request-log) has the request under this id.
+Each answer has an id in the header `Request-Id`. If the credential was valid, you find the request under this
+id in the [request log](webhooks.md#the-request-log).
 
 ## The shapes
 

@@ -51,17 +51,17 @@ _HEAD = """\
 
 <!-- Made from the code: `make catalogues` writes this page anew. -->
 
-Reference: every kind of event, with an example. How events are sent, signed and tried again is on
-[the page of webhooks](webhooks.md). The same JSON comes by webhook, by `GET /v1/events/stream` and in
-`GET /v1/events`, which adds `request`, the id of the request that caused the event.
+Reference: every kind of event, with an example. [Webhooks](webhooks.md) describes how events are sent,
+signed and retried. You get the same JSON by webhook, by `GET /v1/events/stream` and in `GET /v1/events`.
+The list adds `request`, the id of the request that caused the event.
 
-`data.object` is the object as it was when the event happened; `GET` it to know what it is now. A webhook may
-come late, after that of a later event, or twice with the same `id`.
+`data.object` is the object at the time of the event; `GET` it for its present state. A webhook may come late,
+after the webhook of a later event, or twice with the same `id`.
 
 To have any of these events in a test, start a server with `--test-helpers` and send
 `POST /v1/test_helpers/events {"type": "invoice.paid"}` ([testing](testing.md#the-helpers)).
 
-An endpoint registered for `["*"]` gets kinds that a later version adds too: ignore what you do not know.
+An endpoint registered for `["*"]` also gets kinds that a later version adds: ignore unknown ones.
 
 | `type` | |
 | --- | --- |
