@@ -159,8 +159,8 @@ _TASKS = {
         "serve": ("serve:serve", "Serve the ledger over HTTP."),
         "api": ("api:api", "Send one request and print the answer."),
         "post": (
-            "api:post",
-            "Post a transaction to an account.",
+            "post:post",
+            "Post a transaction, or those of a file.",
         ),
         "trigger": (
             "api:trigger",

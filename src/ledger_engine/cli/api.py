@@ -1,7 +1,7 @@
-"""`ledger-engine api`, `post`, `trigger` and `conform`: requests to a server.
+"""`ledger-engine api`, `trigger` and `conform`: requests to a server.
 
-One request, a transaction, the requests that produce an event, and the requests that check whether a server
-keeps the contract.
+Requests of your own, the requests that produce an event, and the requests that check whether a server keeps the
+contract.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from ledger_client.parsing import parsed
 from ledger_engine.cli import options
 from ledger_engine.cli.asking import Target, any_server
 from ledger_engine.cli.running import print_json, say
-from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.events.outbox import KINDS
 
 if TYPE_CHECKING:
@@ -99,67 +98,6 @@ def api(target: Target, method: str, path: str, fields: tuple[str, ...], data: s
     except ValueError:
         for line in text.splitlines():
             say(line)
-
-
-class _Post(click.Command):
-    """The command `post`, for which a word such as -5 is an amount and not an option."""
-
-    def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
-        """Parse the words. Raises UsageError for a negative amount."""
-        try:
-            return super().parse_args(context, words)
-        except click.NoSuchOption as error:
-            if not error.option_name[1:2].isdigit():
-                raise
-            raise click.UsageError(
-                "AMOUNT must be positive. To take it from the account use `debit`.", context
-            ) from error
-
-
-@click.command(cls=_Post)
-@click.argument("account")
-@click.argument("amount", type=options.Number(1, MAX_AMOUNT))
-@click.argument("type", type=click.Choice(["credit", "debit"]))
-@click.option("--description", metavar="TEXT", help="What statements show.")
-@click.option("--destination", metavar="ID", help="Move the amount between ACCOUNT and this one.")
-@click.option(
-    "--once", metavar="KEY", help="An idempotency key: run again, it posts nothing and prints the first."
-)
-@any_server
-@options.as_json
-def post(
-    target: Target,
-    account: str,
-    amount: int,
-    type: str,
-    description: str | None,
-    destination: str | None,
-    once: str | None,
-    as_json: bool,
-) -> None:
-    """Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT."""
-
-    fields = {"account": account, "amount": amount, "type": type}
-    optional = {"description": description, "destination": destination}
-    body = fields | {name: value for name, value in optional.items() if value is not None}
-
-    async def send() -> dict[str, Any]:
-        from ledger_client.errors import AlreadyDone
-
-        async with target.connected("post") as ledger:
-            try:
-                answer = await ledger.request("POST", "/v1/transactions", body=body, key=once)
-            except AlreadyDone as error:
-                if not error.same_request or error.original is None:
-                    raise
-                answer = await ledger.request("GET", f"/v1/transactions/{error.original}")
-            return answer.object
-
-    transaction = asyncio.run(send())
-    if as_json:
-        print_json(transaction)
-    else:
-        say(f"{transaction.get('id')} balance {transaction.get('balance_after')}")
 
 
 @click.command()

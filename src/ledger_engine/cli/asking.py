@@ -68,10 +68,11 @@ class Target:
             await engine.close()
 
     @asynccontextmanager
-    async def connected(self, name: str) -> AsyncIterator[AsyncLedger]:
+    async def connected(self, name: str, *, attempts: int = 1) -> AsyncIterator[AsyncLedger]:
         """Yield a client with the rights of an owner; `name` is the command's name.
 
-        A LedgerError within becomes a ClickException: a refused or unanswered request ends the command.
+        A command that needs several `attempts` shows its progress itself. A LedgerError within becomes a
+        ClickException: a refused or unanswered request ends the command.
         """
         # Imported here: httpx takes longer to load than most commands to run.
         from ledger_client.errors import LedgerError
@@ -82,8 +83,10 @@ class Target:
         settings: dict[str, Any] = {"trust_env": False, "seconds_max": ANSWER_SECONDS_MAX, "timeout": None}
         async with self.key(NewApiKey(name, "owner", session=True)) as key:
             try:
-                async with AsyncLedger(root, key, attempts=1, **settings) as ledger:
-                    with notice_of_waiting(f"{root} to answer, {ANSWER_SECONDS_MAX:.0f} s at most"):
+                async with AsyncLedger(root, key, attempts=attempts, **settings) as ledger:
+                    with notice_of_waiting(f"{root} to answer, {ANSWER_SECONDS_MAX:.0f} s at most") as end:
+                        if attempts > 1:
+                            end()
                         yield ledger
             except LedgerError as error:
                 raise click.ClickException(refusal(error, root)) from error

@@ -124,7 +124,6 @@ _ALSO: Mapping[str, str] = {
     "quit": "exit leave",
     "clock": "time travel advance",
     "create": "add transfer",
-    "batch": "import csv upload",
     "export": "csv jsonl save download",
     "trace": "why timeline history",
     "prove": "proof transparency log audit",

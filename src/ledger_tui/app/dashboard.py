@@ -60,7 +60,6 @@ _CHANGES = (
     "create",
     "transfer",
     "edit",
-    "batch",
     "act(",
     "send_again",
     "helper(",
@@ -275,11 +274,6 @@ class Dashboard(Layer[None]):
         from ledger_tui.features.bulk import act_on_all
 
         act_on_all(self.navigation.resource_view, message.action, message.records)
-
-    def action_batch(self) -> None:
-        from ledger_tui.features.batch import post_file
-
-        post_file(self.navigation.resource_view)
 
     def action_program(self, variable: str) -> None:
         """Show the selected record in the program that an environment variable names."""

@@ -66,12 +66,12 @@ def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> st
     return "+" + text if sign else text
 
 
-def parse_amount(text: str, currency: str, *, least: int = 1, of_file: bool = False) -> int:
+def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
     """Return `1250` for `12.50` EUR, exactly. Raises BadAmount unless it is an amount of `least` or more.
 
-    A typed one has the locale's decimal sign, one `of_file` a point.
+    The text uses the locale's decimal sign.
     """
-    written = text.strip() if of_file else localised(text.strip())
+    written = localised(text.strip())
     places = decimals(currency)
     if places is None:
         raise BadAmount(f"The number of decimals of {currency} is not known.")

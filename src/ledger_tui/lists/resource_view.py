@@ -322,8 +322,6 @@ class ResourceView(View):
                 return self.pinned is not None and self.resource.paging == "starting_after"
             case "act" if marked and (act := self.resource.action(name)) is not None:
                 return True if may_change and any(map(act.allowed, marked)) else None
-            case "batch":
-                return bool(self.resource.batch) and (may_change or None)
             case "look":
                 return self.window.arranged and self.window.has_older
             case "program":
@@ -540,9 +538,6 @@ class ResourceView(View):
 
     async def action_edit(self) -> None:
         await self.screen.run_action("edit")
-
-    async def action_batch(self) -> None:
-        await self.screen.run_action("batch")
 
     async def action_program(self, variable: str) -> None:
         await self.screen.run_action(f"program({variable!r})")

@@ -257,7 +257,6 @@ class Resource(Place):
     has_object_path: bool = True  # whether one object can be read at `path/{id}`
     object_part: str | None = None  # set when reading one object goes beyond the contract
     part: str | None = None  # set when the list itself goes beyond the contract
-    batch: str = ""  # the path that takes many new objects at once, all or none
     missing_text: str = ""  # shown when the server has no such list
     empty: str = "Nothing here yet."
     invites: str = ""  # shown after it where one may be created

@@ -249,7 +249,6 @@ TRANSACTIONS = Resource(
             why_not="A reversal cannot be reversed.",
         ),
     ),
-    batch="/v1/transactions/batch",
     more=More(_read_more, _more_sections, links=_to_invoice),
     empty="No transactions here.",
     invites="Press n to post one.",

@@ -104,7 +104,6 @@ RESOURCE_KEYS: list[BindingType] = [
     _key("less_than_sign", "widen(-1)", "narrow the list"),
     _key("greater_than_sign", "widen(1)", "widen the list"),
     _key("t", "times", "times as UTC, local, relative"),
-    _key("b", "batch", "post a file of transactions"),
     _key("P", "program('PAGER')", "show in $PAGER"),
     _key("E", "program('EDITOR')", "open in $EDITOR"),
 ]
@@ -298,7 +297,6 @@ def _of_a_resource(resource: Resource) -> list[Binding]:
         "create": resource.form is not None,
         "transfer": resource.transfer is not None,
         "follow": not resource.still,
-        "batch": bool(resource.batch),
     }
     own = [
         each

@@ -88,6 +88,5 @@ def test_where_the_locale_has_a_comma_amounts_are_written_and_typed_with_it(
     assert parse_amount("12,5", "EUR") == 1250
     assert editable_amount(123450, "EUR") == "1234,50"
     assert as_number("−1.234,50") == Decimal("-1234.5")
-    assert parse_amount("12.5", "EUR", of_file=True) == 1250
     with pytest.raises(BadAmount, match="12,50"):
         parse_amount("12.5", "EUR")

@@ -1,0 +1,206 @@
+"""`ledger-engine post`: a transaction, or the transactions of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ledger_engine.cli import options
+from ledger_engine.cli.asking import Target, any_server
+from ledger_engine.cli.running import in_words, print_json, say
+from ledger_engine.core.money import MAX_AMOUNT
+
+if TYPE_CHECKING:
+    from ledger_engine.cli.posted_file import Fault
+    from ledger_engine.cli.posting import Batch, Progress
+
+ATTEMPTS = 6  # of each request for a file: about half a minute without an answer
+_AGAIN = "Run the command again to go on: nothing is posted twice."
+
+
+class _Post(click.Command):
+    """The command `post`, for which a word such as -5 is an amount and not an option."""
+
+    def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
+        """Parse the words. Raises UsageError for a negative amount."""
+        try:
+            return super().parse_args(context, words)
+        except click.NoSuchOption as error:
+            if not error.option_name[1:2].isdigit():
+                raise
+            raise click.UsageError(
+                "AMOUNT must be positive. To take it from the account use `debit`.", context
+            ) from error
+
+
+@click.command(cls=_Post)
+@click.argument("account", required=False)
+@click.argument("amount", type=options.Number(1, MAX_AMOUNT), required=False)
+@click.argument("type", type=click.Choice(["credit", "debit"]), required=False)
+@click.option("--description", metavar="TEXT", help="What statements show.")
+@click.option("--destination", metavar="ID", help="Move the amount between ACCOUNT and this one.")
+@click.option(
+    "--once", metavar="KEY", help="An idempotency key: run again, it posts nothing and prints the first."
+)
+@click.option(
+    "--file",
+    type=options.OfFile(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Post the transactions of a .csv or .jsonl file instead.",
+)
+@click.option("--dry-run", is_flag=True, help="Check the file and print its sums, and post nothing.")
+@any_server
+@options.as_json
+def post(
+    target: Target,
+    account: str | None,
+    amount: int | None,
+    type: str | None,
+    description: str | None,
+    destination: str | None,
+    once: str | None,
+    file: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Post a transaction: credit or debit AMOUNT, in the smallest unit of the currency, on ACCOUNT.
+
+    With --file post the transactions of a file, in batches of up to 1,000, each all or none. Run again with
+    the same file it posts nothing twice; to post an equal file a second time, give another --once KEY.
+    """
+    single = {"account": account, "amount": amount, "type": type}
+    optional = {"description": description, "destination": destination}
+    if file is not None:
+        if any(value is not None for value in (*single.values(), *optional.values())):
+            raise click.UsageError("With --file the transactions stand in the file: give no other.")
+        _post_file(target, file, once, dry_run=dry_run, as_json=as_json)
+        return
+    if dry_run:
+        raise click.UsageError("--dry-run needs --file.")
+    if None in single.values():
+        raise click.UsageError("Give ACCOUNT AMOUNT credit|debit, or --file FILE.")
+    body = single | {name: value for name, value in optional.items() if value is not None}
+    posted = asyncio.run(_post_one(target, body, once))
+    if as_json:
+        print_json(posted)
+    else:
+        say(f"{posted.get('id')} balance {posted.get('balance_after')}")
+
+
+async def _post_one(target: Target, body: dict[str, Any], key: str | None) -> dict[str, Any]:
+    from ledger_client.errors import AlreadyDone
+
+    async with target.connected("post") as ledger:
+        try:
+            answer = await ledger.request("POST", "/v1/transactions", body=body, key=key)
+        except AlreadyDone as error:
+            if not error.same_request or error.original is None:
+                raise
+            answer = await ledger.request("GET", f"/v1/transactions/{error.original}")
+        return answer.object
+
+
+# The transactions of a file
+
+
+def _post_file(target: Target, file: Path, name: str | None, *, dry_run: bool, as_json: bool) -> None:
+    """Check the whole file, then post it, or with `dry_run` print its sums."""
+    from ledger_engine.cli.posted_file import SUFFIXES, BadFile, Fault, read_file
+
+    if file.suffix.lower() not in SUFFIXES:
+        raise click.BadParameter("The name must end in .csv or .jsonl.", param_hint="--file")
+    try:
+        content = read_file(file)
+    except BadFile as error:
+        _end_with_faults([Fault(0, str(error))], as_json)
+        return
+    asyncio.run(_check_and_post(target, content.rows, content.faults, name, dry_run=dry_run, as_json=as_json))
+
+
+async def _check_and_post(
+    target: Target,
+    rows: Sequence[Any],
+    faults: list[Fault],
+    name: str | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    from ledger_engine.cli.posting import batches_of, prepared
+
+    async with target.connected("post", attempts=ATTEMPTS) as ledger:
+        postings, more_faults = await prepared(ledger, rows)
+        if faults or more_faults:
+            _end_with_faults(sorted([*faults, *more_faults]), as_json)
+        batches = batches_of(postings, name)
+        if dry_run:
+            _print_sums(batches, as_json)
+        else:
+            await _send(ledger, batches, as_json)
+
+
+async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
+    """Post the batches with a progress bar on stderr. Raises ClickException with how far it came."""
+    from ledger_client.errors import ApiError, NotConnected, RateLimited
+    from ledger_engine.cli.asking import refusal
+    from ledger_engine.cli.posting import NotPosted, Progress, post_batches
+
+    progress = Progress()
+    size = sum(len(batch.postings) for batch in batches)
+    hidden = not sys.stderr.isatty()
+    failure: str | None = None
+    with click.progressbar(length=size, label="Posting", file=sys.stderr, hidden=hidden) as bar:
+        try:
+            await post_batches(ledger, batches, progress, bar.update)
+        except NotPosted as error:
+            failure = f"{error} Nothing of its batch is posted."
+        except (NotConnected, ApiError, RateLimited) as error:
+            failure = f"{refusal(error, ledger.url).removesuffix('.')}. {_AGAIN}"
+    if as_json:
+        counts = {"posted": progress.posted, "posted_before": progress.posted_before}
+        print_json({"ok": failure is None, **counts, "transactions": size})
+    if failure is not None:
+        done = progress.posted + progress.posted_before
+        raise click.ClickException(f"{failure} {done:,} of {size:,} transactions are posted.")
+    if not as_json:
+        say(_summary(progress))
+
+
+def _summary(progress: Progress) -> str:
+    before = f"{progress.posted_before:,} of the file were posted before"
+    if not progress.posted_before:
+        return f"Posted {in_words(progress.posted, 'transactions')}."
+    if progress.posted:
+        return f"Posted {in_words(progress.posted, 'transactions')}; {before}."
+    return f"Posted nothing: {before}. To post an equal file again, give another --once KEY."
+
+
+def _print_sums(batches: Sequence[Batch], as_json: bool) -> None:
+    from ledger_engine.cli.posting import totals
+
+    postings = [posting for batch in batches for posting in batch.postings]
+    sums = totals(postings)
+    if as_json:
+        shown = [{"type": type, "currency": code, "amount": amount} for (type, code), amount in sums.items()]
+        counts = {"transactions": len(postings), "batches": len(batches)}
+        print_json({"ok": True, **counts, "sums": shown})
+        return
+    in_batches = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
+    say(f"{in_words(len(postings), 'transactions')} in {in_batches}; nothing was posted.")
+    for (type, code), amount in sums.items():
+        say(f"{type} {amount} {code}, in the smallest unit")
+
+
+def _end_with_faults(faults: Sequence[Fault], as_json: bool) -> None:
+    """Print every fault, one a line, and end with status 1."""
+    if as_json:
+        shown = [{"line": fault.line or None, "message": fault.message} for fault in faults]
+        print_json({"ok": False, "faults": shown})
+    for fault in faults:
+        say(f"ledger-engine: {fault}", err=True)
+    raise click.ClickException(f"{in_words(len(faults), 'faults')}; nothing was posted.")
