@@ -80,7 +80,7 @@ class LedgerApp(App[int]):
             self.session.missing_parts.add(PART)
         self.tokens = self.connection.token_manager
         self._connecting = Connecting(
-            self, self.connection, self.api, self.session, self.names, options.config.notify
+            self, self.connection, self.api, self.session, self.names, options.config.notice
         )
         self._begun = False
         self._exit_when_begun: Callable[[], None] | None = None

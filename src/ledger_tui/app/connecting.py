@@ -19,7 +19,7 @@ from ledger_tui.client.session import Mode, Session
 from ledger_tui.features.test_helpers import PART, ROOT
 from ledger_tui.formats.text import literal
 from ledger_tui.server.connection import CannotConnect, ServerConnection, SignInNeeded
-from ledger_tui.settings.config import BadConfig, Notify, Profile
+from ledger_tui.settings.config import BadConfig, Profile
 from ledger_tui.ui.view import NamesLoaded
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ class Connecting:
         api: Api,
         session: Session,
         names: AccountNames,
-        notify: Notify,
+        config_notice: str,
     ) -> None:
         self._app = app
         self._connection = connection
         self._api = api
         self._session = session
         self._names = names
-        self._notify = notify
+        self._config_notice = config_notice
 
     def _work(self, group: str, work: Coroutine[Any, Any, None]) -> None:
         """Start a worker in place of the one of its group."""
@@ -100,15 +100,11 @@ class Connecting:
         await self._ready()
 
     async def _ready(self) -> None:
-        """Read what the first screen needs, then look for what the user wants to be notified of."""
+        """Read what the first screen needs, then show the notices."""
         await self._learn_names()
         await self._learn_scopes()
-        await self._show_notice()
+        await self._show_notices()
         await self._learn_clock()
-        if self._notify.on:
-            from ledger_tui.app.notifying import Notifier
-
-            self._work("notify", Notifier(self._app, self._api, self._session, self._notify).watch())
 
     async def _watch_server(self) -> None:
         sentence = await self._connection.server_ended()
@@ -131,12 +127,15 @@ class Connecting:
             whoami = await self._api.read("/v1/whoami", part="whoami")
             self._session.saw_scopes(whoami.record.get("scopes"))
 
-    async def _show_notice(self) -> None:
-        """Show the notice of the server's health."""
+    async def _show_notices(self) -> None:
+        """Show the notices of the config file and of the server's health."""
+        notices = [self._config_notice] if self._config_notice else []
         with suppress(LedgerError):
             health = (await self._api.read("/api/health")).record
             if isinstance(notice := health.get("notice"), str):
-                self._app.notify(literal(notice), severity="warning", markup=False)
+                notices.append(notice)
+        if notices:
+            self._app.notify(literal(" ".join(notices)), severity="warning", markup=False)
 
     async def _learn_clock(self) -> None:
         """Read how far test helpers have moved the ledger's clock, if the server offers them to this key."""

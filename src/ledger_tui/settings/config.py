@@ -42,19 +42,6 @@ class Left:
     opened: bool = False
 
 
-DELIVERY_KINDS = ("delivery.failed", "delivery.retrying")
-WAYS = ("bell", "osc9")
-_KIND = re.compile(r"\*|[a-z_]+\.(?:[a-z_]+|\*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Notify:
-    """`on` has types of events, such as `invoice.paid` or `invoice.*`, and DELIVERY_KINDS; `by` has WAYS."""
-
-    on: tuple[str, ...] = ()
-    by: tuple[str, ...] = WAYS
-
-
 def entries_of(settings: ListSettings) -> Mapping[str, Any]:
     """Return the entries for the file: those that are set."""
     values = {"columns": [*settings.columns], "sort": settings.sort, "filters": [*settings.filters]}
@@ -144,8 +131,8 @@ class Config:
     lists: Mapping[str, ListSettings] = field(default_factory=dict)
     themes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
-    notify: Notify = field(default_factory=Notify)
     panes: PaneChoice = field(default_factory=PaneChoice)
+    notice: str = ""  # a sentence about entries of an older version, which have no effect
 
     @property
     def key_variables(self) -> frozenset[str]:
@@ -211,6 +198,7 @@ def parse_config(text: str, file: str) -> Config:
     def bad(entry: str, reason: str) -> BadConfig:
         return BadConfig(f"{file}: {_one_line(entry)}: {reason}.")
 
+    notice = _take_out_former(data)
     _check("", data, _ROOT, bad)
     for kind, entries in _NAMED.items():
         for name, table in data.get(kind, {}).items():
@@ -223,16 +211,27 @@ def parse_config(text: str, file: str) -> Config:
             raise bad(f"keys.{name}", 'write a name with a dot in quotes, like "act.pay" = "Z"')
         if not isinstance(value, str) or not value.strip():
             raise bad(f"keys.{name}", 'must be a key in quotes, like "ctrl+r"')
-    for entry, checks in (("notify", _NOTIFY), ("panes", _PANES)):
-        _check(entry, data.get(entry, {}), checks, bad)
+    _check("panes", data.get("panes", {}), _PANES, bad)
     for name, table in data.get("commands", {}).items():
         if missing := [each for each in ("key", "run") if each not in table]:
             raise bad(f"commands.{name}.{missing[0]}", "must be text in quotes")
-    return _config(data, bad)
+    return _config(data, notice, bad)
 
 
-def _config(data: Mapping[str, Any], bad: Bad) -> Config:
-    """Return what the checked data says."""
+def _take_out_former(data: dict[str, Any]) -> str:
+    """Remove the entries of an older version. Return a sentence that names them, "" without any."""
+    former = [name for name in _FORMER if data.pop(name, None) is not None]
+    keys = data.get("keys", {})
+    if isinstance(keys, dict):
+        former += [f"keys.{name}" for name in _FORMER_KEYS if keys.pop(name, None) is not None]
+    if not former:
+        return ""
+    commands = dict.fromkeys((_FORMER | _FORMER_KEYS)[name.removeprefix("keys.")] for name in former)
+    return f"No effect in the config file: {', '.join(former)}. Use {' and '.join(commands)} instead."
+
+
+def _config(data: Mapping[str, Any], notice: str, bad: Bad) -> Config:
+    """Return the config that the checked data describes."""
     lists = {
         kind: ListSettings(
             *(tuple(table.get("columns", ())), table.get("sort", ""), tuple(table.get("filters", ())))
@@ -251,8 +250,8 @@ def _config(data: Mapping[str, Any], bad: Bad) -> Config:
         lists,
         data.get("themes", {}),
         commands,
-        Notify(**{entry: tuple(each) for entry, each in data.get("notify", {}).items()}),
         PaneChoice(**data.get("panes", {})),
+        notice,
     )
 
 
@@ -270,6 +269,10 @@ def _profile(name: str, table: Mapping[str, Any], bad: Bad) -> Profile:
 # A check returns what is wrong with a value, None where nothing is. It does not quote it: it may be a secret.
 
 Check = Callable[[Any], str | None]
+
+# Entries of an older version, and actions that had a key, with the command to use now.
+_FORMER = {"notify": "`ledger-engine tail`"}
+_FORMER_KEYS = {"batch": "`ledger-engine post --file`"}
 
 
 def _check(where: str, table: Any, entries: Mapping[str, Check], bad: Bad) -> None:
@@ -315,15 +318,7 @@ _ROOT: Mapping[str, Check] = {
     "keys": _table,
     "profiles": _table,
     "times": _is(lambda value: value in _STYLES, f"must be one of {', '.join(_STYLES)}"),
-    **dict.fromkeys(("lists", "themes", "commands", "notify", "panes"), _table),
-}
-_NOTIFY: Mapping[str, Check] = {
-    "on": _texts_that(
-        _KIND.fullmatch,
-        'must contain types of events, like "invoice.paid" or "invoice.*", and '
-        + " and ".join(f'"{kind}"' for kind in DELIVERY_KINDS),
-    ),
-    "by": _texts_that(WAYS.__contains__, f"may contain only {' and '.join(WAYS)}"),
+    **dict.fromkeys(("lists", "themes", "commands", "panes"), _table),
 }
 _PANES: Mapping[str, Check] = {
     "split": _bool,

@@ -14,7 +14,7 @@ from quart import Response, jsonify, request
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.client import api, session, transport
 from ledger_tui.client.session import ConnectionState
-from ledger_tui.settings.config import Options
+from ledger_tui.settings.config import Options, parse_config
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -262,3 +262,15 @@ async def test_what_waits_for_a_person_at_the_server_is_said_at_the_start(
     server.health["notice"] = "The last backup failed, and there is none: the disk is full."
     async with dashboards.open(size=(120, 30)) as driver:
         await driver.sees("The last backup failed, and there is none")
+
+
+async def test_entries_of_an_older_config_file_are_named_at_the_start_beside_the_notice_of_the_server(
+    server: ContractServer,
+) -> None:
+    server.health["notice"] = "The disk is full."
+    config = parse_config('[notify]\non = ["invoice.*"]\n', "c")
+    app = LedgerApp(Options(url=server.url, key=server.key, config=config))
+    async with app.run_test(size=(120, 30), notifications=True) as pilot:
+        await Driver(app, pilot).sees(
+            "No effect in the config file: notify. Use `ledger-engine tail` instead. The disk is full."
+        )

@@ -47,6 +47,17 @@ def test_every_entry_is_read() -> None:
     assert home.key == "stored"
 
 
+def test_entries_of_an_older_version_are_passed_over_with_one_sentence() -> None:
+    older = '[notify]\non = ["delivery.failed"]\nby = ["bell"]\n[keys]\nrefresh = "f5"\nbatch = "f6"\n'
+    config = parse_config(older, "f")
+    assert config.keys == {"refresh": "f5"}
+    assert config.notice == (
+        "No effect in the config file: notify, keys.batch."
+        " Use `ledger-engine tail` and `ledger-engine post --file` instead."
+    )
+    assert parse_config("notify = 1", "f").notice.startswith("No effect in the config file: notify.")
+
+
 def test_without_a_file_nothing_is_configured(tmp_path: Path) -> None:
     assert read_config(tmp_path / "none.toml") == Config()
 
