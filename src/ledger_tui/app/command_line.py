@@ -119,7 +119,7 @@ _ALSO: Mapping[str, str] = {
     "key": "credential",
     "theme": "colours dark light contrast",
     "at": "time travel past history machine",
-    "flows": "sankey diagram movements unusual",
+    "flows": "sankey diagram movements",
     "help": "shortcuts",
     "quit": "exit leave",
     "clock": "time travel advance",

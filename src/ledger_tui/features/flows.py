@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from rich.cells import cell_len
 from textual import events
@@ -13,11 +12,10 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 
-from ledger_tui.client import past
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import fetch_page
-from ledger_tui.client.past import moment_ms, moment_text
+from ledger_tui.client.past import moment_text
 from ledger_tui.client.records import Record, Want
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
@@ -29,7 +27,6 @@ from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
-DAY_MS = 86_400_000
 _ROWS_EACH = 2  # of the drawing for each flow, at least, or it is among the others
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12
@@ -82,36 +79,6 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
     rest = flows[max(1, most - 1) :]
     summed = Flow(OTHERS, OTHERS, rest[0].currency, sum(f.amount for f in rest), sum(f.count for f in rest))
     return [*flows[: max(1, most - 1)], summed]
-
-
-def unusual(transactions: Sequence[Record], before: Iterable[Record], currency: Currency) -> list[Record]:
-    """Return the transactions of those hours in which more moved than in the same hour on any day before."""
-    usual: dict[tuple[Pair, int], Counter[int]] = defaultdict(Counter)
-    for each in before:
-        pair, at = pair_of(each, currency), moment_ms(each.get("created"))
-        if pair is not None and at is not None:
-            usual[pair, _hour(at)][at // DAY_MS] += each.get("amount", 0)
-    moved = Counter[tuple[Pair, int]]()
-    by_hour = [(each, _pair_and_hour(each, currency)) for each in transactions]
-    for each, key in by_hour:
-        if key is not None:
-            moved[key] += each.get("amount", 0)
-
-    def stands_out(key: tuple[Pair, int]) -> bool:
-        pair, hour = key
-        return moved[key] > max(usual[pair, hour % 24].values(), default=0)
-
-    return [each for each, key in by_hour if key is not None and stands_out(key)]
-
-
-def _hour(ms: int) -> int:
-    return datetime.fromtimestamp(ms / 1000, UTC).hour
-
-
-def _pair_and_hour(transaction: Record, currency: Currency) -> tuple[Pair, int] | None:
-    """Return between which accounts, and in which hour since 1970, of which 24 are a day."""
-    pair, at = pair_of(transaction, currency), moment_ms(transaction.get("created"))
-    return None if pair is None or at is None else (pair, at // 3_600_000)
 
 
 # ---------------------------------------------------------------------- drawing
@@ -247,8 +214,6 @@ SPANS = (
 )
 _WIDE_COLUMNS = 110
 _PAGES = 20
-_PAGES_BEFORE = 50
-_USUAL_DAYS = 7
 _NAME = 18
 
 
@@ -261,13 +226,9 @@ class Read:
     accounts: Sequence[Record] = ()
 
 
-async def read_since(
-    api: Api, start_ms: int, known: Sequence[Record], pages: int, *, until_ms: int | None = None
-) -> Read:
+async def read_since(api: Api, start_ms: int, known: Sequence[Record], pages: int) -> Read:
     """Return the transactions after a moment, with those known already, in at most so many requests."""
     asked = {"created_after": moment_text(start_ms)}
-    if until_ms is not None and past.PART not in api.session.missing_parts:
-        asked["at"] = moment_text(until_ms)
     newest = known[0].get("id") if known else None
     rows: list[Record] = []
     want = Want(0, "page", 0, None)
@@ -294,11 +255,9 @@ class FlowsView(TimedTiles):
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
-        self._only_unusual = False
         self._accounts_read = False
         self._read: Read | None = None
         self._known: Sequence[Record] = ()  # what need not be read again
-        self._before: list[Record] | None = None  # of the days before, which say what is usual
         self._flows: list[Flow] = []
         self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list")
         self._bands = Tile("money", self._draw_bands, Link("", "transactions"), id="flow-bands")
@@ -325,7 +284,7 @@ class FlowsView(TimedTiles):
 
     def forget(self) -> None:
         super().forget()
-        self._read = self._before = None
+        self._read = None
         self.reading, self._known = False, ()
 
     def moment_changed(self) -> None:
@@ -342,13 +301,6 @@ class FlowsView(TimedTiles):
             if not self._accounts_read:
                 accounts = await fetch_page(api, "/v1/accounts", {}, Want(0, "page", 0, None))
                 read = replace(read, accounts=accounts.rows)
-            if self._only_unusual and self._before is None:
-                long_before = start_ms - _USUAL_DAYS * DAY_MS
-                with past.the_present():
-                    before = await read_since(api, long_before, (), _PAGES_BEFORE, until_ms=start_ms)
-                self._before = [
-                    each for each in before.rows if (moment_ms(each.get("created")) or 0) <= start_ms
-                ]
         except LedgerError as error:
             self.call_later(self.failed, literal(error))
         else:
@@ -366,10 +318,7 @@ class FlowsView(TimedTiles):
     def _compute(self) -> None:
         if self._read is None:
             return
-        rows, currency = self._read.rows, self.context.names.currency
-        if self._only_unusual:
-            rows = unusual(rows, self._before or (), currency)
-        self._flows = flows_of(rows, currency)
+        self._flows = flows_of(self._read.rows, self.context.names.currency)
         self.draw()
 
     def names_loaded(self) -> None:
@@ -379,8 +328,6 @@ class FlowsView(TimedTiles):
 
     def caption_text(self) -> Content:
         left = Content.assemble(" ", ("Flows", "bold"), f"  the last {SPANS[self.span][1]}")
-        if self._only_unusual:
-            left = Content.assemble(left, "  ", (" unusual for its hour ", "$tab-text on $tab"))
         count = ""
         if self._read is not None:
             count = f"  {len(self._read.rows):,} postings{'' if self._read.whole else ', the newest of more'}"
@@ -422,7 +369,7 @@ class FlowsView(TimedTiles):
     def _why_empty(self) -> str:
         if self._read is None:
             return "loading…"
-        return "Nothing unusual." if self._only_unusual else "Nothing moved. + widens the window."
+        return "Nothing moved. + widens the window."
 
     def _draw_list(self, width: int, _height: int) -> TileContent:
         if not self._flows:
@@ -461,17 +408,6 @@ class FlowsView(TimedTiles):
     def action_choose(self, step: int) -> None:
         super().action_choose(step)
         self._bands.show_changes()
-
-    def span_changed(self) -> None:
-        self._before = None
-        super().span_changed()
-
-    def action_unusual(self) -> None:
-        """Show only what is unusual for its hour, or all again."""
-        self._only_unusual = not self._only_unusual
-        if self._only_unusual and self._before is None:
-            self.poll()
-        self._compute()
 
     def shown_path(self) -> str:
         return f"/v1/transactions?created_after={moment_text(self.start_ms)}"

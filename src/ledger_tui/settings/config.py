@@ -226,8 +226,10 @@ def _take_out_former(data: dict[str, Any]) -> str:
         former += [f"keys.{name}" for name in _FORMER_KEYS if keys.pop(name, None) is not None]
     if not former:
         return ""
+    named = f"No effect in the config file: {', '.join(former)}."
     commands = dict.fromkeys((_FORMER | _FORMER_KEYS)[name.removeprefix("keys.")] for name in former)
-    return f"No effect in the config file: {', '.join(former)}. Use {' and '.join(commands)} instead."
+    instead = " and ".join(filter(None, commands))
+    return f"{named} Use {instead} instead." if instead else named
 
 
 def _config(data: Mapping[str, Any], notice: str, bad: Bad) -> Config:
@@ -270,9 +272,9 @@ def _profile(name: str, table: Mapping[str, Any], bad: Bad) -> Profile:
 
 Check = Callable[[Any], str | None]
 
-# Entries of an older version, and actions that had a key, with the command to use now.
+# Entries of an older version, and actions that had a key, with the command to use now if there is one.
 _FORMER = {"notify": "`ledger-engine tail`"}
-_FORMER_KEYS = {"batch": "`ledger-engine post --file`"}
+_FORMER_KEYS = {"batch": "`ledger-engine post --file`", "unusual": ""}
 
 
 def _check(where: str, table: Any, entries: Mapping[str, Check], bad: Bad) -> None:

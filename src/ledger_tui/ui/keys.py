@@ -134,7 +134,6 @@ COMPARE_KEYS: list[BindingType] = [
 FLOW_KEYS: list[BindingType] = [
     _key("plus", "window(1)", "longer", show=True),
     _key("minus", "window(-1)", "shorter", show=True),
-    _key("p", "unusual", "only what is unusual", show=True),
 ]
 
 HELPER_KEYS: list[BindingType] = [
@@ -206,7 +205,6 @@ _BY_USE = (
     "look",
     "mark",
     "window",
-    "unusual",
     "unit",
     "tile(",
     "help",

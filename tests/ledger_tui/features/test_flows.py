@@ -15,17 +15,14 @@ from ledger_tui.features.flows import (
     flows_of,
     largest,
     tone_of,
-    unusual,
 )
 
 CURRENCIES = {"till": "EUR", "bank": "EUR", "yen": "JPY"}
 
 
-def posting(
-    account: str, kind: str, amount: int, to: str | None = None, at: str = "2026-11-20T10:00:00.000Z"
-) -> dict[str, Any]:
+def posting(account: str, kind: str, amount: int, to: str | None = None) -> dict[str, Any]:
     transfer = None if to is None else "tra_1"
-    fields = {"account": account, "type": kind, "amount": amount, "created": at}
+    fields = {"account": account, "type": kind, "amount": amount}
     return {**fields, "destination": to, "transfer": transfer}
 
 
@@ -57,20 +54,6 @@ def test_all_but_the_largest_are_summed_as_others() -> None:
     assert shown[:3] == many[:3]
     assert shown[3] == Flow(OTHERS, OTHERS, "EUR", sum(range(91, 98)), 7)
     assert largest(many, 10) == many
-
-
-def test_what_moved_more_than_in_the_same_hour_of_any_day_before_is_unusual() -> None:
-    before = [
-        posting("till", "credit", amount, at=f"2026-11-{day}T10:30:00.000Z")
-        for day, amount in ((18, 70), (19, 90))
-    ]
-    usual = posting("till", "credit", 90, at="2026-11-20T10:05:00.000Z")
-    assert unusual([usual], before, CURRENCIES.get) == []
-    more = posting("till", "credit", 1, at="2026-11-20T10:50:00.000Z")
-    assert unusual([more, usual], before, CURRENCIES.get) == [more, usual]
-    at_night = posting("till", "credit", 1, at="2026-11-20T03:00:00.000Z")
-    other_way = posting("till", "debit", 1, at="2026-11-20T10:00:00.000Z")
-    assert unusual([usual, at_night, other_way], before, CURRENCIES.get) == [at_night, other_way]
 
 
 def text_of(drawn: Any) -> list[str]:

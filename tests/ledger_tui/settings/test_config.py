@@ -55,6 +55,9 @@ def test_entries_of_an_older_version_are_passed_over_with_one_sentence() -> None
         "No effect in the config file: notify, keys.batch."
         " Use `ledger-engine tail` and `ledger-engine post --file` instead."
     )
+    assert parse_config('[keys]\nunusual = "u"', "f").notice == (
+        "No effect in the config file: keys.unusual."
+    )
     assert parse_config("notify = 1", "f").notice.startswith("No effect in the config file: notify.")
 
 
