@@ -1,7 +1,6 @@
 """`ledger-engine api`, `trigger` and `conform`: requests to a server.
 
-Requests of your own, the requests that produce an event, and the requests that check whether a server keeps the
-contract.
+One request, the requests that produce an event, and the requests that check a server against the contract.
 """
 
 from __future__ import annotations
