@@ -1,4 +1,7 @@
-"""One transaction of PostgreSQL for the works of a group."""
+"""The transactions of PostgreSQL in which the works of a group run (`store/committer.py`).
+
+A group may take several: one for the books that are free, others for those that another server had locked.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import OF_NO_PROJECT, OWN, BookKey, book_of
-from ledger_engine.store.committer import GroupCommitter, WorkFailed
+from ledger_engine.store.committer import GroupCommitter, Transaction, WorkFailed
 from ledger_engine.store.group_cache import prefetch
 from ledger_engine.store.postgres import notifications
 from ledger_engine.store.postgres.confirmations import Confirmations
@@ -41,6 +44,7 @@ _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 _OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
 Works: TypeAlias = dict[int, list[Job]]  # by the locks of their books, or the one of the ledger
+Reached: TypeAlias = tuple[frozenset[int], int]  # locks, and the time that others have reached under them
 
 
 class OutcomeUnknown(Exception):
@@ -66,9 +70,7 @@ class Counts:
 
 
 class Committer(GroupCommitter[PostgresUnit]):
-    """Runs the works of each group and commits them, on connections that `connect` opens."""
-
-    failures = (DatabaseFailed,)
+    """Commits groups, one after the other, on connections that `connect` opens."""
 
     def __init__(
         self,
@@ -80,67 +82,60 @@ class Committer(GroupCommitter[PostgresUnit]):
         seen: Seen,
         confirmations: Confirmations,
     ) -> None:
-        super().__init__(clock, ids)
+        super().__init__()
+        self.clock = clock
+        self.ids = ids
         self.locks = locks
+        self.numeric = numeric
+        self.seen = seen
+        self.confirmations = confirmations
         self.counts = Counts()
+        self.confirmed: Reached | None = None  # of the last transaction that was confirmed
+        self.meets_others_until = 0.0
         self._connect = connect
-        self._numeric = numeric
-        self._seen = seen
-        self._confirmations = confirmations
-        self._reached: object = None  # the time that others have reached under the locks of the transaction …
-        self._confirmed: object = None  # … and that of the last one that was confirmed
         self._connection: Connection | None = None
-        self._locked = frozenset[int]()  # the locks of books of the transaction under way …
-        self._running: Works = {}  # … and its works
-        self._begun: PostgresUnit | None = None  # until they run
-        self._meets_others_until = 0.0
 
     def commit(self, group: list[Job]) -> Iterator[Committed]:
         """Run the works of a group, and yield what became of some after the other.
 
-        The works of books that no other server has locked come first, in one transaction. Where others were
-        met of late a transaction has half of the books at most, so that the other half is free for them.
+        The works of books that no other server has locked come first, in one transaction. If others were
+        met of late a transaction takes half of the books at most, so that the other half is free for them.
         Works of the whole ledger come last.
         """
         waiting = self._by_lock(group)
         of_ledger = waiting.pop(LEDGER, None)
         books = len(waiting)
         while waiting:
-            meets_others = time.monotonic() < self._meets_others_until
-            yield self._commit_some(waiting, math.ceil(books / 2) if meets_others else books)
-            waiting = {lock: works for lock, works in waiting.items() if lock not in self._running}
+            meets_others = time.monotonic() < self.meets_others_until
+            transaction = _Transaction(self, waiting, math.ceil(books / 2) if meets_others else books)
+            yield self._committed(transaction)
+            waiting = {lock: works for lock, works in waiting.items() if lock not in transaction.running}
         if of_ledger is not None:
-            yield self._commit_some({LEDGER: of_ledger}, 0)
+            yield self._committed(_Transaction(self, {LEDGER: of_ledger}, 0))
 
-    def _commit_some(self, waiting: Works, at_most: int) -> Committed:
+    def _committed(self, transaction: _Transaction) -> Committed:
         self.counts.groups += 1
         topics, error = set[str](), None
         try:
-            topics = self._commit_with_tries(waiting, at_most)
+            topics = self._commit_with_tries(transaction)
         except Exception as failed:  # of any kind: what becomes of the others does not depend on it
             error = failed
-        return Committed(_all(self._running), frozenset(topics), error)
+        return Committed(_all(transaction.running), frozenset(topics), error)
 
-    def _commit_with_tries(self, waiting: Works, at_most: int) -> set[str]:
-        """Run some of the works in one transaction, which `_running` has then; return their topics.
+    def _commit_with_tries(self, transaction: _Transaction) -> set[str]:
+        """Commit the transaction, and begin it again while that may help; return the topics of its works.
 
         Raises OutcomeUnknown, and ConnectionLost or DatabaseFailed when none of them was committed.
         """
         for left in reversed(range(TRIES)):
             try:
-                self._begun = self._begin(waiting, at_most)
-                return self._run(_all(self._running))
+                return self.commit_group(transaction)
             except ConnectionLost:
-                self.close()
                 if not left:
                     raise
             except DatabaseFailed as failed:
-                self._roll_back()
                 if not left or not failed.passing:
                     raise
-            except BaseException:
-                self._roll_back()
-                raise
             self.counts.retries += 1
             time.sleep(random.random() * _WAIT_S * 2 ** (TRIES - 1 - left))
         raise AssertionError("the last try returns or raises")
@@ -151,39 +146,19 @@ class Committer(GroupCommitter[PostgresUnit]):
         connection = self._connection
         return connection.process if connection is not None and connection.usable else None
 
+    def usable_connection(self) -> Connection:
+        """Return the connection, opening it again if the last one failed."""
+        if self._connection is None or not self._connection.usable:
+            self._connection = self._connect()
+            self.locks = replace(self.locks, server=self.seen.server)
+        return self._connection
+
     def close(self) -> None:
         """Close the connection; it opens again when needed."""
         self.forget()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-    def _begin(self, waiting: Works, at_most: int) -> PostgresUnit:
-        """Begin the transaction of the works whose books are free, or of those of one that is waited for."""
-        self._running = waiting
-        connection = self._usable_connection()
-        wanted = [lock for lock in waiting if lock != LEDGER]
-        locks, reached = self.locks.begin(connection, wanted, at_most)
-        if not locks.issuperset(set(wanted[:at_most]) - _OF_NO_PROJECT):
-            self._meets_others_until = time.monotonic() + MET_S
-        if wanted and not locks:
-            connection.send(_ROLLBACK)
-            self._running = {wanted[0]: waiting[wanted[0]]}  # which alone fail if the lock cannot be got
-            began = time.monotonic()
-            self.counts.lock_waits += 1
-            try:
-                locks, reached = self.locks.begin(connection, wanted, at_most, awaited=wanted[:1])
-            finally:
-                self.counts.lock_wait_s += time.monotonic() - began
-        if wanted:
-            self._running = {lock: waiting[lock] for lock in wanted if lock in locks}
-        return self._unit_of(connection, locks, reached)
-
-    def _begin_again(self) -> PostgresUnit:
-        """Begin the transaction of the same works once more, after it was rolled back."""
-        connection, wanted = self._usable_connection(), [lock for lock in self._running if lock != LEDGER]
-        locks, reached = self.locks.begin(connection, wanted, len(wanted), awaited=wanted)
-        return self._unit_of(connection, locks, reached)
 
     def _by_lock(self, group: list[Job]) -> Works:
         by_book: dict[BookKey | None, list[Job]] = {}
@@ -196,68 +171,145 @@ class Committer(GroupCommitter[PostgresUnit]):
             return LEDGER
         return self.locks.own if book == OWN else lock_of(book)
 
-    def _usable_connection(self) -> Connection:
-        if self._connection is None or not self._connection.usable:
-            self._connection = self._connect()
-            self.locks.server = self._seen.server
-        return self._connection
 
-    def _unit_of(self, connection: Connection, locks: frozenset[int], reached: int | None) -> PostgresUnit:
-        """Return the unit of a transaction that has begun.
+class _Transaction(Transaction[PostgresUnit]):
+    """The transaction of those works that are `running`: those of the books that it has locked."""
+
+    failures = (DatabaseFailed,)
+
+    def __init__(self, committer: Committer, waiting: Works, at_most: int) -> None:
+        self.running = waiting
+        self._committer = committer
+        self._waiting = waiting
+        self._at_most = at_most
+        self._connection: Connection | None = None
+        self._locked = frozenset[int]()  # the locks of books
+        self._reached: Reached | None = None
+
+    def begin(self) -> tuple[PostgresUnit, list[Job]]:
+        """Begin for the works whose books are free, or for those of one that is waited for."""
+        committer, self._connection, self.running = self._committer, None, self._waiting
+        self._connection = connection = committer.usable_connection()
+        books = [lock for lock in self._waiting if lock != LEDGER]
+        locked, moment = committer.locks.begin(connection, books, self._at_most)
+        if not locked.issuperset(set(books[: self._at_most]) - _OF_NO_PROJECT):
+            committer.meets_others_until = time.monotonic() + MET_S
+        if books and not locked:
+            connection.send(_ROLLBACK)
+            self.running = {books[0]: self._waiting[books[0]]}  # which alone fail if the lock cannot be got
+            locked, moment = self._wait_for_one(connection, books)
+        if books:
+            self.running = {lock: self._waiting[lock] for lock in books if lock in locked}
+        self._locked = locked
+        self._reached = None if moment is None else (locked, moment)
+        unit, works = self._unit_of(connection, moment), _all(self.running)
+        if not connection.usable:
+            raise ConnectionLost("another database is used now", OLDER)
+        if len(works) > 1:
+            prefetch(unit, works, (ConnectionLost, DatabaseFailed))
+        return unit, works
+
+    def require_sound(self, error: BaseException) -> None:
+        if isinstance(error, ConnectionLost):
+            raise error
+        if isinstance(error, DatabaseFailed) and public_error(error) is not error:
+            raise error
+
+    def public_error(self, error: BaseException) -> BaseException:
+        return public_error(error)
+
+    def commit(self, unit: PostgresUnit, works: list[Job], topics: set[str], *, wrote: bool) -> bool:
+        """Commit, tell other servers, and release the locks; nobody waits for the last two.
+
+        Works that changed nothing are committed all the same when their answers may rest on a commit that
+        no standby has received: the commit shows that the standby has all before it.
+        """
+        committer, connection, locks = self._committer, self._connection, self._committer.locks
+        assert connection is not None, "it has begun"
+        if not wrote and not self._rests_on_unconfirmed():
+            committer.forget()  # only our own commit shows in the time of the next one of others
+            connection.send(_ROLLBACK)
+            locks.release(connection)
+            connection.settle()
+            return False
+        moment = max(committer.clock.now(), committer.ids.mark()[0])
+        locks.note(connection, self._locked, moment, announced=bool(topics))
+        try:
+            # Waited for, so that until here it is known that nothing is committed.
+            noted = connection.settle()
+        except DatabaseFailed as error:
+            self.require_sound(error)
+            raise WorkFailed(error) from error
+        self._send_commit(connection)
+        number = 0
+        if topics:
+            assert noted is not None, "the last statement returns rows"
+            number = locks.number_of(noted)
+            committer.confirmations.confirm(locks.server, number)
+            done = [book_of(job.work) for job in works if job.error is None]
+            changes = Counter([book for book in done if book is not None])
+            committer.seen.committed(locks.server, Commits(number, moment), changes)
+        try:
+            locks.release(connection)
+            notifications.notify(connection, locks.server, number, topics)
+            connection.end(forgiving=True)
+        except ConnectionLost:  # its locks end with it, and others see the commit without being told
+            committer.close()
+        return True
+
+    def roll_back(self, error: BaseException) -> None:
+        """Roll back and release the locks, or give the connection up."""
+        self._committer.forget()
+        if isinstance(error, (ConnectionLost, OutcomeUnknown)):
+            self._committer.close()
+        elif self._connection is not None:
+            try:
+                self._connection.settle_quietly()
+                self._connection.send(_ROLLBACK)
+                self._connection.sync()
+                self._committer.locks.release(self._connection)
+                self._connection.settle()
+            except (ConnectionLost, DatabaseFailed):
+                self._committer.close()
+
+    def _wait_for_one(self, connection: Connection, books: list[int]) -> tuple[frozenset[int], int | None]:
+        """Begin under the lock of the first book, once it is free, and of others that are free then."""
+        counts, began = self._committer.counts, time.monotonic()
+        counts.lock_waits += 1
+        try:
+            return self._committer.locks.begin(connection, books, self._at_most, awaited=books[:1])
+        finally:
+            counts.lock_wait_s += time.monotonic() - began
+
+    def _unit_of(self, connection: Connection, moment: int | None) -> PostgresUnit:
+        """Return the unit of the transaction, which has begun; `moment` is the time that others have reached.
 
         What the last one has cached is true under the same locks of books, while the time that others have
         reached under them is the same: a commit of theirs would have changed it, as its time is beyond that
         of our own last commit.
         """
-        self._locked = locks
-        self._reached = (locks, reached) if reached is not None else None
-        if reached is not None:
-            self._clock.advance_past(reached)
-        if not locks:
-            self.forget()
-        return self._unit_for(
-            (locks - {self.locks.own}, reached),
-            lambda: PostgresUnit(connection, self._clock, self._ids, self._numeric),
+        committer = self._committer
+        if moment is not None:
+            committer.clock.advance_past(moment)
+        if not self._locked:
+            committer.forget()
+        return committer.unit_for(
+            (self._locked - {committer.locks.own}, moment),
+            lambda: PostgresUnit(connection, committer.clock, committer.ids, committer.numeric),
         )
 
-    def _run_in_transaction(self, group: list[Job], *, savepoints: bool) -> set[str]:
-        unit, self._begun = self._begun or self._begin_again(), None
-        connection = self._connection
-        if connection is None or not connection.usable:
-            raise ConnectionLost("another database is used now", OLDER)
-        if len(group) > 1:
-            prefetch(unit, group, (ConnectionLost, DatabaseFailed))
-        topics, wrote = self._run_works(unit, group, savepoints=savepoints)
-        if wrote or self._rests_on_unconfirmed():
-            self._finish(connection, unit, group, topics)
-        else:
-            self.forget()  # only our own commit shows in the time of the next one of others
-            connection.send(_ROLLBACK)
-            self.locks.release(connection)
-            connection.settle()
-        return topics
-
     def _rests_on_unconfirmed(self) -> bool:
-        """Return whether the answers of works that changed nothing may rest on a commit that no standby has.
+        """Return whether what was read may rest on a commit that no standby has received.
 
-        Then there is a commit all the same, which shows that the standby has what was committed before. Of
-        other servers nothing is known here, unless they have committed nothing since the last commit.
+        Of other servers nothing is known here, unless they have committed nothing since the last commit.
         """
-        return self._confirmations.in_doubt or self._reached not in (None, self._confirmed)
+        in_doubt = self._committer.confirmations.in_doubt
+        return in_doubt or self._reached not in (None, self._committer.confirmed)
 
-    def _finish(self, connection: Connection, unit: PostgresUnit, group: list[Job], topics: set[str]) -> None:
-        """Commit, tell other servers, and release the locks; nobody waits for the last two."""
-        began = time.perf_counter()
-        unit.flush()
-        moment = max(self._clock.now(), self._ids.mark()[0])
-        self.locks.note(connection, self._locked, moment, announced=bool(topics))
-        try:
-            # Waited for, so that until here it is known that nothing is committed.
-            noted = connection.settle()
-        except DatabaseFailed as error:
-            self._require_sound(error)
-            raise WorkFailed(error) from error
-        doubts = self._confirmations.doubts
+    def _send_commit(self, connection: Connection) -> None:
+        """Send COMMIT and wait until it is confirmed. Raises OutcomeUnknown when the connection is lost."""
+        confirmations = self._committer.confirmations
+        doubts = confirmations.doubts
         try:
             connection.send(_COMMIT)
             connection.settle()
@@ -266,52 +318,13 @@ class Committer(GroupCommitter[PostgresUnit]):
                 # from before a failover.
                 raise ConnectionLost("another database is used now", OLDER)
         except ConnectionLost as error:
-            self.close()
-            self._confirmations.doubt()
+            self._committer.close()
+            confirmations.doubt()
             if error.state in CANCELLED_BY_SOMEBODY:
                 time.sleep(TOLD_S)
             raise OutcomeUnknown(str(error)) from error
-        self._confirmations.settle(doubts)
-        self._confirmed = self._reached
-        server, number = self.locks.server, 0
-        if topics:
-            assert noted is not None, "the last statement returns rows"
-            number = self.locks.number_of(noted)
-            self._confirmations.confirm(server, number)
-            done = [book_of(job.work) for job in group if job.error is None]
-            works = Counter([book for book in done if book is not None])
-            self._seen.committed(server, Commits(number, moment), works)
-        try:
-            self.locks.release(connection)
-            notifications.notify(connection, server, number, topics)
-            connection.end(forgiving=True)
-        except ConnectionLost:  # its locks end with it, and others see the commit without being told
-            self.close()
-        self._committed(group, began)
-
-    def _roll_back(self) -> None:
-        """Roll back and release the locks, or give the connection up."""
-        self.forget()
-        connection = self._connection
-        if connection is None:
-            return
-        try:
-            connection.settle_quietly()
-            connection.send(_ROLLBACK)
-            connection.sync()
-            self.locks.release(connection)
-            connection.settle()
-        except (ConnectionLost, DatabaseFailed):
-            self.close()
-
-    def _require_sound(self, error: BaseException) -> None:
-        if isinstance(error, ConnectionLost):
-            raise error
-        if isinstance(error, DatabaseFailed) and public_error(error) is not error:
-            raise error
-
-    def _public_error(self, error: BaseException) -> BaseException:
-        return public_error(error)
+        confirmations.settle(doubts)
+        self._committer.confirmed = self._reached
 
 
 def _all(works: Works) -> list[Job]:

@@ -104,7 +104,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._committer = Committer(
             clock,
             self.ids,
-            Locks(self._seen.server, rows_apart),
+            Locks(self._seen.server, own=self._seen.server, rows_apart=rows_apart),
             partial(self._connect, settings, writes=True),
             self._numeric,
             self._seen,

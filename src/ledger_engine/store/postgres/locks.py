@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from psycopg.pq.abc import PGresult
@@ -76,20 +76,17 @@ def lock_of(book: tuple[str, bool]) -> int:
     return int.from_bytes(hashed, "big", signed=True) or 1
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Locks:
-    """The locks of one server.
+    """The locks of the server with this number.
 
-    With `rows_apart` transactions under the locks of books are serializable too. `own` is the lock of the
-    changes that no other server makes. It stays when the server takes a new number.
+    `own` is the lock of the changes that no other server makes: the first number of the server, which stays
+    when it takes a new one. With `rows_apart` transactions under the locks of books are serializable too.
     """
 
     server: int
+    own: int
     rows_apart: bool = False
-    own: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.own = self.server
 
     def begin(
         self,

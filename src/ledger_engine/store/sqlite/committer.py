@@ -1,14 +1,13 @@
-"""One transaction of SQLite for the works of a group."""
+"""The transaction of SQLite in which the works of a group run (`store/committer.py`)."""
 
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store.committer import GroupCommitter, WorkFailed
+from ledger_engine.store.committer import GroupCommitter, Transaction, WorkFailed
 from ledger_engine.store.sqlite.connection import FATAL, code_of, public_error, reason_of
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import Job
@@ -23,60 +22,62 @@ class CommitFailed(Exception):
 
 
 class Committer(GroupCommitter[SqliteUnit]):
-    """Runs the works of each group and commits them.
+    """Commits groups, one after the other.
 
     `begin` begins the transaction of each group. It returns whether the database was changed by others since
     the group before; otherwise what that one has cached is still true.
     """
 
-    failures = (sqlite3.Error,)
-    _connection: sqlite3.Connection
-
     def __init__(self, clock: Clock, ids: IdSource, begin: Callable[[sqlite3.Connection], bool]) -> None:
-        super().__init__(clock, ids)
-        self._begin = begin
+        super().__init__()
+        self.clock = clock
+        self.ids = ids
+        self.begin = begin
         self.newest_event = ""  # the greatest id of an event that was committed, or that others have
 
     def commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
         """Run the works in one transaction and return the topics they announced.
 
-        Raises sqlite3.Error or CommitFailed when none of them was committed.
+        Raises sqlite3.Error or CommitFailed when none of them was committed. Then the connection is of no
+        more use.
         """
+        return self.commit_group(_Transaction(self, connection, group))
+
+
+class _Transaction(Transaction[SqliteUnit]):
+    """The transaction of one group."""
+
+    failures = (sqlite3.Error,)
+
+    def __init__(self, committer: Committer, connection: sqlite3.Connection, group: list[Job]) -> None:
+        self._committer = committer
         self._connection = connection
-        try:
-            return self._run(group)
-        except BaseException:
-            self.forget()
-            raise
+        self._group = group
 
-    def _run_in_transaction(self, group: list[Job], *, savepoints: bool) -> set[str]:
-        connection = self._connection
-        if self._begin(connection):
-            self.forget()
-        unit = self._unit_for(connection, lambda: SqliteUnit(connection, self._clock, self._ids))
-        topics, _ = self._run_works(unit, group, savepoints=savepoints)
-        try:
-            unit.flush()
-        except BaseException as error:
-            self._require_sound(error)
-            raise WorkFailed(error) from error
-        began = time.perf_counter()
-        try:
-            connection.execute("COMMIT")
-        except (sqlite3.Error, MemoryError) as error:
-            raise CommitFailed(error) from error
-        self.newest_event = max(self.newest_event, unit.newest_event)
-        self._committed(group, began)
-        return topics
+    def begin(self) -> tuple[SqliteUnit, list[Job]]:
+        committer, connection = self._committer, self._connection
+        if committer.begin(connection):
+            committer.forget()
+        unit = committer.unit_for(connection, lambda: SqliteUnit(connection, committer.clock, committer.ids))
+        return unit, self._group
 
-    def _roll_back(self) -> None:
-        self.forget()
-        self._connection.execute("ROLLBACK")
-
-    def _require_sound(self, error: BaseException) -> None:
+    def require_sound(self, error: BaseException) -> None:
         # A full disk rolls back the whole transaction unasked, including earlier works.
         if not self._connection.in_transaction or code_of(error) in FATAL:
             raise sqlite3.OperationalError(reason_of(error)) from error
 
-    def _public_error(self, error: BaseException) -> BaseException:
+    def public_error(self, error: BaseException) -> BaseException:
         return public_error(error)
+
+    def commit(self, unit: SqliteUnit, works: list[Job], topics: set[str], *, wrote: bool) -> bool:
+        try:
+            self._connection.execute("COMMIT")
+        except (sqlite3.Error, MemoryError) as error:
+            raise CommitFailed(error) from error
+        self._committer.newest_event = max(self._committer.newest_event, unit.newest_event)
+        return True
+
+    def roll_back(self, error: BaseException) -> None:
+        self._committer.forget()
+        if isinstance(error, WorkFailed):  # after any other error the connection is closed
+            self._connection.execute("ROLLBACK")

@@ -397,7 +397,7 @@ async def test_the_request_log_and_outcomes_of_webhooks_wait_for_no_works_of_oth
             await engine.write(BookWork(kept_time.reach, tenant.book))
         await until(lambda: database.counts.lock_waits == 1)
     await waiting
-    assert database._committer._meets_others_until == 0
+    assert database._committer.meets_others_until == 0
 
 
 async def test_where_others_are_met_half_of_the_books_are_left_to_them(
@@ -416,7 +416,7 @@ async def test_where_others_are_met_half_of_the_books_are_left_to_them(
     monkeypatch.setattr(locks.Locks, "begin", noted)
     await asyncio.gather(*(database.write(InBook(book)) for book in books))
     assert begun == [(6, 6)]
-    database._committer._meets_others_until = time.monotonic() + 60
+    database._committer.meets_others_until = time.monotonic() + 60
     begun.clear()
     await asyncio.gather(*(database.write(InBook(book)) for book in books))
     assert begun == [(6, 3), (3, 3)]
@@ -426,7 +426,7 @@ async def test_a_server_stopped_between_its_lock_and_its_transaction_loses_the_l
     address: str, beside: psycopg.Connection
 ) -> None:
     with closing(Connection(address, 60)) as stopped, closing(Connection(address, 60)) as waiting:
-        server = locks.Locks(1)
+        server = locks.Locks(1, own=1)
         server.begin(stopped, [7], 1)
         stopped.send(rendered("ROLLBACK"))
         stopped.settle()
