@@ -219,5 +219,5 @@ async def test_an_answer_without_end_ends_the_examination() -> None:
     async with Client(
         bytes_max=1_000_000, seconds_max=60, transport=transport, base_url="http://ledger.test"
     ) as client:
-        with pytest.raises(examiner.Unreachable, match="more than 1 MB"):
+        with pytest.raises(examiner.Unreachable, match="larger than 1 MB"):
             await examine(client, "sk_test_x", "run", read_only=True, sleep=no_wait)
