@@ -54,8 +54,8 @@ def announce(
             if ready.url is not None:
                 here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
                 _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
-    if ready.keyless is not None:
-        _say(f"This ledger has no API key: `ledger-engine keys create --mode {ready.keyless}` creates one.")
+    if ready.lacks_key:
+        _say("This ledger has no API key: `ledger-engine keys create --mode test` creates one.")
     if ready.metrics_url is not None:
         _say(f"Metrics on {ready.metrics_url}")
     if ready.notice is not None:

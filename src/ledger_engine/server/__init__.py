@@ -32,16 +32,16 @@ class Ready:
     """What is printed once the server accepts requests.
 
     `url` is None where another server has the socket. `key` is the value of a key, shown only here: the first
-    key of the ledger, or the dashboard's own. `keyless` is the mode in which a key can be created for a
-    ledger that has none. `notice` says what a person has to decide or mend.
-    `metrics_url` is where the metrics are, if they are served.
+    key of the ledger, or the dashboard's own. `lacks_key` is true for a ledger without any key.
+    `notice` says what a person has to decide or mend. `metrics_url` is where the metrics are, if they are
+    served.
     """
 
     url: str | None
     key: str | None
     notice: str | None
     metrics_url: str | None
-    keyless: str | None = None
+    lacks_key: bool = False
 
 
 Announce = Callable[[Ready], bool]  # prints, and returns whether a key in it was shown
@@ -145,8 +145,8 @@ async def _announce(
 ) -> None:
     """Announce that the server accepts requests, with the key that is made for this."""
 
-    def show(key: str | None, keyless: str | None) -> bool:
-        return announce(Ready(url, key, served.engine.notice, served.metrics_url, keyless))
+    def show(key: str | None, lacks_key: bool) -> bool:
+        return announce(Ready(url, key, served.engine.notice, served.metrics_url, lacks_key))
 
     await show_new_key(served.engine, settings, served.server, show)
 

@@ -10,7 +10,7 @@ from functools import partial
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, ServeSettings
-from ledger_engine.core.tenant import Tenant, mode_name
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 
@@ -40,18 +40,18 @@ async def show_new_key(
     engine: Engine,
     settings: ServeSettings,
     server: str | None,
-    show: Callable[[str | None, str | None], bool],
+    show: Callable[[str | None, bool], bool],
 ) -> None:
     """Make the ledger's first key, or the session of an embedded dashboard, and show it.
 
-    `show` gets the value of the key, None if there is none to show, and the mode of the key that the ledger
-    lacks, None if it lacks none. It returns whether the key was shown; a key that was not is removed, with
-    the project that was made for it, so that the next start makes another. Call it when all else has begun.
+    `show` gets the value of the key, None if there is none to show, and whether the ledger lacks a key. It
+    returns whether the key was shown; a key that was not is removed, with the project that was made for it,
+    so that the next start makes another. Call it when all else has begun.
     """
     value = api_keys.new_value(livemode=False)
     made = await engine.write(partial(_make, value=value, settings=settings, server=server))
-    is_missing = made is None and not await engine.read(api_keys.has_any)
-    was_shown = show(None if made is None else value, mode_name(livemode=False) if is_missing else None)
+    lacks_key = made is None and not await engine.read(api_keys.has_any)
+    was_shown = show(None if made is None else value, lacks_key)
     if made is not None and not was_shown:
         await engine.write(partial(_remove, made=made))
         log.warning("the new key could not be shown, so it was removed; the next start makes another")
