@@ -119,9 +119,8 @@ def _ended_by_signals() -> Iterator[None]:
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)  # Windows has no SIGHUP
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores it
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
                 before[number] = signal.signal(number, _stop)
     try:
         yield

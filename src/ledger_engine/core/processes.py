@@ -12,11 +12,9 @@ from typing import Any
 OTHER_PROGRAM = 76
 
 
-def without_settings(*keep: str) -> dict[str, str]:
-    """Return our environment without the variables `LEDGER_…`, which may be secrets, except for `keep`."""
-    return {
-        name: value for name, value in os.environ.items() if name in keep or not name.startswith("LEDGER_")
-    }
+def without_settings() -> dict[str, str]:
+    """Return our environment without the variables `LEDGER_…`, which may be secrets."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
 
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows

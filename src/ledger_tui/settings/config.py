@@ -304,10 +304,6 @@ def _texts(value: Any) -> str | None:
     return None if fine else "must be a list of texts in quotes"
 
 
-def _texts_that(test: Callable[[str], object], reason: str) -> Check:
-    return lambda value: _texts(value) or (None if all(map(test, value)) else reason)
-
-
 _text = _is(lambda value: isinstance(value, str), "must be text in quotes")
 _table = _is(lambda value: isinstance(value, dict), "must be a table")
 _filled = _is(lambda value: isinstance(value, str) and bool(value.strip()), "must be text in quotes")

@@ -230,10 +230,6 @@ def _lines(connection: psycopg.Connection, table: Table) -> Iterator[tuple[bytes
             yield bytes(line), 1
 
 
-def _is_foreign_key(statement: str) -> bool:
-    return statement.startswith("ALTER")
-
-
 def _restored(row: tuple[Any, ...], texts: list[int]) -> Line:
     """Return a row as it was before PostgreSQL stored it; `texts` are the positions of its texts."""
     for position in texts:
