@@ -5,6 +5,7 @@ See docs/decisions.md#conventions-ids.
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable
@@ -15,8 +16,11 @@ _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _RANDOM_BITS = 74  # the bits that RFC 9562 leaves free: 12 after the version, 62 after the variant
 _LENGTH = 26
 IdMark = tuple[int, int]  # the last id's time and its random part
-# Ids are not secrets, so a fast generator is enough. The system seeds it; nothing else does.
-_random_bits = random.Random().getrandbits
+# Ids are not secrets, so a fast generator is enough. The system seeds it, and again in a forked process: two
+# processes that went on from one state would make the same ids in the same millisecond.
+_generator = random.Random()
+os.register_at_fork(after_in_child=_generator.seed)
+_random_bits = _generator.getrandbits
 
 
 class IdSource:

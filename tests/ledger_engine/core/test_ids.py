@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import uuid
 
@@ -96,3 +98,22 @@ def test_a_moment_outside_of_all_ids_has_a_border_too() -> None:
 )
 def test_what_is_no_id_of_the_prefix_is_told_apart(text: str) -> None:
     assert not is_id(text, "acc")
+
+
+FORKS = """
+import os
+from ledger_engine.core.ids import IdSource
+IdSource().new("acc", 1)
+for _ in range(2):
+    if not os.fork():
+        os.write(1, IdSource().new("acc", 2).encode() + b"\\n")
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.process
+def test_forked_processes_make_different_ids_in_one_millisecond() -> None:
+    made = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True)
+    first, second = made.stdout.split()
+    assert first != second
