@@ -99,6 +99,7 @@ def test_verify_names_the_first_wrong_row(address: str) -> None:
 
 
 def test_migrate_says_what_it_copied_and_where_from(tmp_path: Path) -> None:
+    """The two commands of docs/migrate.md."""
     source, address = tmp_path / "ledger.db", bare_database()
     answer_of_command(source, "seed", "minimal")
     done = CliRunner().invoke(main, ["migrate", str(source), address, "--json"])
@@ -143,6 +144,7 @@ def test_backups_are_refused_with_a_sentence_that_names_pg_dump(command: str, tm
 
 
 def test_a_database_restored_from_a_dump_verifies(tmp_path: Path) -> None:
+    """The commands of docs/postgresql.md."""
     address, restored, dump = emptied_database(), bare_database(), str(tmp_path / "ledger.dump")
     answer_of_command(address, "seed", "minimal")
     for words in (

@@ -1,4 +1,7 @@
-"""`ledger-engine post --file`, on a real server: everything of a file is posted, and nothing of it twice."""
+"""`ledger-engine post --file`, on a real server: everything of a file is posted, and nothing of it twice.
+
+Its commands are those of docs/commands.md.
+"""
 
 from __future__ import annotations
 
