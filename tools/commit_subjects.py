@@ -13,7 +13,7 @@ import sys
 BEGINNING = "870717f3f45797a3eadd6ce06bd5862e69911f43"  # the last commit before the rule
 LENGTH_MAX = 72
 _PREFIX = re.compile(r"^[\w ()/-]{1,20}: ")
-_NOT_IMPERATIVE = re.compile(r"^(?!Bring\b|Embed\b|Feed\b|Need\b|Speed\b)\w+(ed|ing)\b")
+_NOT_IMPERATIVE = re.compile(r"^(?!(?:Bring|Embed|Ping|Shed|String)\b)\w*(?:[^e\W]ed|ing)\b")
 
 
 def faults_of(subject: str) -> list[str]:

@@ -13,6 +13,7 @@ from tools.commit_subjects import faults_of
         ("Retry a resend that overlaps an attempt", None),
         ("Bring a ledger up to date in one transaction", None),
         ("Retry a resend that overlaps an attempt, whatever the result of the attempt is", "the limit"),
+        ("Seed the generator of ids again in a forked process", None),
         ("Webhooks: a resend is retried", "a prefix"),
         ("Retried a resend", "an imperative"),
         ("retry a resend", "an imperative"),
