@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from ledger_tui.app import actions
 from ledger_tui.app.navigation import Navigation, ScreenTabs, load_the_rest
+from ledger_tui.client import past
 from ledger_tui.client.records import FoundId, Record, ids_in
 from ledger_tui.client.session import ConnectionState, Mode
 from ledger_tui.client.traffic import KEY_VARIABLE, as_curl
@@ -130,6 +131,8 @@ class Dashboard(Layer[None]):
             return PART not in self._session.missing_parts
         if action == "past":  # its keys are letters of a line that is typed
             return self._session.moment_ms is not None and not isinstance(self.focused, Input)
+        if action == "step" and past.PART in self._session.missing_parts:
+            return None
         if action == "trace":
             return True if self._traced_kind else None
         return super().check_action(action, parameters)
@@ -216,6 +219,8 @@ class Dashboard(Layer[None]):
             return
         changes = pressed.binding.action.startswith(_CHANGES)
         why = (changes and self._session.forbids_changes) or self.view.why_not(pressed.binding)
+        if pressed.binding.action.startswith("step"):
+            why = past.NOT_OFFERED
         if pressed.binding.action == "trace":
             why = "There is nothing here to trace: choose an object, an event or a request first."
         if why:

@@ -26,7 +26,6 @@ from ledger_tui.client.errors import (
     NotConnected,
     NotFound,
     NotOffered,
-    NotThen,
     RateLimited,
     ReadOnly,
     Unreadable,
@@ -72,7 +71,6 @@ class Api:
         # What was answered last to a GET, with its ETag: an unchanged answer is not sent again.
         self._tagged: dict[tuple[object, ...], tuple[str, bytes]] = {}
         self.looks_back = False  # whether the server has shown that it does
-        self.later: past.Later | None = None  # of the moment shown, on a server with the contract alone
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
 
@@ -161,11 +159,8 @@ class Api:
         end, which would be the same again.
         """
         moment = past.shown_moment(self.session)
-        looks_back = past.PART not in self.session.missing_parts
         if moment is not None:
-            if not looks_back and past.is_only_now(path):
-                raise NotThen(past.NOT_THEN, status=404)
-            params = past.asked_then(path, params, moment, looks_back=looks_back)
+            params = past.asked_then(path, params, moment)
         while True:
             try:
                 answer = await self.call("GET", path, params=params, part=part)

@@ -31,7 +31,3 @@ class NoLedger(NotFound):
 
 class NotOffered(LedgerError):
     """This server does not have this part beyond the contract."""
-
-
-class NotThen(NotOffered):
-    """This server shows only the present state of this; nothing was sent."""

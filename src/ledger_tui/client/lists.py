@@ -90,9 +90,6 @@ async def fetch_page(
     """Return the page that a window wants. Waits as `Api.read` does; raises LedgerError for a refusal."""
     if path == _DIFFERENCE:
         return await _difference(api, filters, want)
-    moment = past.shown_moment(api.session)
-    if moment is not None and past.PART in api.session.missing_parts:
-        return await _page_then(api, path, filters, want, moment)
     return await _page_as_asked(api, path, filters, want, part)
 
 
@@ -118,27 +115,11 @@ async def _page_as_asked(
     return page
 
 
-async def _page_then(api: Api, path: str, filters: Mapping[str, str], want: Want, moment: int) -> Page:
-    """Return the page as it was, on a server with the contract alone."""
-    if path not in ("/v1/accounts", "/v1/transactions"):
-        return await _page_as_asked(api, path, filters, want)
-    if api.later is None or api.later.moment_ms != moment:
-        with past.the_present():
-            api.later = past.later(moment, await postings_after(api, moment))
-    if path == "/v1/accounts":
-        return past.accounts_then(await _page_as_asked(api, path, filters, want), api.later)
-    if want.cursor is None:
-        want = replace(want, cursor=api.later.oldest)
-    return await _page_as_asked(api, path, filters, want)
-
-
 async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
     """Return what changed between two moments; the keys come last, as the server does not list them there."""
     if not {"from", "to"} <= filters.keys():
         return Page((), None)
     start, end = filters["from"], filters["to"]
-    if past.PART in api.session.missing_parts:
-        return await _difference_of_balances(api, start, end)
     page = await _page_as_asked(api, _DIFFERENCE, filters, want, past.PART)
     rows = [past.difference_row(row, start, end) for row in page.rows]
     summary = {**(page.summary or {})}
@@ -152,32 +133,11 @@ async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
     return replace(page, rows=past.with_shares(rows), summary=summary)
 
 
-async def _difference_of_balances(api: Api, start: str, end: str) -> Page:
-    """Return the accounts whose balances changed, on a server with the contract alone."""
-    with past.the_present():
-        posted = await postings_after(api, past.moment_ms(start) or 0)
-        accounts: list[Record] = []
-        want = Want(0, "page", 0, None)
-        for _page in range(_PAGES_SEARCHED):
-            page = await _page_as_asked(api, "/v1/accounts", {}, want)
-            accounts += page.rows
-            if page.older is None:
-                break
-            want = Want(0, "page", 0, page.older)
-    changed = past.changed_balances(accounts, posted, start, end)
-    rows = [past.difference_row(row, start, end) for row in changed]
-    postings = sum(row["postings"] for row in rows)
-    return Page(past.with_shares(rows), None, summary={"postings": postings, "accounts": len(rows)})
-
-
 async def postings_between(api: Api, account: str, start: str, end: str) -> list[Record]:
     """Return the transactions of an account after one moment until another, newest first. Raises TooMany."""
-    filters = {"account": account}
-    if past.PART not in api.session.missing_parts:
-        filters["at"] = end
     with past.the_present():
-        found = await postings_after(api, past.moment_ms(start) or 0, filters, _PAGES_BETWEEN)
-    return [each for each in found if str(each.get("created")) <= end]
+        filters = {"account": account, "at": end}
+        return await postings_after(api, past.moment_ms(start) or 0, filters, _PAGES_BETWEEN)
 
 
 async def postings_after(

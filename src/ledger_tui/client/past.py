@@ -1,34 +1,31 @@
 """The ledger at an earlier moment: how requests ask for it, and what an answer may show of it.
 
 A moment is the end of a millisecond (docs/decisions.md#looking-back). A server that looks back is asked with
-`at`. Of one that has only the contract, the balances then follow from the transactions posted since.
+`at`; any other shows the present alone, and a sentence says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ledger_tui.client.records import Page, Record
+from ledger_tui.client.records import Record
 
 if TYPE_CHECKING:
     from ledger_tui.client.session import Session
 
 PART = "looking back"  # the part beyond the contract
-NOT_THEN = "This server shows only accounts and transactions as they were."
+NOT_OFFERED = "This server does not show earlier moments."
 
 _TAKES_AT = re.compile(
     r"/v1/(?:(?:accounts|invoices)(?:/[^/]+)?|transactions|events|requests)|/api/(?:users|orders)(?:/[^/]+)?"
 )
 _STATEMENT = re.compile(r"/v1/accounts/[^/]+/statement")
-# What changes with time and cannot be asked for as it was.
-_ONLY_NOW = re.compile(r"/v1/accounts/[^/]+|/v1/invoices(?:/[^/]+)?|/api/(?:users|orders)(?:/[^/]+)?")
 
 _wanted: ContextVar[tuple[int | None] | None] = ContextVar("_wanted", default=None)
 
@@ -68,19 +65,14 @@ def shown_moment(session: Session) -> int | None:
     return session.moment_ms if wanted is None else wanted[0]
 
 
-def asked_then(path: str, params: Mapping[str, str] | None, ms: int, *, looks_back: bool) -> dict[str, str]:
+def asked_then(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str, str]:
     """Return the query that reads this path as it was."""
     query, at = dict(params or {}), moment_text(ms)
-    if looks_back and _TAKES_AT.fullmatch(path):
+    if _TAKES_AT.fullmatch(path):
         query.setdefault("at", at)
     elif _STATEMENT.fullmatch(path):
         query["to"] = min(query.get("to", at), at)
     return query
-
-
-def is_only_now(path: str) -> bool:
-    """Return whether a server without looking back shows what is at this path only as it is now."""
-    return _ONLY_NOW.fullmatch(path) is not None
 
 
 def as_then(body: Any, ms: int) -> Any:
@@ -114,53 +106,12 @@ def _record_then(record: Record, at: str) -> Record:
     return {**record, "attempts": made, "status": "pending", "next_attempt_at": due}
 
 
-# ---------------------------------------------------------------------- a server with the contract alone
-
-
-@dataclass(frozen=True)
-class Later:
-    """What was posted after a moment: by how much each balance has changed, and the oldest posting."""
-
-    moment_ms: int
-    by_account: Mapping[str, int]
-    oldest: str | None
-
-
-def later(ms: int, transactions: Iterable[Record]) -> Later:
-    """Return what the transactions after a moment, newest first, have changed."""
-    changed: Counter[str] = Counter()
-    oldest = None
-    for each in transactions:
-        oldest = str(each.get("id"))
-        changed[str(each.get("account"))] += signed(each)
-    return Later(ms, changed, oldest)
-
-
-def signed(transaction: Record) -> int:
-    """Return by how much a transaction changes the balance of its account."""
-    amount = transaction.get("amount")
-    if not isinstance(amount, int):
-        return 0
-    return amount if transaction.get("type") == "credit" else -amount
-
-
-def accounts_then(page: Page, since: Later) -> Page:
-    """Return accounts with the balances they had before what was posted later."""
-    at = moment_text(since.moment_ms)
-    rows = []
-    for row in page.rows:
-        balance = row.get("balance")
-        if isinstance(balance, int) and not _is_later(row, at):
-            rows.append({**row, "balance": balance - since.by_account.get(str(row.get("id")), 0)})
-    return replace(page, rows=rows)
-
-
 # ---------------------------------------------------------------------- what happened, in its order
 
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that happened: an event, or on a server without events a posting."""
+    """Something that happened: an event."""
 
     ms: int
     id: str
@@ -168,7 +119,7 @@ class Happening:
 
 
 def happenings(rows: Sequence[Record]) -> list[Happening]:
-    """Return what happened, oldest first, from events or transactions that are newest first."""
+    """Return what happened, oldest first, from events that are newest first."""
     found = []
     for row in reversed(rows):
         ms = moment_ms(row.get("created"))
@@ -182,11 +133,10 @@ def _about(row: Record) -> str:
     data = row.get("data")
     subject = data.get("object") if isinstance(data, dict) else None
     if not isinstance(subject, dict):
-        subject = row
-    kind = row.get("type") if subject is not row else f"transaction {row.get('type')}"
+        subject = {}
     names = (subject.get(name) for name in ("number", "name", "description", "customer", "email"))
     name = next((each for each in names if isinstance(each, str) and each), subject.get("id", ""))
-    return f"{kind} {name}"
+    return f"{row.get('type')} {name}".rstrip()
 
 
 # ---------------------------------------------------------------------- what changed between two moments
@@ -246,26 +196,9 @@ def changed_keys(keys: Iterable[Record], start: str, end: str) -> list[Record]:
     return [change for change in changes if change["before"] != change["after"]]
 
 
-def changed_balances(
-    accounts: Iterable[Record], posted: Sequence[Record], start: str, end: str
-) -> list[Record]:
-    """Return a change for each account, from what was posted after the first moment, newest first."""
-    since = later(0, posted).by_account
-    since_end = later(0, [each for each in posted if _is_later(each, end)]).by_account
-    counts = Counter(str(each.get("account")) for each in posted if not _is_later(each, end))
-    changes = []
-    for account in accounts:
-        account_id, balance = str(account.get("id")), account.get("balance")
-        made = _is_later(account, start)
-        if not isinstance(balance, int) or _is_later(account, end) or not (counts[account_id] or made):
-            continue
-        changes.append(
-            {
-                "id": account_id,
-                "kind": "account",
-                "before": None if made else {**account, "balance": balance - since.get(account_id, 0)},
-                "after": {**account, "balance": balance - since_end.get(account_id, 0)},
-                "postings": counts[account_id],
-            }
-        )
-    return changes
+def signed(transaction: Record) -> int:
+    """Return by how much a transaction changes the balance of its account."""
+    amount = transaction.get("amount")
+    if not isinstance(amount, int):
+        return 0
+    return amount if transaction.get("type") == "credit" else -amount

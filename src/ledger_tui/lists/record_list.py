@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered, NotThen, PermissionDenied
+from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered, PermissionDenied
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
 from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
 from ledger_tui.formats.text import literal
@@ -148,8 +148,6 @@ class RecordList(Stack):
         path, params = listed
         try:
             page = await fetch_page(self.context.api, path, params, want, resource.part)
-        except NotThen as error:
-            self.post_message(PageFailed(want, literal(error)))
         except NotOffered as error:
             # With an object's id in the path, 404 may be about the object.
             gone = literal(error) if path != resource.path else ""

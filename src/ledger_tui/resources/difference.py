@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import postings_between
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.past import PART, signed
+from ledger_tui.client.past import NOT_OFFERED, PART, signed
 from ledger_tui.client.records import Record
 from ledger_tui.formats import plot
 from ledger_tui.formats.money import format_amount
@@ -174,14 +174,14 @@ _COUNTED = (
 )
 
 
-def _counted(summary: Record, missing: Collection[str]) -> str:
+def _counted(summary: Record, _missing: Collection[str]) -> str:
     counts = ((summary.get(name), one) for name, one in _COUNTED)
     said = [
         f"{count:,} {one}{'' if count == 1 else 's'}"
         for count, one in counts
         if isinstance(count, int) and count
     ]
-    return " · ".join([*said, "this server shows no more of the past"] if PART in missing else said)
+    return " · ".join(said)
 
 
 DIFFERENCE = Resource(
@@ -205,7 +205,8 @@ DIFFERENCE = Resource(
     ),
     more=More(_explain, _explanation, _EXPLANATION),
     has_object_path=False,
-    part="diff",
+    part=PART,
+    missing_text=NOT_OFFERED,
     counted=_counted,
     under="accounts",
     empty="Nothing changed between two moments: set them with a and b, in the past.",

@@ -12,6 +12,8 @@ from ledger_tui.client.errors import ReadOnly
 from ledger_tui.client.past import moment_ms
 from ledger_tui.features.overview.view import Overview
 from ledger_tui.features.past.machine import TimeMachine
+from ledger_tui.resources.base import Link
+from ledger_tui.ui.view import LinkFollowed
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -80,7 +82,7 @@ async def test_a_server_is_not_asked_at_each_step_if_it_looks_back(
 ) -> None:
     for _ in range(3):
         await step(driver, "comma")
-    assert 1 <= sum("/v1/diff" in each.url for each in driver.app.traffic) <= 2  # both at the first
+    assert sum("/v1/diff" in each.url for each in driver.app.traffic) == 1
 
 
 async def test_invoices_are_in_their_state_then(driver: Driver, story: dict[str, Any]) -> None:
@@ -185,20 +187,32 @@ async def test_an_answer_that_comes_after_the_return_to_now_does_not_lead_back(
     assert wanted.ms is not None
 
 
-async def test_a_server_with_the_contract_alone_shows_balances_and_says_what_it_lacks(
+async def test_a_server_with_the_contract_alone_says_that_it_shows_no_earlier_moment(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
-    account = server.add_account("Beans")
-    for hour, amount in ((6, 100), (7, 200), (8, 400)):
-        server.post(account, amount)["created"] = f"2026-11-20T0{hour}:00:00.000Z"
+    server.post(server.add_account("Beans"), 700)
+    sentence = "This server does not show earlier moments."
     async with dashboards.open((110, 30)) as driver:
         await driver.sees("7.00")
-        await step(driver, "comma")
-        await driver.sees("3.00", "PAST")
-        await driver.goes_to("2")
-        await driver.sees("+2.00")
-        await driver.sees_no_more("+4.00")
-        await driver.press("4", sees="shows only accounts and transactions as they were")
-        await driver.press("d", sees=("+4.00 EUR", "1 posting"))
-        await driver.press("escape", "escape")
-        await until(lambda: machine(driver).ms is None, "the present")
+        await driver.press("comma", sees=sentence)
+        await driver.press("question_mark", "escape", gone=sentence)
+        asked = len(server.requests)
+        for key in ("comma", "full_stop"):
+            await driver.press(key, sees=sentence)
+        await driver.press("colon")
+        await driver.type("at -2h", "enter", sees=sentence)
+        assert machine(driver).ms is None
+        assert not any("/v1/diff" in path for _method, path, _args in server.requests[asked:])
+        await driver.sees("7.00")
+        assert "PAST" not in driver.text()
+
+
+async def test_the_differences_say_where_no_server_shows_them(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        moments = {"from": "2026-11-20T06:00:00Z", "to": "2026-11-20T07:00:00Z"}
+        driver.app.dashboard.navigation.post_message(
+            LinkFollowed(Link("What changed", "difference", filters=moments))
+        )
+        await driver.sees("This server does not show earlier moments.")

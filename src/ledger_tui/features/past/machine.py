@@ -294,8 +294,6 @@ class TimeMachine(Widget):
             side = "around"
         self._reading, self._reads = True, self._reads + 1
         self._read_around(side, ms, steps, self._reads)
-        if self.ms is None:
-            self._read_line()
 
     @asks("past-line")
     async def _read_line(self) -> None:
@@ -318,6 +316,8 @@ class TimeMachine(Widget):
         if number != self._reads:
             return
         self._reading = False
+        if self.ms is None:
+            self._read_line()
         if side == "around":
             self._around.begin(read.known, begins=read.begins, ends=read.ends)
         elif side == "older":
@@ -328,7 +328,7 @@ class TimeMachine(Widget):
         if steps == 0:
             self._show(ms)
         elif ms is None and not read.known:
-            self.notify("There is nothing to step through: no event, or no transaction that has a time.")
+            self.notify("There is nothing to step through: no event.")
         elif ms is not None and further:
             self._read(further, ms, steps)
         else:

@@ -9,7 +9,7 @@ from ledger_tui.client import past
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered
 from ledger_tui.client.figures import read_deliveries
-from ledger_tui.client.lists import fetch_page, postings_after
+from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.past import Happening, happenings, moment_ms, moment_text
 from ledger_tui.client.records import Record, Want
 from ledger_tui.resources.webhooks import attempts_of
@@ -30,41 +30,31 @@ class Read:
     ends: bool
 
 
-async def looks_back(api: Api) -> bool:
-    """Return whether the server shows earlier moments; asks it once."""
-    if past.PART in api.session.missing_parts or api.looks_back:
-        return api.looks_back
+async def require_looking_back(api: Api) -> None:
+    """Raise NotOffered unless the server shows earlier moments; it is asked once."""
+    if api.looks_back:
+        return
+    if past.PART in api.session.missing_parts:
+        raise NotOffered(past.NOT_OFFERED)
     params = {"from": _LONG_AGO, "to": _LONG_AGO, "limit": "1"}
     try:
         await api.read("/v1/diff", params, part=past.PART)
     except (NotOffered, InvalidRequest):
         api.session.mark_missing(past.PART)
-    else:
-        api.looks_back = True
-    return api.looks_back
+        raise NotOffered(past.NOT_OFFERED) from None
+    api.looks_back = True
 
 
 async def read_around(api: Api, ms: int | None) -> Read:
-    """Return what happened until this moment, or until now.
-
-    Of a server with the contract alone it is also what happened since.
-    """
-    if await looks_back(api):
-        at = {} if ms is None else {"at": moment_text(ms)}
-        return replace(await _events(api, at, Want(0, "page", 0, None)), ends=ms is None)
-    later = [] if ms is None else await postings_after(api, ms)
-    want = Want(0, "page", 0, str(later[-1]["id"]) if later else None)
-    page = await fetch_page(api, "/v1/transactions", {}, want)
-    return Read(happenings([*later, *page.rows]), page.older is None, True)
+    """Return what happened until this moment, or until now. Raises NotOffered of a server that forgets it."""
+    await require_looking_back(api)
+    at = {} if ms is None else {"at": moment_text(ms)}
+    return replace(await _events(api, at, Want(0, "page", 0, None)), ends=ms is None)
 
 
 async def read_older(api: Api, first: Happening) -> Read:
     """Return the happenings just before one."""
-    want = Want(0, "page", 0, first.id)
-    if await looks_back(api):
-        return await _events(api, {}, want)
-    page = await fetch_page(api, "/v1/transactions", {}, want)
-    return Read(happenings(page.rows), page.older is None, False)
+    return await _events(api, {}, Want(0, "page", 0, first.id))
 
 
 async def read_newer(api: Api, last: Happening) -> Read:
@@ -86,10 +76,6 @@ async def read_first(api: Api, now_ms: int) -> int | None:
 
     No list begins at its oldest object, so the time is halved until the first event is near.
     """
-    if not await looks_back(api):
-        accounts = await fetch_page(api, "/v1/accounts", {}, Want(0, "page", 0, None))
-        times = [ms for each in accounts.rows if (ms := moment_ms(each.get("created"))) is not None]
-        return min(times, default=None)
     found, nothing, reach = now_ms, None, _HOUR_MS
     for _ in range(_SEARCHES_MAX):
         asked = max(0, now_ms - reach) if nothing is None else (found + nothing) // 2
