@@ -1,4 +1,4 @@
-"""The server's test helpers: what `:clock +1d`, `:fault 503 /api/orders*` ask of it, and their screen.
+"""The server's test helpers: what `:clock +1d`, `:fault unavailable` ask of it, and their screen.
 
 docs/decisions.md#test-helpers has their shapes; only `serve --test-helpers` offers them.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -64,33 +65,29 @@ HELPER_WORDS: Mapping[str, str] = {
 }
 _UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d+)(s|min|m|h|d|w|)")
-_WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
-# The words of a fault: where the value belongs in the body, and how it is read.
-_FAULT_WORDS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
-    "status": ("action", int, "status:503"),
-    "code": ("action", str, "code:internal_error"),
-    "cut": ("action", str, "cut:after_commit"),
-    "delay": ("action", int, "delay:500"),
-    "jitter": ("action", int, "jitter:100"),
-    "webhook": ("action", str, "webhook:drop"),
-    "method": ("match", str, "method:POST"),
-    "path": ("match", str, "path:/api/orders*"),
-    "key": ("match", str, "key:key_…"),
-    "header": ("match", str, 'header:"X-Test: 1"'),
-    "endpoint": ("match", str, "endpoint:whe_…"),
-    "type": ("match", str, "type:invoice.paid"),
-    "times": ("", int, "times:3"),
-    "probability": ("", float, "probability:0.5"),
-    "seed": ("", int, "seed:7"),
+
+
+class ReadyFault(NamedTuple):
+    """A fault with a name: what it does in a few words, and to which requests; for webhooks to all."""
+
+    about: str
+    action: Mapping[str, Any]
+    match: Mapping[str, Any] = MappingProxyType({})
+
+
+_WRITES = MappingProxyType({"method": "POST"})
+READY_FAULTS: Mapping[str, ReadyFault] = {
+    "unavailable": ReadyFault("each POST is answered by 503", {"status": 503}, _WRITES),
+    "rate-limited": ReadyFault("each POST is answered by 429", {"status": 429}, _WRITES),
+    "slow": ReadyFault("each request takes half a second more", {"delay_ms": 500, "jitter_ms": 200}),
+    "cut-before": ReadyFault("each POST loses its connection before the work", {"cut": "before"}, _WRITES),
+    "cut-after": ReadyFault("each POST is done, then loses its connection", {"cut": "after_commit"}, _WRITES),
+    "cut-half": ReadyFault("each POST gets half of its answer", {"cut": "half"}, _WRITES),
+    "lost": ReadyFault("each attempt of a webhook is lost", {"webhook": "drop"}),
+    "twice": ReadyFault("each webhook comes twice", {"webhook": "duplicate"}),
+    "reordered": ReadyFault("webhooks come in another order", {"webhook": "reorder"}),
+    "forged": ReadyFault("each webhook has a wrong signature", {"webhook": "corrupt"}),
 }
-_ON_THE_WIRE = {"delay": "delay_ms", "jitter": "jitter_ms"}
-_VALUES: Mapping[str, Sequence[str]] = {
-    "cut": ("before", "after_commit", "half"),
-    "webhook": ("drop", "delay", "duplicate", "reorder", "corrupt"),
-    "method": ("GET", "POST", "PATCH", "PUT", "DELETE"),
-    "type": EVENT_TYPES,
-}
-_METHODS = frozenset({"HEAD", "OPTIONS", *_VALUES["method"]})
 
 
 @dataclass(frozen=True)
@@ -171,38 +168,15 @@ def _clock(rest: str) -> Mapping[str, Any]:
     )
 
 
-def _fault(rest: str) -> Mapping[str, Any]:
-    """Return the body of a fault: `503 POST /api/orders* times:3`."""
-    body: dict[str, Any] = {"match": {}, "action": {}}
-    if rest.count('"') % 2:
-        raise BadLine("A quote is not closed.")
-    for word in _WORD.findall(rest):
-        name, colon, value = _whole(word.replace('"', "")).partition(":")
-        if name not in _FAULT_WORDS or not colon or not value.strip():
-            some = "  ".join(example for _where, _read, example in _FAULT_WORDS.values())
-            raise BadLine(f"“{word}” is not one of {some}")
-        where, read, example = _FAULT_WORDS[name]
-        try:
-            read_value = read(value.strip())
-        except ValueError:
-            raise BadLine(f"{name} needs a number, like {example}.") from None
-        part = body[where] if where else body
-        if part.setdefault(_ON_THE_WIRE.get(name, name), read_value) is not read_value:
-            raise BadLine(f"{name} is given twice.")
-    if not body["action"]:
+def _fault(name: str) -> Mapping[str, Any]:
+    """Return the body of a ready fault."""
+    ready = READY_FAULTS.get(name)
+    if ready is None:
         raise BadLine(
-            "What is to happen? :fault 503 /api/orders* times:3, or delay:500, cut:after_commit, webhook:drop"
+            f":fault takes one of {', '.join(READY_FAULTS)}, or none."
+            f" Any other fault: ledger-engine api post {ROOT}/faults -d '{{…}}'"
         )
-    return body
-
-
-def _whole(word: str) -> str:
-    """Return a short word of a fault in full: `503` as `status:503`, `/api/orders*` as `path:…`."""
-    if word.isascii() and word.isdigit():
-        return f"status:{word}"
-    if word.startswith("/"):
-        return f"path:{word}"
-    return f"method:{word}" if word.upper() in _METHODS else word
+    return {"match": {**ready.match}, "action": {**ready.action}}
 
 
 def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -215,13 +189,7 @@ def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Itera
     elif word == "trigger":
         yield from ((name, "") for name in EVENT_TYPES if name.startswith(typed))
     elif word == "fault":
-        name, colon, value = typed.partition(":")
-        if colon:
-            yield from ((f"{name}:{each}", "") for each in _VALUES.get(name, ()) if each.startswith(value))
-            return
-        for each, (_where, _read, example) in _FAULT_WORDS.items():
-            if each.startswith(typed):
-                yield f"{each}:", f"like {example}"
+        yield from ((name, ready.about) for name, ready in READY_FAULTS.items() if name.startswith(typed))
         if "none".startswith(typed):
             yield "none", "end all faults"
 

@@ -118,57 +118,48 @@ def test_what_is_no_time_is_refused(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "match", "action", "text"),
+    ("name", "text"),
     [
-        (
-            "503 post /v1/orders* times:3",
-            {"method": "post", "path": "/v1/orders*"},
-            {"status": 503},
-            "503 to post /v1/orders*",
-        ),
-        ("cut:after_commit", {}, {"cut": "after_commit"}, "cut after the commit to all requests"),
-        (
-            "delay:500 jitter:100",
-            {},
-            {"delay_ms": 500, "jitter_ms": 100},
-            "500 ms ± 100 ms more for all requests",
-        ),
-        (
-            'status:409 header:"X-Test: 1"',
-            {"header": "X-Test: 1"},
-            {"status": 409},
-            "409 to X-Test: 1",
-        ),
-        (
-            "webhook:drop type:invoice.paid",
-            {"type": "invoice.paid"},
-            {"webhook": "drop"},
-            "drop webhooks invoice.paid",
-        ),
+        ("unavailable", "503 to POST"),
+        ("rate-limited", "429 to POST"),
+        ("slow", "500 ms ± 200 ms more for all requests"),
+        ("cut-before", "cut before the work to POST"),
+        ("cut-after", "cut after the commit to POST"),
+        ("cut-half", "half an answer to POST"),
+        ("lost", "drop webhooks"),
+        ("twice", "duplicate webhooks"),
+        ("reordered", "reorder webhooks"),
+        ("forged", "corrupt webhooks"),
     ],
 )
-def test_a_fault_is_typed_in_words_and_described(
-    line: str, match: dict[str, Any], action: dict[str, Any], text: str
-) -> None:
-    body = parse_helper("fault", line).body
+def test_each_ready_fault_has_a_name_and_is_described(name: str, text: str) -> None:
+    body = parse_helper("fault", name).body
     assert body is not None
-    assert (body["match"], body["action"]) == (match, action)
-    assert described({"match": match, "action": action, "probability": 1}) == text
+    assert described({**body, "probability": 1}) == text
+
+
+@pytest.mark.parametrize("line", ["", "503", "unavailable times:3"])
+def test_any_other_fault_is_one_of_the_api(line: str) -> None:
+    with pytest.raises(BadLine, match="ledger-engine api post /v1/test_helpers/faults"):
+        parse_helper("fault", line)
 
 
 @pytest.mark.parametrize(
-    ("line", "problem"),
+    ("fault", "text"),
     [
-        ("/v1/orders", "What is to happen?"),
-        ("503 404", "status is given twice"),
-        ("503 times:many", "times needs a number"),
-        ("503 until:noon", "“until:noon” is not one of"),
-        ('503 header:"X', "A quote is not closed"),
+        ({"match": {"header": "X-Test: 1"}, "action": {"status": 409}}, "409 to X-Test: 1"),
+        (
+            {"match": {"type": "invoice.paid"}, "action": {"webhook": "delay", "delay_ms": 900}},
+            "delay webhooks by 900 ms invoice.paid",
+        ),
+        (
+            {"match": {"path": "/v1/orders*"}, "action": {"cut": "half"}, "probability": 0.5},
+            "half an answer to /v1/orders*, 50% of them",
+        ),
     ],
 )
-def test_a_line_that_is_no_fault_says_why(line: str, problem: str) -> None:
-    with pytest.raises(BadLine, match=problem):
-        parse_helper("fault", line)
+def test_a_fault_that_was_set_by_the_api_is_described(fault: dict[str, Any], text: str) -> None:
+    assert described(fault) == text
 
 
 def test_hits_are_counted_against_how_often_a_fault_may_happen() -> None:
@@ -198,7 +189,7 @@ def test_all_faults_are_ended_by_a_word_and_counted() -> None:
 def test_helpers_are_completed_unless_the_server_has_none() -> None:
     with_them = Choices([], [], AccountNames(), ["before", "empty"])
     assert [text for text, _about in completions("restore b", with_them)] == ["restore before"]
-    assert [text for text, _about in completions("fault cut:a", with_them)] == ["fault cut:after_commit"]
+    assert [text for text, _about in completions("fault cut-a", with_them)] == ["fault cut-after"]
     assert [text for text, _about in completions("clock fr", with_them)] == ["clock freeze"]
     assert "trigger order.paid" in [text for text, _about in completions("trigger order.", with_them)]
     assert [text for text, _about in completions("clo", with_them)] == ["clock"]
