@@ -57,6 +57,7 @@ _TYPING_SECONDS = 0.3  # after the last key, a name that is not known is looked 
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
 _FACT_CELLS = 40  # of each fact in the notification of what was created
 _DISCARD = "Discard what you typed?"
+_NOT_TAKEN = "The form is being sent: what you type or paste now is dropped."
 _LEAVE_UNANSWERED = "No answer came: it may have succeeded. Leave the form?"
 _LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?"
 _LOOK_FIRST = "It may have succeeded: check before you send it again."
@@ -378,9 +379,14 @@ class FormScreen(Dialog[Created | None]):
             self.dismiss(self._done)
 
     def on_key(self, event: events.Key) -> None:
-        """Say that what is typed while the form is sent is not taken: its fields are disabled."""
+        """Warn that the fields take no key while the form is sent."""
         if self.working and event.is_printable:
-            self.notify("The form is being sent: what you type now is dropped.", severity="warning")
+            self.notify(_NOT_TAKEN, severity="warning")
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Warn that the fields take no pasted text while the form is sent."""
+        if self.working and event.text:
+            self.notify(_NOT_TAKEN, severity="warning")
 
     def _ask_to_leave(self, question: str) -> None:
         self._question = DiscardScreen(question)

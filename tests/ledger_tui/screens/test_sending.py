@@ -214,14 +214,16 @@ async def test_ctrl_q_asks_before_a_secret_is_gone_that_is_shown_once(server: Co
         await driver.press("x", sees="sk_test_1")
 
 
-async def test_keys_that_are_typed_while_a_form_is_sent_are_said_to_be_dropped(
-    server: ContractServer,
-) -> None:
+async def test_a_form_that_is_sent_warns_that_it_drops_keys_and_pasted_text(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
         line.hold.clear()
         await driver.press("ctrl+s")
         await until(lambda: posts(server))
-        await driver.press("x", sees="what you type now is dropped")
+        await driver.press("x", sees="what you type or paste now is dropped")
+        driver.app.clear_notifications()
+        await driver.sees_no_more("what you type or paste now is dropped")
+        driver.app.post_message(Paste("Till west"))
+        await driver.sees("what you type or paste now is dropped")
         line.hold.set()
         await driver.sees("Created acc_")
 
