@@ -41,6 +41,7 @@ _AGES_SECONDS = 10.0  # how often relative times are drawn again
 
 
 _REFUSED_PAUSES = 4  # the interval after a refusal, in usual poll intervals
+_LOADING = "The list is still loading: the key was dropped."
 
 
 class ResourceView(View):
@@ -235,6 +236,8 @@ class ResourceView(View):
     def action_open(self) -> None:
         record = self.selected
         if record is None:
+            if self._is_loading:
+                self.notify(_LOADING, severity="warning")
             return
         self.window.hold()
         self.by_link = False
@@ -242,6 +245,11 @@ class ResourceView(View):
         if self.resource.changes and self.detail.can_read_objects:
             self.detail.read(str(record.get("id")))
         self._read_more()
+
+    @property
+    def _is_loading(self) -> bool:
+        """Whether the list shows no row because its first page was not read yet."""
+        return self.selected is None and not self.window.loaded and not self.record_list.problem
 
     def open_record(self, record: Record, *, by_link: bool = False) -> None:
         """Open an object that was read, whether or not its row is loaded."""
@@ -510,6 +518,8 @@ class ResourceView(View):
         """Return why a greyed key does nothing to the selected or the marked objects, or to the panes."""
         action, _, argument = binding.action.partition("(")
         match action:
+            case "act" | "edit" | "program" if self._is_loading:
+                return _LOADING
             case "act" | "edit":
                 marked = bool(self.marked) and not self.opened
                 return why_not(self.resource, argument.strip("')"), self.selected, marked=marked)

@@ -234,3 +234,15 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
         driver.app.post_message(Paste(" east\nBank\n"))
         await driver.sees("Of the 2 pasted lines only the first was kept.")
         await until(lambda: form_of(driver).typed()["name"] == "Till east")
+
+
+async def test_a_list_that_loads_warns_that_it_drops_keys_for_its_rows(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        await driver.press("escape", "escape")
+        await until(lambda: driver.app.screen is driver.app.dashboard)
+        line.hold.clear()
+        await driver.press("3", "enter", sees="The list is still loading: the key was dropped.")
+        driver.app.clear_notifications()
+        await driver.sees_no_more("still loading")
+        await driver.press("F", sees="The list is still loading: the key was dropped.")
+        line.hold.set()
