@@ -1,12 +1,12 @@
 """The ledger on PostgreSQL: the second implementation of the database interface, behind the same rooms.
 
-From the network up: `connection.py` sends statements and takes their results, with `rendering.py` and
-`errors.py`; `hosts.py` opens connections, and `seen.py` has no older database used;
-`migrations.py` makes the tables; `locks.py` has one server at a time write a book; `unit.py` is what a work
-sees; `committer.py` commits a group of works, `readers.py` runs those that read, `notifications.py` tells
-servers of each other's commits, and `database.py` puts it together. On that stands `leases.py`: which server
-does what only one may do. Next to it stand `snapshot.py` for the audit, and `transfer.py`, by which a ledger
-comes here and leaves. psycopg is an extra of the package.
+From the network up: `connection.py` sends statements and reads their results, with `rendering.py` and
+`errors.py`; `hosts.py` opens connections, and `seen.py` refuses an older database; `migrations.py` makes the
+tables; `locks.py` lets one server at a time write a book; `unit.py` is the view of a work; `committer.py`
+commits a group of works, `readers.py` runs works that read, `notifications.py` tells servers of each other's
+commits, and `database.py` puts it together. `leases.py` builds on it: it decides which server does the tasks
+that only one may do. Next to it stand `snapshot.py` for the audit, and `transfer.py`, by which a ledger comes
+here and leaves. psycopg is an extra of the package.
 """
 
 from __future__ import annotations

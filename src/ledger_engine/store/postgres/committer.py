@@ -1,6 +1,7 @@
 """The transactions of PostgreSQL in which the works of a group run (`store/committer.py`).
 
-A group may take several: one for the books that are free, others for those that another server had locked.
+A group may need several transactions: one for the books that are free, more for the books that another server
+had locked.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from ledger_engine.store.postgres.seen import Commits, Seen
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import Job
 
-TRIES = 8  # of a group whose transaction another one keeps from being committed, or whose connection is lost
+TRIES = 8  # for a group whose commit another transaction prevents, or whose connection is lost
 MET_S = 1.0  # for so long after another server had locked a book of a group half of the books are left to it
 _WAIT_S = 0.005  # up to this before the second try, and up to twice as long before each further one
 # Until other servers are in doubt, as they look twice a second, nobody is told of a commit without a standby.
@@ -43,7 +44,7 @@ TOLD_S = 1.0
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 _OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
-Works: TypeAlias = dict[int, list[Job]]  # by the locks of their books, or the one of the ledger
+Works: TypeAlias = dict[int, list[Job]]  # by the locks of their books, or by the lock of the ledger
 Reached: TypeAlias = tuple[frozenset[int], int]  # locks, and the time that others have reached under them
 
 
@@ -70,7 +71,7 @@ class Counts:
 
 
 class Committer(GroupCommitter[PostgresUnit]):
-    """Commits groups, one after the other, on connections that `connect` opens."""
+    """Commits groups in sequence, on connections that `connect` opens."""
 
     def __init__(
         self,
@@ -96,11 +97,11 @@ class Committer(GroupCommitter[PostgresUnit]):
         self._connection: Connection | None = None
 
     def commit(self, group: list[Job]) -> Iterator[Committed]:
-        """Run the works of a group, and yield what became of some after the other.
+        """Run the works of a group, and yield the outcomes of some after each transaction.
 
-        The works of books that no other server has locked come first, in one transaction. If others were
-        met of late a transaction takes half of the books at most, so that the other half is free for them.
-        Works of the whole ledger come last.
+        The works of books that no other server has locked come first, in one transaction. If other servers
+        were writing recently, a transaction locks at most half of the books, so that the other half is free
+        for them. Works of the whole ledger come last.
         """
         waiting = self._by_lock(group)
         of_ledger = waiting.pop(LEDGER, None)
@@ -118,7 +119,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         topics, error = set[str](), None
         try:
             topics = self._commit_with_tries(transaction)
-        except Exception as failed:  # of any kind: what becomes of the others does not depend on it
+        except Exception as failed:  # of any kind: the outcomes of the other works do not depend on it
             error = failed
         return Committed(_all(transaction.running), frozenset(topics), error)
 
@@ -173,7 +174,7 @@ class Committer(GroupCommitter[PostgresUnit]):
 
 
 class _Transaction(Transaction[PostgresUnit]):
-    """The transaction of those works that are `running`: those of the books that it has locked."""
+    """The transaction of the `running` works: the works whose books it has locked."""
 
     failures = (DatabaseFailed,)
 
@@ -187,7 +188,7 @@ class _Transaction(Transaction[PostgresUnit]):
         self._reached: Reached | None = None
 
     def begin(self) -> tuple[PostgresUnit, list[Job]]:
-        """Begin for the works whose books are free, or for those of one that is waited for."""
+        """Begin for the works whose books are free, or for the works of one book that the group waits for."""
         committer, self._connection, self.running = self._committer, None, self._waiting
         self._connection = connection = committer.usable_connection()
         books = [lock for lock in self._waiting if lock != LEDGER]
@@ -221,8 +222,8 @@ class _Transaction(Transaction[PostgresUnit]):
     def commit(self, unit: PostgresUnit, works: list[Job], topics: set[str], *, wrote: bool) -> bool:
         """Commit, tell other servers, and release the locks; nobody waits for the last two.
 
-        Works that changed nothing are committed all the same when their answers may rest on a commit that
-        no standby has received: the commit shows that the standby has all before it.
+        Works that changed nothing are still committed when their answers may depend on a commit that no
+        standby has received: the commit shows that the standby has everything before it.
         """
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
@@ -284,9 +285,9 @@ class _Transaction(Transaction[PostgresUnit]):
     def _unit_of(self, connection: Connection, moment: int | None) -> PostgresUnit:
         """Return the unit of the transaction, which has begun; `moment` is the time that others have reached.
 
-        What the last one has cached is true under the same locks of books, while the time that others have
-        reached under them is the same: a commit of theirs would have changed it, as its time is beyond that
-        of our own last commit.
+        The cache of the last transaction is true under the same locks of books, as long as the other servers'
+        times under these locks are the same: a commit of another server would have changed its time, because
+        that time is later than our own last commit.
         """
         committer = self._committer
         if moment is not None:
@@ -301,7 +302,7 @@ class _Transaction(Transaction[PostgresUnit]):
     def _rests_on_unconfirmed(self) -> bool:
         """Return whether what was read may rest on a commit that no standby has received.
 
-        Of other servers nothing is known here, unless they have committed nothing since the last commit.
+        Nothing is known here about other servers, unless they have committed nothing since the last commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._reached not in (None, self._committer.confirmed)
@@ -314,8 +315,8 @@ class _Transaction(Transaction[PostgresUnit]):
             connection.send(_COMMIT)
             connection.settle()
             if connection.abandoned:
-                # The others were told meanwhile of a database that is newer: this one may have been a primary
-                # from before a failover.
+                # Other threads may have learned of a newer database: this one may have been a primary before
+                # a failover.
                 raise ConnectionLost("another database is used now", OLDER)
         except ConnectionLost as error:
             self._committer.close()

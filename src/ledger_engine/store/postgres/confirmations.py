@@ -1,15 +1,16 @@
 """Commits that everybody can see although the standby may lack them.
 
-Where commits wait for a standby, nobody sees a commit until the standby has it. But PostgreSQL ends the wait
+If commits wait for a standby, nobody sees a commit until the standby has it. But PostgreSQL ends the wait
 when somebody cancels it, when the connection ends and when it restarts. Then everybody sees the commit, and a
 failover still loses it. An answer that rests on such a commit would acknowledge it.
 
-So a server counts which commits the standby has: its own when COMMIT has returned without a warning, and
-those of other servers when it is notified of them, because a notification is sent only after that. A server
-is in doubt after a commit with an unknown outcome, on a new connection, when it sees others' commits without
-a notification, and while any commit waits for long. While it is in doubt, it looks at the counts after each
-read. If they are too high, the read waits for a commit. The standby has everything that was visible when a
-commit began, once it has that commit. So any commit of the server ends the doubts from before it.
+So a server counts the commits that the standby has: its own commits when COMMIT has returned without a
+warning, and commits of other servers when their notification arrives, because a notification is sent only
+after that. A server is in doubt after a commit with an unknown outcome, on a new connection, when it sees
+others' commits without a notification, and while any commit waits for long. While it is in doubt, it looks at
+the counts after each read. If they are too high, the read waits for a commit. Once the standby has a commit,
+it has everything that was visible when the commit began. So any commit of the server ends the doubts from
+before it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Confirmations:
         return self.doubts != self._settled
 
     def doubt(self, counts: Mapping[int, int] = _NO_COUNTS) -> None:
-        """Be in doubt about what can be seen, such as this many commits of these servers."""
+        """Be in doubt about visible data, such as this many commits of these servers."""
         with self._lock:
             _raise_to(self._doubted, counts)
             self.doubts += 1
@@ -55,7 +56,7 @@ class Confirmations:
             _raise_to(self._confirmed, {server: number})
 
     def unconfirmed(self, counts: Mapping[int, int]) -> dict[int, int]:
-        """Return those of the counts that are higher than the confirmed ones."""
+        """Return the counts that are higher than the confirmed ones."""
         with self._lock:
             confirmed = self._confirmed
             return {server: count for server, count in counts.items() if count > confirmed.get(server, 0)}

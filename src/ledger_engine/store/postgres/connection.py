@@ -1,8 +1,8 @@
 """One connection to PostgreSQL, for one thread: statements are sent on ahead, and only rows are awaited.
 
-It stands on psycopg's wrapper of libpq rather than on its cursors: a cursor's statement takes several times
-the processor time, prepares anew after each rollback, and reports the error of a statement sent ahead at
-another one. Here the results come in the order in which statements were sent, so each error is known by its
+It uses psycopg's wrapper of libpq rather than its cursors: a statement by a cursor takes several times the
+processor time, prepares again after each rollback, and reports the error of an earlier statement at a later
+one. Here the results come in the order in which statements were sent, so each error is known by its
 statement.
 """
 
@@ -66,7 +66,7 @@ class Connection:
     """A connection to one host that waits at most `answer_s` seconds for an answer; after that it is closed.
 
     `Hosts.open` opens one. While it waits for long it asks `is_silent` whether its host has stopped.
-    `abandoned`, which any thread may set, says that it must not be used any more.
+    `abandoned`, which any thread may set, says that the connection must not be used any more.
     """
 
     def __init__(
@@ -155,10 +155,11 @@ class Connection:
             raise self._lost(error) from error
 
     def sync(self) -> None:
-        """End what was sent: the statements sent from now on begin with what those before have committed.
+        """End a part of the pipeline: later statements begin with everything that the earlier ones have
+        committed.
 
-        Without this, statements outside a transaction form one. Those sent after are run even if one of those
-        before fails.
+        Without this, statements outside a transaction form one. Later statements run even if an earlier one
+        fails.
         """
         try:
             self._pg.pipeline_sync()
@@ -182,7 +183,7 @@ class Connection:
             raise self._lost(error) from error
 
     def settle_quietly(self) -> None:
-        """Wait for all that was sent, whose errors are those of something that has failed already."""
+        """Wait for everything that was sent, and ignore its errors: they follow from a failure that is known."""
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
@@ -201,7 +202,7 @@ class Connection:
 
     @property
     def process(self) -> int:
-        """The number of the server's process for this connection, or the one that a pooler gave it."""
+        """The number of the server's process for this connection, or the number that a pooler gave it."""
         return self._pg.backend_pid
 
     @property
@@ -216,11 +217,11 @@ class Connection:
 
     @property
     def descriptor(self) -> int:
-        """The descriptor of the socket, which has input when the server has answered."""
+        """The descriptor of the socket; it is readable when the server has answered."""
         return self._pg.socket
 
     def has_answered(self) -> bool:
-        """Read what has come, and return whether `take` need not wait for what `end` had the server run."""
+        """Read the available input, and return whether `take` need not wait for the statements before `end`."""
         try:
             self._pg.consume_input()
             return not self._pg.is_busy()
@@ -228,7 +229,7 @@ class Connection:
             raise self._lost(error) from error
 
     def take(self) -> PGresult | None:
-        """Return the last result of what `end` had the server run. Raises what `settle` raises."""
+        """Return the last result of the statements before `end`. Raises what `settle` raises."""
         sent, self._sent = self._sent, []
         try:
             return self._take(sent[:-1])  # which waits for the synchronisation that `end` has sent
@@ -236,12 +237,12 @@ class Connection:
             raise self._lost(error) from error
 
     def wait_for_notifications(self, seconds: float, waker: int) -> list[str]:
-        """Return the texts that were notified, waiting for one, or until the descriptor `waker` has input."""
+        """Return the notified texts; wait for one, or until the descriptor `waker` is readable."""
         poll = select.poll()
         poll.register(self._pg.socket, _READABLE)
         poll.register(waker, _READABLE)
         try:
-            # Some may have come with the results of statements.
+            # Some may have arrived with the results of statements.
             if not (notified := self._take_notified()) and poll.poll(seconds * 1000):
                 self._pg.consume_input()
                 if self._pg.status == pq.ConnStatus.BAD:
@@ -288,7 +289,7 @@ class Connection:
             self._pg.finish()
 
     def _take(self, sent: list[_Prepared | bool]) -> PGresult | None:
-        """Take one result for each statement sent, and that of the synchronisation."""
+        """Take one result for each statement sent, and one for the synchronisation."""
         pg = self._pg
         last: PGresult | None = None
         failed: DatabaseFailed | None = None
@@ -327,7 +328,7 @@ class Connection:
     def _require_confirmed(self, result: PGresult) -> None:
         """Raise ConnectionLost if there was a warning with the result of a COMMIT.
 
-        Where commits wait for a standby and the wait is cancelled, PostgreSQL says so with a warning alone.
+        If commits wait for a standby and the wait is cancelled, PostgreSQL reports it only with a warning.
         """
         warning, self._warning = self._warning, ""
         if result.command_status == b"COMMIT":
@@ -340,7 +341,7 @@ class Connection:
             raise self._lost(None)
 
     def _next(self) -> PGresult | None:
-        """Return the next result, or None at the end of those of a statement."""
+        """Return the next result, or None at the end of a statement's results."""
         pg = self._pg
         if pg.is_busy():
             began = time.monotonic()
@@ -375,9 +376,10 @@ class Connection:
         self._sent.append(prepared)
 
     def _fit_types(self, prepared: _Prepared, types: tuple[int, ...]) -> None:
-        """Have a statement prepared again if a value has another type than those it was prepared for.
+        """Prepare a statement again if a value's type differs from the type that it was prepared for.
 
-        None fits every type. A place that only had None has its type from the statement until it is set here.
+        None fits every type. A parameter that was always None takes its type from the statement until it is
+        set here.
         """
         if not prepared.types:
             prepared.types = types
@@ -414,7 +416,7 @@ def _in_one_line(said: str) -> str:
 
 
 def connected(conninfo: str, limit_s: float) -> PGconn:
-    """Connect to one host within the time limit. Raises Silent, or ConnectionLost with what libpq says."""
+    """Connect to one host within the time limit. Raises Silent, or ConnectionLost with libpq's message."""
     try:
         pg: PGconn = pq.PGconn.connect_start(conninfo.encode())
         deadline = time.monotonic() + limit_s

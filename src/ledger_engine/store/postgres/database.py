@@ -1,7 +1,7 @@
 """The PostgreSQL database: one thread that writes in groups, and a few that read.
 
 As on SQLite, all waiting works are run in one transaction and answered after the commit. Other servers may
-write too: of each book one at a time (`locks`), and the listeners here are notified of what they commit
+write too: one server at a time for each book (`locks`), and the listeners here are notified of their commits
 (`notifications`).
 """
 
@@ -45,7 +45,7 @@ from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, Seen, Timeline
 from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, SILENT, Job, ThreadedDatabase, call_soon
 
-# What counting a request may take of the time in which it is answered, and all else besides the work.
+# The time that counting a request and everything else except the work may take while the request is answered.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
 _MEASURED_S = 2  # less than a scrape waits, so that it gets what is known without the database
 _STATEMENT_S = 8
@@ -85,7 +85,7 @@ class PostgresDatabase(ThreadedDatabase):
         if state is not None:
             self._seen.remember(state / _STATE)
         self._hosts = Hosts(url)
-        with suppress(DatabaseFailed):  # it has no timelines
+        with suppress(DatabaseFailed):  # such a server does not know timelines
             self._hosts.open_greatest(lambda connection: seen.timeline_of(connection).number, self._answer_s)
         with closing(self._open()) as connection:
             requirements.require_usable(connection, self._open)
@@ -123,7 +123,7 @@ class PostgresDatabase(ThreadedDatabase):
 
     @property
     def losses(self) -> Losses:
-        """What this server knows to be lost of what was acknowledged."""
+        """The acknowledged commits that this server knows to be lost."""
         return self._seen.losses
 
     @property
@@ -144,7 +144,7 @@ class PostgresDatabase(ThreadedDatabase):
         return answer
 
     async def _require_confirmed(self, began: float) -> None:
-        """Wait until a standby has all that can be seen. Raises StorageUnavailable.
+        """Wait until a standby has everything that is visible. Raises StorageUnavailable.
 
         `began` is when the event loop began with the work whose answer rests on that.
         """
@@ -161,7 +161,7 @@ class PostgresDatabase(ThreadedDatabase):
             raise StorageUnavailable(reason) from error
 
     async def figures(self) -> list[Figure]:
-        """Return what was lost, tried again and waited for, and what the database tells of itself."""
+        """Return the counts of losses, retries and waits, and the database's own figures."""
         losses, counts = self.losses, self.counts
         known = [
             Figure(
@@ -200,7 +200,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._seen.keep()
 
     def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> Connection:
-        """Open a connection for works; that of a server never is to an older database."""
+        """Open a connection for works; a server never uses an older database."""
         if not self._limited:
             return self._open(further)
         opened = self._open(further, partial(self._require_newest, writes=writes))
@@ -243,7 +243,7 @@ class PostgresDatabase(ThreadedDatabase):
         )
         self._clock.advance_past(kept["moment"])
         if self._limited:
-            # Rows of servers and commands that have long ended; one that has not makes its own anew.
+            # Rows of servers and commands that ended long ago; a running one makes its row again.
             long_ago = self._clock.now() - FORGOTTEN_AFTER
             connection.send(
                 rendered(f"DELETE FROM heads WHERE {OF_SERVERS} AND moment < :moment"), {"moment": long_ago}
@@ -300,8 +300,8 @@ def open_database(
 ) -> PostgresDatabase:
     """Open the database at this address, making or migrating the tables as needed.
 
-    `serving` is for a server, whose works have a time limit. A server keeps what it has seen in the folder
-    `state`; with `accept_loss` a database is used that lacks some of it.
+    `serving` is for a server: its works have a time limit. A server keeps a record of the commits it has seen
+    in the folder `state`; with `accept_loss` it uses a database that lacks some of them.
 
     Raises StorageUnavailable.
     """
@@ -321,7 +321,7 @@ def _write_nothing(unit: Unit) -> None:
     unit.execute("UPDATE kept_time SET reached = reached WHERE false")
 
 
-_CONFIRM = BookWork(_write_nothing, OWN)  # that it was committed shows that a standby has all before it
+_CONFIRM = BookWork(_write_nothing, OWN)  # its commit shows that a standby has everything before it
 
 
 def _probe(unit: Unit) -> None:

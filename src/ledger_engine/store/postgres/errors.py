@@ -1,4 +1,4 @@
-"""What can go wrong with PostgreSQL, and the errors that callers get for it."""
+"""The errors of PostgreSQL, and the errors that callers get for them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ledger_engine.core.errors import NO_MEMORY, StorageUnavailable
 
 _PASSING = ("40001", "40P01")  # a serialization failure, and a deadlock
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
-# Classes of errors that say that the storage cannot be used, and not that a statement is wrong: connections,
-# resources (a full disk, too many connections), an operator's intervention, the system's and internal errors.
+# Classes of errors that mean that the storage cannot be used, and not that a statement is wrong: connections,
+# resources (a full disk, too many connections), an operator's intervention, system errors and internal
+# errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
 _NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema
 _UNAVAILABLE = (*_OF_STORAGE, *_NOT_SEEN)
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
-_READ_ONLY = "25006"  # it is a standby now: another one is to be found at the same address
+_READ_ONLY = "25006"  # it is a standby now: another primary is at the same address
 _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
 UNCONFIRMED = "01"  # a warning, with which a commit may be lost by a failover
 CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")  # with these the wait of a commit for the standby has ended
@@ -66,7 +67,7 @@ _REFUSALS = (
 class ConnectionLost(Exception):
     """The connection has ended, could not be made, or was closed because it did not answer.
 
-    `state` is PostgreSQL's code for the reason, as far as it is known.
+    `state` is PostgreSQL's code for the reason, if it is known.
     """
 
     def __init__(self, message: str, state: str = "") -> None:
@@ -79,14 +80,14 @@ class Silent(ConnectionLost):
 
 
 def refused(said: str) -> ConnectionLost:
-    """Return the error for what libpq says when it cannot connect."""
+    """Return the error for libpq's message when it cannot connect."""
     return ConnectionLost(said, next((state for words, state in _REFUSALS if words.search(said)), ""))
 
 
 class DatabaseFailed(Exception):
     """A statement failed. `state` is PostgreSQL's code, such as 40001.
 
-    `syncs` is how many parts of what was sent, ended by `Connection.sync`, were run before.
+    `syncs` is how many parts of the pipeline, ended by `Connection.sync`, ran before.
     """
 
     def __init__(self, state: str, message: str) -> None:
@@ -131,7 +132,9 @@ def unavailable(error: BaseException, *, unknown: bool = False) -> StorageUnavai
 
 
 def is_of_others(error: BaseException) -> bool:
-    """Return whether a group failed because of what others do to the same rows, and the storage is well."""
+    """Return whether a group failed because other transactions changed the same rows, while the storage
+    works.
+    """
     return isinstance(error, DatabaseFailed) and (error.passing or error.state == _LOCK_NOT_AVAILABLE)
 
 

@@ -1,6 +1,6 @@
-"""The hosts of a database: connections go to the one that was good last, and to no host that has stopped.
+"""The hosts of a database: connections go to the host that worked last, and never to one that has stopped.
 
-libpq would try the hosts of an address from the first one each time, and wait for one that hangs for ever.
+libpq would try the hosts of an address from the first one each time, and wait for a hanging one for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ledger_engine.store.postgres.connection import CONNECT_S, Connection, conne
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, Silent
 
 NAME = "ledger-engine"  # of the connections of servers and commands that write, in pg_stat_activity …
-_OF_OTHERS = "ledger-engine reading"  # … and of those that do not
+_OF_OTHERS = "ledger-engine reading"  # … and of hosts that do not
 _PROBE_S = 1.5  # a host that does not answer to a new connection for so long has stopped
 _PROBED_FOR_S = 1.0  # the result of a probe is good for so long
 _UNREADABLE = (
@@ -39,7 +39,7 @@ class Hosts:
     """Opens connections to the hosts of an address; any thread may use it."""
 
     def __init__(self, url: str, name: str = NAME) -> None:
-        """Read the address; `name` is for those who look at the connections. Raises ConnectionLost."""
+        """Read the address; operators see `name` in the list of connections. Raises ConnectionLost."""
         self._hosts = _one_host_each(url, name)
         self._opened: WeakSet[Connection] = WeakSet()
         self.opened_total = 0
@@ -55,7 +55,7 @@ class Hosts:
     ) -> Connection:
         """Connect to the first host that can, and of which `require` raises no ConnectionLost.
 
-        Each has its share of CONNECT_S seconds to answer. Raises ConnectionLost.
+        Each host gets its share of CONNECT_S seconds to answer. Raises ConnectionLost.
         """
         hosts = self._hosts
         lost: list[ConnectionLost] = []
@@ -77,7 +77,7 @@ class Hosts:
         raise ConnectionLost("; ".join(map(str, lost)), OLDER if OLDER in states else "".join(states[:1]))
 
     def open_greatest(self, key: Callable[[Connection], int], answer_s: float) -> None:
-        """Put the host first for which `key` is the greatest, where there are several."""
+        """Put the host with the greatest `key` first, if there are several."""
         hosts = self._hosts
         found: list[tuple[int, str]] = []
         for host in hosts if len(hosts) > 1 else ():

@@ -1,8 +1,8 @@
 """Whether PostgreSQL's rows name rows that exist, and its indexes agree with its tables.
 
 The first holds unless somebody has switched foreign keys off. The second is left to the extension amcheck.
-Without it indexes are not checked, and `why_not` says so: a query that reads an index in place of a table is
-answered from it, be it right or wrong.
+Without it indexes are not checked, and `why_not` gives the reason: a query that reads an index in place of a
+table gets its answer from the index, right or wrong.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ JOIN pg_attribute AS parent ON parent.attrelid = confrelid AND parent.attnum = p
 WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
 GROUP BY conname, conrelid, confrelid ORDER BY conrelid::regclass::text, conname
 """)
-# What the table's constraints forbid, and the passes over it do not see.
+# Rows that the table's constraints forbid and that the passes over it do not see.
 _FORBIDDEN = rendered(
     "SELECT id FROM transactions WHERE amount <= 0 OR type NOT IN ('credit', 'debit')"
     " ORDER BY book, id LIMIT 1"
@@ -101,7 +101,7 @@ def faults(connection: Connection) -> list[str]:
 
 
 def _missing(connection: Connection) -> list[str]:
-    """Return which tables have rows that name missing ones."""
+    """Return the tables whose rows refer to missing rows."""
     keys = connection.rows(_FOREIGN_KEYS, {})
     if not keys:
         return []

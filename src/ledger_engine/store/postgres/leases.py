@@ -1,12 +1,12 @@
-"""Leases as rows: each has an owner, and ends by the database's clock unless its owner renews it.
+"""Leases as rows: each has an owner, and ends by the database's clock unless the owner renews it.
 
 All servers take and renew them under one lock of writers, so two never hold the same one, whatever their own
-clocks show. A server relies on its leases for a little less than they last, measured on its monotonic clock:
-one that was stopped for long finds when it wakes that it has none.
+clocks show. A server relies on its leases for a little less than they last, by its monotonic clock: a server
+that was stopped for long sees when it wakes that it holds none.
 
-All leases but the leader's are spread evenly over the servers that want any. Each of these has a row of its
-own too, by which the others count it. A server takes no more than its share of what is free, and one that has
-two or more beyond another gives up half of the difference.
+All leases but the leader's are spread evenly over the servers that want any. Each server also has a row of
+its own, and the other servers count these rows. A server takes no more than its share of the free leases, and
+a server with two or more leases above another gives up half of the difference.
 """
 
 from __future__ import annotations
@@ -151,14 +151,16 @@ class _Renewal:
         return _Found(frozenset(held), bool(others), self._releasing(held, others, loads))
 
     def _share(self, others: Mapping[str, int], loads: Mapping[int, int]) -> int:
-        """Return how many of those that are spread this server may have; all shares together are enough."""
+        """Return how many of the spread leases this server may hold; all shares together are enough."""
         spread = set(filter(_is_spread, [*self.wanted, *self.releasing, *others]))
         return math.ceil(len(spread) / (1 + len(loads)))
 
     def _releasing(
         self, held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
-        """Return half of what it has beyond the server with the fewest: the same until others have them."""
+        """Return half of its surplus over the server with the fewest leases: the result is the same until
+        other servers hold them.
+        """
         least = min(loads.values(), default=sys.maxsize)
         own = set(filter(_is_spread, held))
         if given_up := self.releasing - others.keys():
@@ -171,7 +173,7 @@ def _is_spread(name: str) -> bool:
 
 
 def _loads(others: Mapping[str, int]) -> dict[int, int]:
-    """Return how many of those that are spread each other server has that wants any."""
+    """Return how many of the spread leases each other server holds, for servers that want any."""
     loads = {owner: 0 for name, owner in others.items() if name != _LEADER}
     for name, owner in others.items():
         if _is_spread(name):

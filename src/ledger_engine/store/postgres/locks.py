@@ -1,18 +1,19 @@
-"""Locks of writers: of N servers one at a time writes a book, and its ids follow those of the one before.
+"""Locks of writers: one of N servers at a time writes a book, and its ids follow the ids of the server
+before.
 
-A group of works takes the locks of its books, those that are free, or that of the whole ledger. Whoever waits
-for the lock of a book has none, or takes them in their order, so nobody waits in a circle. Under each lock
-`heads` has the time up to which ids were given out, and by which server. A server's clock first passes the
-times of other servers, so the ids of a book are in the order of its commits whatever the servers' clocks
-show.
+A group of works takes the locks of its free books, or the lock of the whole ledger. A transaction waits for
+the lock of a book only while it holds no other lock, or it takes the locks in their order, so no transactions
+wait in a circle. Under each lock `heads` stores the time up to which ids were given out, and the server that
+gave them. A server's clock first passes the times of other servers, so the ids of a book are in the order of
+its commits whatever the servers' clocks show.
 
-Each server has a row of its own besides, by its number, which each of its commits writes: the time that it
-has reached, and in `announced` how many of its commits announced something. Others follow that
-(`notifications`), and know by it what a database lacks (`seen`). What is asked of all books at once is read
-from the rows of servers, which are few, so it takes no longer where there are more books.
+Each server also has a row by its number, which each of its commits writes: the time that it has reached, and
+in `announced` how many of its commits announced something. Others follow that (`notifications`), and know by
+it what a database lacks (`seen`). A question about all books is answered from the rows of servers, which are
+few, so it takes no longer with more books.
 
 The locks are advisory locks of the session. They are taken before the transaction begins, so that its
-snapshot has all that was committed under them.
+snapshot contains everything committed under them.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rendering import Row, Statement, rendered
 
-LEDGER = 0  # the lock of the whole ledger, which those of single books share
+LEDGER = 0  # the lock of the whole ledger, which the locks of single books share
 _LEDGER_KEY = 0x6C6564676572  # "ledger": among the advisory locks of a database, which others may use too
 
-IDLE_MS = 5000  # a server that stops between two transactions while it has locks loses them
+IDLE_MS = 5000  # a server that stops between two transactions while it holds locks loses them
 _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-# Takes so many of these locks as are free, and keeps which for the statement after it, which needs no answer.
+# Takes at most this many free locks, and stores them for the next statement, which needs no answer.
 _LOCK_FREE = Statement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
@@ -44,10 +45,10 @@ _LOCK_FREE = Statement(
 )  # fmt: skip
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
-# Where the database does not tell rows apart, serializable transactions of two books would keep each other
-# from being committed. Two of one book still conflict, as both write its row of `heads`.
+# If the database locks whole tables, serializable transactions of two books would prevent each other from
+# committing. Two transactions of one book still conflict, because both write its row of `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
-# The numbers of servers are side by side, so their rows are read without those of all books.
+# The numbers of servers are adjacent, so their rows are read without the rows of all books.
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
 _OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
@@ -66,12 +67,12 @@ _STORE = Statement(
 
 
 def new_server() -> int:
-    """Return a number for a server, under which it has a row of its own."""
+    """Return a number for a server; its row has this number."""
     return _FIRST_SERVER + secrets.randbits(_SERVERS_BITS)
 
 
 def lock_of(book: tuple[str, bool]) -> int:
-    """Return the number of the lock of a project and mode, which is never that of the ledger."""
+    """Return the number of the lock of a project and mode, which is never the ledger's."""
     hashed = blake2b(f"{book[0]} {int(book[1])}".encode(), digest_size=8).digest()
     return int.from_bytes(hashed, "big", signed=True) or 1
 
@@ -97,9 +98,9 @@ class Locks:
     ) -> tuple[frozenset[int], int | None]:
         """Take these locks of books and begin a transaction.
 
-        Return the locks that it has, and the time that others have reached under them, or None. They are at
-        most so many of those that are `wanted` and free, in this order, after waiting for those `awaited`;
-        none where all others are taken.
+        Return the locks that it has, and the time that others have reached under them, or None. It returns at
+        most this many of the `wanted` locks that are free, in this order, after waiting for the `awaited`
+        ones; none if all are taken.
 
         With none wanted it waits for the whole ledger. Raises DatabaseFailed and ConnectionLost.
         """
@@ -124,7 +125,7 @@ class Locks:
     def _found(
         self, connection: Connection, statement: Statement, dumped: list[bytes | None], types: tuple[int, ...]
     ) -> Row:
-        """Return the row of an aggregate, which always has one."""
+        """Return the row of an aggregate, which always has one row."""
         connection.put_dumped(statement, dumped, types)
         last = connection.settle()
         assert last is not None, "it has a row"
@@ -133,7 +134,7 @@ class Locks:
     def note(self, connection: Connection, locks: Collection[int], moment: int, *, announced: bool) -> None:
         """Store, within the transaction, up to which time ids were given out under these locks.
 
-        With `announced` the commit counts as one that announces something.
+        With `announced` the commit counts as announcing something.
         """
         rows = rendering.array(sorted({*(locks or [LEDGER])} - {self.own} | {self.server}))
         connection.put_dumped(
@@ -151,5 +152,5 @@ class Locks:
         return int(number or b"")
 
     def release(self, connection: Connection) -> None:
-        """Give the locks back, with what is sent next."""
+        """Give the locks back, with the next statement sent."""
         connection.send(_UNLOCK)

@@ -47,7 +47,8 @@ SELECT CAST(conname AS text), CAST(t.relname AS text), 'a foreign key of a table
 FROM pg_constraint JOIN pg_class AS t ON t.oid = confrelid
 WHERE t.relnamespace = current_schema()::regnamespace AND contype = 'f'
 """)
-# The functions name a schema only if it is not searched, so those of temporary tables say the same.
+# The functions name a schema only if it is not in the search path, so the functions of temporary tables give
+# the same text.
 _OBJECTS = rendered("""
 SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
     format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
@@ -78,7 +79,7 @@ _APPLIED = rendered(f"INSERT INTO {_RECORD} (name, applied_at) VALUES (:name, :a
 
 
 class PostgresTables(schema.Tables):
-    """The tables of a database, by a connection without time limits that has no transaction open."""
+    """The tables of a database, made over a connection without time limits and without an open transaction."""
 
     engine = "postgres"
 

@@ -1,4 +1,4 @@
-"""What other servers have committed: they say so with NOTIFY, and the heads of the books show it anyway.
+"""The commits of other servers: each is announced with NOTIFY, and the heads of the books show it anyway.
 
 A notification is a hint that saves time, and may be lost. So it is read now and then how many commits of
 other servers announced something, and when that is not how many notifications came, all topics are announced.
@@ -91,7 +91,7 @@ class Follower:
                 if connection is not None:
                     connection.close()
                 connection = None
-                # Nobody knows what was announced meanwhile.
+                # Nobody knows what was announced in between.
                 self._stopping.wait(_RECONNECT_S)
                 self._announce(Everything())
         if connection is not None:
@@ -131,7 +131,7 @@ class Follower:
         return topics
 
     def _doubt(self, connection: Connection, late: Mapping[int, int]) -> None:
-        """Be in doubt because of commits without a notification, and of those that wait for long."""
+        """Be in doubt because of commits without a notification, and of commits that wait for long."""
         late = self._confirmations.unconfirmed(late)
         if late and not self._confirmations.are_doubted(late):
             self._confirmations.doubt(late)

@@ -1,8 +1,7 @@
 """Counts of requests in a table that all servers of one database share.
 
-Each count is a transaction of its own on a connection of its own, beside those of works: it waits for no
-posting, and no posting waits for it. The windows are those of the database's clock, so the clocks of the
-servers do not matter.
+Each count is a transaction on a connection of its own, apart from the works: it waits for no posting, and no
+posting waits for it. The windows follow the database's clock, so the clocks of the servers do not matter.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# A statement that has waited for another server's count has an older time than that: the window stays the
-# newer one, unless the clock of the database was set back. `granted` is how many of the requests are let
-# through. Callers come in order, so two servers never wait for each other.
+# A statement that has waited for another server's count has an older time than that count: the newer window
+# stays, unless the clock of the database was set back. `granted` is how many of the requests are let through.
+# Callers come in order, so two servers never wait for each other.
 _COUNT = Statement(
     f"""
 INSERT INTO rate_counts AS c
@@ -92,7 +91,7 @@ class RateCounts:
     def __init__(
         self, connect: Callable[[float, Sequence[str]], Connection], wall_clock: WallClock | None = None
     ) -> None:
-        """With a `wall_clock` the windows are of that, in place of the database's clock."""
+        """With a `wall_clock` the windows follow that clock instead of the database's."""
         self._connect = connect
         self._wall_clock = wall_clock
         self._connection: Connection | None = None
@@ -147,21 +146,21 @@ class RateCounts:
         return connection
 
     async def _answer_of(self, connection: Connection) -> PGresult | None:
-        """Return the result of what was sent, while others use the event loop."""
+        """Return the result of the statement sent; other tasks use the event loop until then."""
         self._answered = asyncio.get_running_loop().create_future()
         connection.end()
         await self._answered
         return connection.take()
 
     def _read(self) -> None:
-        """Read what has come, and wake who waits for it once it is an answer."""
+        """Read the input, and wake the waiting task once an answer is complete."""
         if self._connection is None:
             return
         answered = self._answered
         try:
             has_answered = self._connection.has_answered()
         except ConnectionLost as error:
-            # At once, as the descriptor is closed and may soon be another file's.
+            # At once, because the descriptor is closed and may soon belong to another file.
             asyncio.get_running_loop().remove_reader(self._descriptor)
             self._connection = None
             if answered is not None and not answered.done():

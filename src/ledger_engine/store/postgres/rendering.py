@@ -35,8 +35,8 @@ _FLOATS = (700, 701)
 class Statement:
     """A statement and the names of its parameters, in the order of their numbers.
 
-    `reads` says that it changes nothing, `has_rows` that it has a result to wait for; `words` has the names
-    of its tables among others.
+    `reads` says that it changes nothing, `has_rows` that it has a result to wait for; `words` contains the
+    names of its tables, among others.
     """
 
     text: bytes
@@ -66,7 +66,7 @@ def rendered(sql: str) -> Statement:
 def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | None) -> Statement:
     """Return the statement that inserts a row, or many with the values of each column as an array.
 
-    `numeric` has the columns of whole numbers; None is for one row.
+    `numeric` contains the columns of whole numbers; None is for one row.
     """
     if numeric is None:
         rows = f"VALUES ({', '.join(f'${number}' for number in range(1, len(columns) + 1))})"

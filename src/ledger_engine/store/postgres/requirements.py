@@ -1,4 +1,4 @@
-"""What the ledger requires of a database, and how far its settings let serializable transactions go."""
+"""The ledger's requirements of a database, and how fine its locks for serializable transactions are."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _require_sessions(connection: Connection, connect: Callable[[], Connection])
     """Raise StorageUnavailable if transactions of several connections share a session.
 
     Locks, prepared statements, settings and notifications belong to sessions, so a ledger would seem to work
-    there, and lose its locks. A pooler gives a connection a number that is not that of its process. Whether
+    there, and lose its locks. A pooler gives a connection a number that differs from its process's. Whether
     it also takes the session away after a transaction shows when that goes to the next one who asks.
     """
     own = _process_of(connection)
@@ -81,7 +81,7 @@ def _require_sessions(connection: Connection, connect: Callable[[], Connection])
             try:
                 other.send(rendered("BEGIN"))
                 others = _process_of(other)
-            except ConnectionLost as error:  # where not even a transaction has a session
+            except ConnectionLost as error:  # if not even a transaction keeps one session
                 raise StorageUnavailable(SHARED) from error
         if others == own or _process_of(connection) != own:
             raise StorageUnavailable(SHARED)

@@ -1,7 +1,7 @@
-"""What a server has seen of its database, so that it never goes on with an older one.
+"""The commits that a server has seen in its database, so that it never continues on an older one.
 
 After a failover the earlier primary may come back, and a promoted standby may lack the last commits. Under
-the number of each server `heads` has how many of its commits announced something. Where that is less than was
+the number of each server `heads` counts its commits that announced something. If this count is lower than one
 seen before, acknowledged changes are missing. A cluster loses its last commits only, so these counts show it
 for all of them. Two primaries of one cluster differ in their timeline.
 """
@@ -43,7 +43,8 @@ _ADVICE = (
     " --accept-loss."
 )
 
-# How the file begins: with what is written for each commit, in place. Spaces fill what a number leaves.
+# The beginning of the file: the part that is written for each commit, in place. Spaces fill what a number
+# leaves.
 _OWN_COMMITS = '{"acknowledged": [%20d, %20d]'
 
 _NO_BOOKS: Counter[BookKey] = Counter()
@@ -70,7 +71,7 @@ _NONE = Commits(0, 0)
 
 @dataclass(slots=True)
 class _Own:
-    """A commit of this server: its number among those that announce, and its works by book."""
+    """A commit of this server: its number among the announcing commits, and its works by book."""
 
     number: int
     moment: int
@@ -92,11 +93,11 @@ def has_timelines(connection: Connection) -> bool:
 
 
 class Seen:
-    """What one server has seen; any thread may use it.
+    """The commits that one server has seen; any thread may use it.
 
-    `has_timelines` is set once that is known. `moved` is called when another cluster or timeline is used
-    from now on. `accepted` is called with the connection on which a loss was accepted. From then on `server`
-    is another number: under the old one the commits to come would be taken for those that were lost.
+    `has_timelines` is set once that is known. `moved` is called when another cluster or timeline is used from
+    now on. `accepted` is called with the connection on which a loss was accepted. From then on `server` is
+    another number: under the old one the next commits would be taken for the lost ones.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
@@ -128,7 +129,7 @@ class Seen:
                 self._write_own(self._written, commits)
 
     def others(self, found: Mapping[int, Commits]) -> None:
-        """Note the commits of other servers, and keep what is known in the file."""
+        """Note the commits of other servers, and write the known counts to the file."""
         with self._lock:
             merged = dict(self._commits)
             for server, commits in found.items():
@@ -147,7 +148,7 @@ class Seen:
 
         `writes` is for the connection of the thread that calls `committed`.
         """
-        with self._lock:  # before the database is asked, as this server may write meanwhile
+        with self._lock:  # before the database is asked, because this server may write until the answer
             known = dict(self._commits)
         timeline = timeline_of(connection) if self.has_timelines else Timeline(0, 1)
         if not timeline.number:
@@ -161,7 +162,7 @@ class Seen:
             self._require_timeline(timeline)
             missing: dict[int, int] = {}
             for server, commits in known.items():
-                # Another thread may have accepted meanwhile that some are lost.
+                # Another thread may have accepted the loss of some by now.
                 expected = min(commits.announced, self._commits.get(server, commits).announced)
                 there = found.get(server, _NONE).announced
                 if there < expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
@@ -238,7 +239,7 @@ class Seen:
             )
 
     def _lose(self, missing: Mapping[int, int], found: Mapping[int, Commits]) -> None:
-        """Refuse a database that lacks so many commits of servers, or accept that. Call it with the lock."""
+        """Refuse a database that lacks this many commits of servers, or accept it. Call it with the lock."""
         there = found.get(self.server, _NONE).announced
         lost = [each for each in self._own if each.number > there]
         books = sum([each.works for each in lost], Counter[BookKey]())

@@ -1,4 +1,4 @@
-"""Several threads that read one snapshot of the database, each on a connection of its own."""
+"""Several threads that read one snapshot of the database, each over its own connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 @contextmanager
 def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[Snapshot]:
-    """Open the database for so many threads that all see the same state of it, without changing it.
+    """Open the database for this many threads that all see the same state of it, without changing it.
 
     `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
     """

@@ -1,8 +1,8 @@
 """A PostgreSQL database as the source or the target of a move to another engine (`store/transfer.py`).
 
 Rows go in and out by COPY. A target is filled in one transaction: until it is committed nobody else sees even
-its tables. Meanwhile they have their primary keys alone; the other indexes and the foreign keys are made at
-the end, each at once.
+its tables. Until then the tables have only their primary keys; the other indexes and the foreign keys are
+made at the end, each at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SERVED = (
 )
 _A_PROJECT = rendered("SELECT id FROM projects LIMIT 1")
 _HEADS = "SELECT lock, moment, server FROM heads ORDER BY lock"
-# Foreign keys and indexes that are no constraint: what drops each, and what makes it again.
+# Foreign keys and indexes that are no constraint: the statements that drop each and make it again.
 _DEFINITIONS = """
 SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
        format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
@@ -112,7 +112,7 @@ class PostgresTarget:
             self._definitions = connection.execute(_DEFINITIONS).fetchall()
             for drop, _ in self._definitions:
                 connection.execute(drop)
-            connection.execute("DELETE FROM kept_time")  # the baseline has its row
+            connection.execute("DELETE FROM kept_time")  # the baseline inserts its row
 
     def lines(self, table: Table) -> Iterator[tuple[bytes, int]]:
         with self._own.lent() as connection:
@@ -125,7 +125,7 @@ class PostgresTarget:
 
     def finish(self, applied: Applied, reached: int) -> None:
         with self._own.lent() as connection, connection.cursor() as cursor:
-            # Foreign keys last, as they need the indexes.
+            # Foreign keys last, because they need the indexes.
             for _, make in sorted(
                 self._definitions, key=lambda definition: definition[1].startswith("ALTER")
             ):
@@ -172,7 +172,8 @@ def open_source(url: str) -> Iterator[PostgresSource]:
 def open_target(url: str) -> Iterator[PostgresTarget]:
     """Open a database to be filled, in a transaction that is committed at the end of the block.
 
-    Raises Conflict when it has a ledger, and StorageUnavailable, also when it has tables of another program.
+    Raises Conflict when it contains a ledger, and StorageUnavailable, also when it contains tables of another
+    program.
     """
     is_complete = False
     with _errors(url), closing(Hosts(url, _NAME).open(math.inf, UNLIMITED)) as own:

@@ -27,7 +27,8 @@ Numeric = dict[str, frozenset[str]]  # the columns of whole numbers, by the tabl
 class PostgresUnit(CachingUnit):
     """The `Unit` of a PostgreSQL connection.
 
-    What a work writes is sent on ahead. An error of such a statement comes up with the next result.
+    Statements that write are sent without waiting for their results. An error of such a statement comes up
+    with the next result.
     """
 
     __slots__ = ("_connection", "_numeric")

@@ -41,7 +41,8 @@ def names(engine: Engine) -> list[str]:
 def statements(engine: Engine, name: str) -> list[str]:
     """Return the statements of a migration.
 
-    In its file each statement ends with a semicolon at the end of a line, and a comment has lines of its own.
+    In its file each statement ends with a semicolon at the end of a line, and a comment stands on lines of
+    its own.
     """
     lines = Path(FOLDER, engine, f"{name}.sql").read_text(encoding="utf-8").splitlines()
     script = "\n".join(line for line in lines if not line.startswith("--"))
@@ -115,7 +116,7 @@ class Tables(ABC):
     def require_ledger(self, *, up_to_date: bool = True) -> None:
         """Raise StorageUnavailable for a database that is no ledger, and as `pending` does; change nothing.
 
-        With `up_to_date` also for a ledger without the tables of this version.
+        With `up_to_date` this also holds for a ledger without the tables of this version.
         """
         pending = self.pending()
         if not self.applied():
@@ -124,7 +125,7 @@ class Tables(ABC):
             raise StorageUnavailable(NOT_UP_TO_DATE)
 
     def require_no_others(self) -> None:
-        """Raise StorageUnavailable for a database that has tables and is not a ledger; change nothing."""
+        """Raise StorageUnavailable for a database that contains tables and is not a ledger; change nothing."""
         if self.applied():
             return
         tables = sorted(self.names())
@@ -156,10 +157,10 @@ class Tables(ABC):
 def unlike_made(
     found: Mapping[Object, str], made: Mapping[Object, str], refusing: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return each object that has another definition than it was made with: its name, and why.
+    """Return each object whose definition differs from its original one: its name, and why.
 
-    Further tables, indexes and views may be there, but no further trigger, because it may change what is
-    written, and none of `refusing`: indexes and tables that may refuse it, each with what it is.
+    More tables, indexes and views may exist, but no more triggers, because a trigger may change written rows,
+    and none of `refusing`: indexes and tables that may refuse rows, each with its kind.
     """
     faults = [
         (
