@@ -5,7 +5,7 @@ only server of a file counts in a dict (`Windows`). Servers on one PostgreSQL da
 table (`store/postgres/rate_limits.py`). Semaphores limit the memory of one process, so every server counts
 its own.
 
-Leases name the tasks that this server does for all servers. The only server of a file has every lease
+Leases name the tasks that this server does for all servers. The only server of a file holds every lease
 (`AllLeases`); servers that share a database agree there (`store/postgres/leases.py`).
 """
 
@@ -63,9 +63,9 @@ class Leases(Protocol):
     """The leases of this server, which loses them some seconds after an end that gives none of them back.
 
     `first` is whether no other server was at work when this one took its first leases. `until` is the moment
-    of the monotonic clock, in seconds, up to which this server has what it holds; it moves on as leases are
-    renewed. `releasing` are those that a server with fewer is to have: this one ends what it has begun with
-    them, and then does not name them as long as they are in it.
+    of the monotonic clock, in seconds, up to which this server holds its leases; it moves on when leases are
+    renewed. `releasing` names leases for a server with fewer: this server finishes its work for them, and
+    then leaves them out as long as they are in it.
     """
 
     @property
@@ -76,21 +76,24 @@ class Leases(Protocol):
     def releasing(self) -> Collection[str]: ...
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
-        """Take the leases that no other server has, up to this one's share; return those that it has now.
+        """Take free leases up to this server's share; return the leases that it holds now.
 
-        From now on they are renewed, and the others taken when they become free. Those of this kind that are
+        From now on they are renewed, and more are taken when they become free. Those of this kind that are
         not named any more are given back. Raises StorageUnavailable.
         """
 
     async def leads(self) -> bool:
-        """Return whether this server does what one does for all. Raises StorageUnavailable."""
+        """Return whether this server does the tasks that one server does for all.
+
+        Raises StorageUnavailable.
+        """
 
     async def end(self) -> None:
         """Give all leases back."""
 
 
 class AllLeases:
-    """The leases of the only server: it has them all."""
+    """The leases of the only server: it holds them all."""
 
     first = True
     until = math.inf
@@ -146,7 +149,9 @@ class Windows:
 
 
 def verdict_of(now: int, in_minute: int, in_second: int, per_minute: int, per_second: int) -> Verdict:
-    """Return the verdict on a request after so many in the minute and in the second that contain `now`."""
+    """Return the verdict on a request, given the numbers of requests in the minute and in the second of
+    `now`.
+    """
     reset = end_of_minute(now)
     if in_minute >= per_minute:
         return Verdict(per_minute, 0, reset, wait=reset - now)

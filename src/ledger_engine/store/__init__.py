@@ -34,7 +34,9 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """What `Cached` objects read from and write to: their statements see only what is written already."""
+    """The unit that `Cached` objects read from and write to: their statements see only rows that are written
+    already.
+    """
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run one statement and return all its rows."""
@@ -45,17 +47,19 @@ class GroupCache(Protocol):
         ...
 
     def rows(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
-        """Return the list of the rows that wait as those of `Unit.insert_many` do, to be added to."""
+        """Return the list of rows that wait to be inserted, as the rows of `Unit.insert_many` do; the caller
+        appends to it.
+        """
         ...
 
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
-        """Return the other object of this kind, which is made if need be."""
+        """Return the other object of this kind, and make it if need be."""
         ...
 
     def change(self, cached: Cached, /) -> None:
         """Have the object written before a statement that names its tables, and before the commit.
 
-        To be called for each change, as what a failed work has changed must be undone.
+        Call it for each change, because the changes of a failed work are undone.
         """
         ...
 
@@ -101,8 +105,8 @@ class Unit(Protocol):
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         """Insert rows, each with a value for every one of the columns, in their order.
 
-        They are inserted before a statement that names the table, or before the commit: those of several
-        works together. Naming the values of a row takes as long as inserting it, so this is for what is
+        They are inserted before a statement that names the table, or before the commit: rows of several works
+        together. Naming the values of a row takes as long as inserting it, so this is for rows that are
         written often.
         """
         ...
@@ -110,7 +114,8 @@ class Unit(Protocol):
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
         """Return the one object of this kind that the works of this transaction share for the tenant's book.
 
-        The first of them makes it. It holds until a statement changes one of its tables: ask anew after that.
+        The first of them makes it. It holds until a statement changes one of its tables: after that, call
+        this again.
         """
         ...
 
@@ -142,8 +147,8 @@ class LongWork(Generic[T]):
         return self.work(unit)
 
 
-# Books that are no project's. Of what they have, works of projects write nothing.
-OWN: BookKey = ("", False)  # what only the server that writes it ever writes, such as what it has answered
+# Books that are no project's. Works of projects never write their content.
+OWN: BookKey = ("", False)  # rows that only their own server writes, such as its answers
 LOG: BookKey = ("log", False)  # the signed logs
 ATTEMPTS: BookKey = ("attempts", False)  # what came of webhooks
 LEASES: BookKey = ("leases", False)
@@ -152,7 +157,7 @@ OF_NO_PROJECT = frozenset({OWN, LOG, ATTEMPTS, LEASES})
 
 @dataclass(frozen=True, slots=True)
 class BookWork(Generic[T]):
-    """A work that keeps to a book, where its function is not one of those marked by `in_one_book`."""
+    """A work of one book, if `in_one_book` does not mark its function already."""
 
     work: Work[T]
     book: BookKey
@@ -162,9 +167,9 @@ class BookWork(Generic[T]):
 
 
 def book_of(work: Work[Any]) -> BookKey | None:
-    """Return the book that a work says it keeps to, in its attribute `book`; None for the whole ledger.
+    """Return the book in a work's attribute `book`; None for the whole ledger.
 
-    Where several servers write, works of different books may run at the same time.
+    If several servers write, works of different books may run at the same time.
     """
     book: BookKey | None = getattr(work, "book", None)
     return book
@@ -191,7 +196,7 @@ def keeps_to_book(function: Callable[..., Any]) -> bool:
 
 
 class Everything(frozenset[str]):
-    """All topics, where it is not known which of them were announced."""
+    """All topics, if it is unknown which of them were announced."""
 
     def __contains__(self, topic: object) -> bool:
         return True
@@ -202,10 +207,10 @@ class Everything(frozenset[str]):
 
 @dataclass(slots=True)
 class Losses:
-    """What the storage has lost of what was acknowledged, as far as this process knows.
+    """Acknowledged changes that the storage has lost, as far as this process knows.
 
-    `refused` says why the storage is not used, in a sentence; None while it is used. `accepted` says what is
-    lost for good, and `changes` is how many changes that are.
+    `refused` gives the reason for not using the storage, in a sentence; None while it is used. `accepted`
+    names the changes that are lost for good, and `changes` is their number.
     """
 
     refused: str | None = None
@@ -214,7 +219,7 @@ class Losses:
 
 
 class Figure(NamedTuple):
-    """A measured value of the storage; one that is `counted` only grows while the process runs."""
+    """A measured value of the storage; a `counted` one only grows while the process runs."""
 
     name: str
     value: float
@@ -248,7 +253,7 @@ class Rewinder(Protocol):
 
 
 class Database(Protocol):
-    """Runs works: reads in parallel, writes one after the other and durably."""
+    """Runs works: reads in parallel, writes in sequence and durably."""
 
     async def read(self, work: Work[T]) -> T:
         """Run `work`, which must not change anything, on a snapshot. Raises StorageUnavailable."""

@@ -1,8 +1,8 @@
 """Books: one mode of one project each, and the conditions that limit a statement to a tenant's rows.
 
-Most tables have the columns `project` and `livemode`. Those that grow with each posting have the number of
-their book instead, which is small. All conditions take the parameters `:project` and `:livemode`, which
-`Tenant.bind` adds.
+Most tables contain the columns `project` and `livemode`. Tables that grow with each posting contain the
+number of their book instead, which is small. All conditions take the parameters `:project` and `:livemode`,
+which `Tenant.bind` adds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One transaction for the works of a group: each succeeds or fails by itself, and one commit stores all.
 
 `GroupCommitter.commit_group` is the way of every change to the disk, for both engines. An engine passes a
-`Transaction`, which says how it begins, commits and rolls back.
+`Transaction`: the steps to begin, commit and roll back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ U = TypeVar("U", bound=CachingUnit)
 
 
 class WorkFailed(Exception):
-    """A work failed, and its changes cannot be separated from those of the others in its group."""
+    """A work failed, and its changes cannot be separated from the changes of other works in its group."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(reason)
@@ -64,21 +64,22 @@ class Transaction(ABC, Generic[U]):
 class GroupCommitter(Generic[U]):
     """Runs the works of groups and commits them, group by group.
 
-    A savepoint around each work takes a tenth of its time, and most groups have no work that fails. So a
-    group first runs without savepoints; when a work fails that has written, the whole group runs again
-    with them, and so do the next groups for a while. A single work needs none.
+    A savepoint around each work takes a tenth of its time, and most groups contain no work that fails. So a
+    group first runs without savepoints; when a work fails that has written, the whole group runs again with
+    them, and so do the next groups for a while. A single work needs none.
     """
 
     def __init__(self) -> None:
         self.observer: CommitObserver | None = None
         self._cautious_groups = 0
-        self._unit: U | None = None  # of the last transaction, as long as what it has cached is true …
-        self._state: object = None  # … which that depends on besides the transactions of this unit
+        self._unit: U | None = None  # the cache of the last transaction, as long as it is true …
+        # … and the state that this depends on, apart from the transactions of this unit
+        self._state: object = None
 
     def commit_group(self, transaction: Transaction[U]) -> set[str]:
         """Run the works of a transaction, commit it, and return the topics that the works announced.
 
-        Each work then has its answer or its error. Raises an error of the database when none was committed.
+        Each work then holds its answer or its error. Raises an error of the database when none was committed.
         """
         savepoints, topics, wrote = False, set[str](), False
         try:

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from ledger_engine.store.transfer import Source, Table, Target
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
-WRITE_TRIED_EVERY_S = 1.0  # whoever asks, as no credential is needed to ask
+WRITE_TRIED_EVERY_S = 1.0  # it is true for every caller, because the question needs no credential
 WRITE_TRIED_FOR_S = 3.0
 
 
 class Engine:
     """Runs works, each usually a `partial(module.function, tenant=…, …)`.
 
-    A work is a plain function of a `Unit`. `shared` is what this process shares with others that serve the
-    same ledger; by default there are none.
+    A work is a plain function of a `Unit`. `shared` is the state that this process shares with others that
+    serve the same ledger; by default there are none.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Engine:
         self.shared = shared or Shared(Windows())
         self._time_kept = 0
         self.losses = losses or Losses()
-        # Messages for the health check while something is wrong, by what they are about.
+        # Messages for the health check while something is wrong, by subject.
         self.notices: dict[str, str] = {}
         self._write_tried: asyncio.Task[None] | None = None
         self._write_tried_at = 0.0
 
     @property
     def notice(self) -> str | None:
-        """What a person has to decide or mend, in sentences; None when there is nothing."""
+        """The decisions and repairs that wait for a person, in sentences; None when there is nothing."""
         return " ".join(filter(None, (*self.notices.values(), self.clock_notice()))) or None
 
     def clock_notice(self) -> str | None:
@@ -120,7 +120,7 @@ class Engine:
     async def keep_time(self, moment: int) -> None:
         """Keep the ledger's time past `moment` after a restart too, whatever the machine's clock shows then.
 
-        What was refused because it had expired then stays refused.
+        Credentials and cursors that had expired are then still refused.
 
         Without storage the refusal is valid for now, and the next one tries again.
         """
@@ -212,9 +212,9 @@ def open_engine(
     """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
 
     `serving` is for the one process that serves the file over HTTP, or for each server on a PostgreSQL
-    database, not for commands beside them. A server on PostgreSQL stores the
-    commits that it has seen in the folder `state`; with `accept_loss` it goes on with a database that lacks
-    some of them. Raises StorageUnavailable.
+    database, not for commands that run next to them. A server on PostgreSQL stores the commits that it has
+    seen in the folder `state`; with `accept_loss` it goes on with a database that lacks some of them. Raises
+    StorageUnavailable.
     """
     clock = clock or SystemClock()
     if isinstance(database, str):
@@ -236,7 +236,7 @@ def open_engine(
 def open_snapshot(
     database: Location, readers: int, report: ReportRows = report_nothing
 ) -> AbstractContextManager[Snapshot]:
-    """Open a ledger for so many threads that all see the same state of it, without changing it.
+    """Open a ledger for this many threads that all see the same state of it, without changing it.
 
     `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
     """
@@ -270,7 +270,7 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
 def open_target(database: Location) -> AbstractContextManager[Target]:
     """Open a new file or an empty database, to be filled with a ledger within the block.
 
-    After an error nothing is there. Raises Conflict when it has anything, and StorageUnavailable.
+    After an error nothing is there. Raises Conflict when it contains anything, and StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)
@@ -283,7 +283,7 @@ def open_target(database: Location) -> AbstractContextManager[Target]:
 
 
 def tables_of_ledger() -> tuple[Table, ...]:
-    """Return the tables that a ledger of this version has on each engine."""
+    """Return the tables of a ledger of this version on each engine."""
     from ledger_engine.store.sqlite import transfer
 
     return transfer.ledger_tables()

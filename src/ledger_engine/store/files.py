@@ -19,7 +19,7 @@ _PREFIX = ".ledger-part-"
 def _hold(folder: Path) -> int | None:
     """Lock a folder and return the descriptor that holds the lock.
 
-    None when another process has it or has removed the folder. Raises OSError when the system fails.
+    None when another process holds it or has removed the folder. Raises OSError when the system fails.
 
     The folder is locked, not the file in it: SQLite locks files by itself, and on some systems the two
     kinds of locks exclude each other. The system releases the lock when the process ends, however it
@@ -77,7 +77,7 @@ def _make(parent: Path) -> tuple[Path, int | None]:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    with contextlib.suppress(OSError):  # otherwise they stay, which does no harm
+    with contextlib.suppress(OSError):  # if not, they stay, which does no harm
         for folder in parent.glob(f"{_PREFIX}*"):
             held = _hold(folder)
             if held is not None:
@@ -86,14 +86,14 @@ def _remove_leftovers(parent: Path) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write the text to a file of mode 0600, in place of one that is there. Raises OSError."""
+    """Write the text to a file of mode 0600, and replace an existing one. Raises OSError."""
     with private_file(file) as written:
         written.write(text)
 
 
 @contextmanager
 def private_file(file: Path) -> Iterator[TextIO]:
-    """Open a file of mode 0600 that takes its place, also that of another one, once all is written.
+    """Open a file of mode 0600 that takes its place, or an existing file's, once everything is written.
 
     Raises OSError.
     """

@@ -1,8 +1,9 @@
-"""What the works of one transaction share in memory: values that are read once, and rows to insert.
+"""Values and rows that the works of one transaction share in memory: values that are read once, and rows to
+insert.
 
 Both are written together, for all works of a group. They are written earlier when a statement names one of
-their tables, which so sees them; when it changes one, the values are read anew. So works need not know of
-each other, and a group of postings is written as a batch is. What was written stays true for the next
+their tables, so that it sees them; when it changes one, the values are read again. So works need not know of
+each other, and a group of postings is written as a batch is. The written values stay true for the next
 transaction, until `forget`, as long as nobody else writes.
 """
 
@@ -32,7 +33,7 @@ from ledger_engine.store.threaded import Job
 
 CACHED_MAX = 100  # objects that stay for the next transaction: four for each book that is posted to
 
-NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
+NOTHING: Parameters = {}  # a dict, because sqlite3 accepts no MappingProxyType
 Key = tuple[type[Cached], str, bool]
 
 
@@ -50,10 +51,9 @@ class _Direct:
 
 
 class CachingUnit(ABC):
-    """The base of the units for the works of one group, one after the other.
+    """The base of the units for the works of one group, which run in sequence.
 
-    It has what belongs to the work that runs, and holds values and rows; a database's own unit executes
-    statements.
+    It holds the state of the running work, and values and rows; a database's own unit executes statements.
     """
 
     __slots__ = (
@@ -130,9 +130,9 @@ class CachingUnit(ABC):
                 rows.clear()
 
     def forget(self) -> None:
-        """Drop the values and the rows, as they are rolled back or nobody needs them any more.
+        """Drop the values and the rows, because they are rolled back or no longer needed.
 
-        Values refer to their unit: at its end they would otherwise wait for Python's collector.
+        Values refer to their unit: without this they would wait for Python's collector at its end.
         """
         if self._direct is not None:
             self._direct = None
@@ -140,7 +140,7 @@ class CachingUnit(ABC):
         self._rows.clear()
 
     def limit_size(self) -> None:
-        """Drop the values when those of many books were kept from the transactions before."""
+        """Drop the values when values of many books were kept from earlier transactions."""
         if len(self._cached) > CACHED_MAX:
             self.forget()
 
@@ -226,8 +226,8 @@ def prefetched_by(reads: Prefetch) -> Callable[[F], F]:
 def prefetch(unit: Unit, group: Sequence[Job], failures: tuple[type[Exception], ...]) -> None:
     """Read together what the works of a group will read one by one, where each waits for the network.
 
-    SQLite reads a row in less time than looking after this would take. Raises `failures`, those of the
-    database.
+    SQLite reads a row in less time than looking after this would take. Raises `failures`, the database's
+    errors.
     """
     calls: dict[tuple[Prefetch, BookKey], list[tuple[Any, tuple[Any, ...]]]] = {}
     for job in group:

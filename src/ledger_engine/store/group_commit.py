@@ -2,10 +2,10 @@
 
 A commit costs the same for one work as for fifty, and a writer that runs while the event loop is busy
 competes with it for the interpreter and slows both. So the works of one loop are passed to the writer in
-groups, one at a time, when the loop has nothing more to add.
+groups, one at a time, when the loop adds no more.
 
-A long work, such as a batch, has a group of its own, and a group of all others that wait comes before each:
-nobody waits for more than one long work, and a long work for no more than one group of others. Those who have
+A long work, such as a batch, runs in a group of its own, and a group of all other waiting works comes before
+each: nobody waits for more than one long work, and a long work waits for at most one group. Those who have
 waited for a long work are handed over as soon as it is done, before it is answered.
 """
 
@@ -20,7 +20,7 @@ QUIET_TURNS = 20  # iterations of the event loop without a new work, after which
 
 
 class Waiting(Protocol):
-    """What can be grouped."""
+    """Works that can be grouped."""
 
     long: bool
 
@@ -38,7 +38,7 @@ class GroupCommit(Generic[J]):
         self._in_flight: list[J] = []
         self._handed_over_at = 0.0
         self._expected = 1
-        self._long_is_next = False  # as the others have had a group since the last long work
+        self._long_is_next = False  # because the other works have had a group since the last long work
         self._next_look: asyncio.Handle | None = None
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class GroupCommit(Generic[J]):
         return self._loop.time() - self._handed_over_at if self._in_flight else 0.0
 
     def done(self) -> None:
-        """Start the next group, as the one handed over is finished."""
+        """Start the next group, because the current one is finished."""
         finished, self._in_flight = self._in_flight, []
         # Those answered may well send another request, in addition to those waiting.
         self._expected = len(finished) + len(self._waiting)

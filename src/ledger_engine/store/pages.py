@@ -46,8 +46,11 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """A page of items, newest first. `has_more` and `next_cursor` refer to older items, or to newer ones when
-    the page was requested with `before`. A page of a bounded search may have no items and more to come."""
+    """A page of items, newest first.
+
+    `has_more` and `next_cursor` refer to older items, or to newer ones when the page was requested with
+    `before`. A page of a bounded search may contain no items although more follow.
+    """
 
     items: list[R]
     has_more: bool
@@ -72,11 +75,10 @@ def page_of(objects: Iterable[W], wanted: PageRequest, removed: Collection[str] 
 class Listing(Generic[R]):
     """A table whose records are read by id and page by page; `read` turns a row into a record.
 
-    `noun` is what errors call a record. `of_tenant` is the condition on the tenant's rows: those of a table
-    with the columns `project` and `livemode`, or those of its book. `columns` is what is read of each row,
-    and `id` the name of its id. `hint` follows the table in the statement that reads a page. `was_listed`
-    returns whether an id that the table does not have was in the tenant's list once: as a cursor it still
-    marks a place.
+    `noun` is the name of a record in errors. `of_tenant` is the condition on the tenant's rows: by the
+    columns `project` and `livemode`, or by its book. `columns` are the columns read of each row, and `id` the
+    name of its id. `hint` follows the table in the statement that reads a page. `was_listed` returns whether
+    an id that is not in the table was once in the tenant's list: as a cursor it still marks a place.
     """
 
     table: str
@@ -93,7 +95,7 @@ class Listing(Generic[R]):
         return self.read(self.row(unit, tenant, id, param))
 
     def has(self, unit: Unit, tenant: Tenant, id: str) -> bool:
-        """Return whether the tenant has the record."""
+        """Return whether the record is the tenant's."""
         return self._find(unit, tenant, id, "1") is not None
 
     def row(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
@@ -118,13 +120,13 @@ class Listing(Generic[R]):
         bounded: bool = False,
         read: Callable[[Row], Any] | None = None,
     ) -> Page[Any]:
-        """Return the page of objects whose columns have the values in `equal`, where None does not filter.
+        """Return the page of objects whose columns equal the values in `equal`; None does not filter.
 
         Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
-        one in place of `of_tenant`, and `given` are their parameters and those of the columns. Of the
-        tenant's rows a `bounded` page looks at the first LOOKED_AT_MAX from its cursor on, for a filter that
-        no index has; where it ends there, the last of them is its next cursor. With `read` the items are
-        what that makes of the rows. Raises what `require_cursors` raises.
+        replaces `of_tenant`, and `given` holds their parameters and the columns'. A `bounded` page looks at
+        the first LOOKED_AT_MAX of the tenant's rows from its cursor on, for a filter without an index; if it
+        ends there, the last of these rows is its next cursor. With `read` the items are its results for the
+        rows. Raises what `require_cursors` raises.
         """
         parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
         conditions = [among or self.of_tenant]
@@ -167,7 +169,7 @@ class Listing(Generic[R]):
         return Page(items, has_more, next_cursor)
 
     def require_cursors(self, unit: Unit, tenant: Tenant, wanted: PageRequest) -> None:
-        """Raise InvalidRequest `invalid_cursor` for one that never was an object of this project and mode."""
+        """Raise InvalidRequest `invalid_cursor` for an id that never was an object of this project and mode."""
         for cursor, param in ((wanted.after, wanted.cursor), (wanted.before, "ending_before")):
             if cursor is None or self.has(unit, tenant, cursor):
                 continue
@@ -177,7 +179,7 @@ class Listing(Generic[R]):
     def _bound(
         self, unit: Unit, tenant: Tenant, wanted: PageRequest, ceiling: str | None
     ) -> tuple[str | None, str | None]:
-        """Return the ids of the last row that a bounded page looks at and of the one after it, if any."""
+        """Return the ids of the last row that a bounded page looks at and of the row after it, if any."""
         cursor, beyond, order = ceiling, "<", "DESC"
         if wanted.before is not None:
             cursor, beyond, order = wanted.before, ">", "ASC"

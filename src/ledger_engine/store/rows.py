@@ -18,14 +18,14 @@ R = TypeVar("R", bound=Shown)
 def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
     """Return the function that makes a record of class `kind` from a row.
 
-    Each field is in the column of its name, or in the one that `columns` has for it. A bool is stored as 0 or
-    1, a list or a dict as JSON. The function is compiled from the names of the fields, as those of a
-    dataclass are.
+    Each field is in the column of its name, or in the column that `columns` names for it. A bool is stored as
+    0 or 1, a list or a dict as JSON. The function is compiled from the names of the fields, as dataclasses do
+    it.
     """
     values = []
     for field in fields(kind):
         value = f"row[{columns.get(field.name, field.name)!r}]"
-        type = str(field.type)  # its text, as annotations are not evaluated
+        type = str(field.type)  # its text, because annotations are not evaluated
         if type == "bool":
             value = f"bool({value})"
         elif type.startswith(("list[", "dict[")):

@@ -37,7 +37,7 @@ class AuditUnit(Unit, Protocol):
         ...
 
     def is_damage(self, error: Exception, /) -> bool:
-        """Return whether an error is one of what is stored, and not one of reading it now."""
+        """Return whether an error comes from the stored data, and not from reading it now."""
         ...
 
     def note_read(self, rows: int, /) -> None:
@@ -49,7 +49,7 @@ AuditWork: TypeAlias = Callable[[AuditUnit], T]
 
 
 class Reader(Protocol):
-    """Runs works one after the other; `interrupt` may be called by any thread."""
+    """Runs works in sequence; `interrupt` may be called by any thread."""
 
     def run(self, work: AuditWork[T], /) -> T:
         """Run a work that reads. Raises StorageUnavailable once it is interrupted."""
@@ -106,9 +106,9 @@ class Snapshot:
         self._started: list[Future[Any]] = []
 
     def start(self, work: AuditWork[T], /) -> Future[T]:
-        """Run a work that reads, beside the others."""
+        """Run a work that reads, in parallel with others."""
         started = self._threads.submit(self._run, work)
-        # Those that are done are let go, as their results may be large.
+        # Results that were taken are let go, because they may be large.
         self._started = [*(each for each in self._started if not each.done()), started]
         return started
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 KEPT = 4096
 _READS = re.compile(r"\s*(?:SELECT|WITH|VALUES|EXPLAIN|SHOW|PRAGMA)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z_]+")
-# JSON and SQLite have NUL in texts, PostgreSQL has not, so there two characters stand for it: this one, which
-# is one of those that Unicode leaves to programs, and a figure.
+# JSON and SQLite allow NUL in texts and PostgreSQL does not, so two characters stand for it there: this one,
+# from those that Unicode leaves to programs, and a digit.
 SUBSTITUTE = "\ufdd0"
 
 
 class Described(NamedTuple):
-    """`words` has the names of a statement's tables, among others; `reads` says that it changes nothing."""
+    """`words` contains the names of a statement's tables, among others; `reads` says that it changes nothing."""
 
     words: frozenset[str]
     reads: bool

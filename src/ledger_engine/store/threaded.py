@@ -1,4 +1,4 @@
-"""A database that runs works in threads: their way there, and that of their results back.
+"""A database that runs works in threads: it passes works to the threads and results back.
 
 One thread writes, group by group (`group_commit`); others read.
 """
@@ -26,7 +26,7 @@ CHECK_S = 3  # a check that takes longer fails
 CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
 SILENT = "it does not answer"
-MEMORY_AGAIN_S = 0.1  # the time after which what had no memory is tried again
+MEMORY_AGAIN_S = 0.1  # the time after which a step that lacked memory is tried again
 
 
 @dataclass(slots=True, eq=False)
@@ -119,9 +119,9 @@ def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *argum
 
 
 class ReadingThreads(ABC):
-    """Run works in parallel, each in one of so many threads.
+    """Run works in parallel, each in one of this many threads.
 
-    Projects take turns, so that one with many works keeps no other waiting; works without a project are a
+    Projects take turns, so that a project with many works delays no other; works without a project form one
     turn of their own.
     """
 
@@ -166,7 +166,7 @@ class ReadingThreads(ABC):
             thread.join(max(0, deadline - time.monotonic()))
 
     def _next(self) -> Job | None:
-        """Wait for what is next, and return it."""
+        """Wait for the next works, and return them."""
         return None if self._waiting.get() is None else insist(self._take_turn)
 
     def _take_turn(self) -> Job:
@@ -180,12 +180,12 @@ class ReadingThreads(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Run the works that `_next` returns, one after the other, until it returns None."""
+        """Run the works that `_next` returns, in sequence, until it returns None."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OfLoop:
-    """The state of one event loop: its works for the writer, and those that wait for their results.
+    """The state of one event loop: its works for the writer, and the works that wait for their results.
 
     A long work is `answered_later`, when the group that has waited for it is committed: while the event loop
     renders the answer to a batch, the writer would wait for the interpreter.
@@ -343,7 +343,7 @@ class ThreadedDatabase:
 
     def _answer(self, jobs: list[Job], of_loop: _OfLoop) -> None:
         for job in jobs:
-            with contextlib.suppress(MemoryError):  # `pending` answers it later; the others go on
+            with contextlib.suppress(MemoryError):  # `pending` answers it later; the other works continue
                 job.settle()
                 of_loop.pending.remove(job)
 

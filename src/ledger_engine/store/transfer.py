@@ -1,4 +1,4 @@
-"""Moving a whole ledger from one database engine to the other: what both ends of a move offer.
+"""Moving a whole ledger from one database engine to the other: the operations of both ends.
 
 A source is read as it is at one moment. A target is filled table by table, in the order of each table's key.
 It is there for others when it is complete, and not before.
@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 20_000  # that are held in memory
 Line = Sequence[Value]  # a row, with the values of all columns
 Applied = list[tuple[str, str]]  # migrations and when they were applied
 
-# What stands in a text field for these characters.
+# The text that replaces these characters in a text field.
 _ESCAPES = str.maketrans(
     {"\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 )
@@ -32,7 +32,9 @@ _ESCAPES = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the ledger: all its columns, those of whole numbers, and those of its primary key."""
+    """A table of the ledger: all its columns, the columns of whole numbers, and the columns of its primary
+    key.
+    """
 
     name: str
     columns: tuple[str, ...]
@@ -45,7 +47,7 @@ class Table:
 
 
 class End(Protocol):
-    """One end of a move. Its methods raise Conflict for what makes the move impossible."""
+    """One end of a move. Its methods raise Conflict for anything that makes the move impossible."""
 
     def lines(self, table: Table) -> Iterator[tuple[bytes, int]]:
         """Return all rows in the order of the key as COPY writes them, some at a time with their number."""
@@ -53,7 +55,7 @@ class End(Protocol):
 
 
 class Source(End, Protocol):
-    """What is copied, as it was when it was opened."""
+    """The source of a copy, in its state when it was opened."""
 
     def count(self, table: Table) -> int:
         """Return the number of rows."""
@@ -84,11 +86,11 @@ class Target(End, Protocol):
         ...
 
     def finish(self, applied: Applied, reached: int) -> None:
-        """Make the indexes and constraints, and have ids go on after `reached`."""
+        """Make the indexes and constraints, and let ids continue after `reached`."""
         ...
 
     def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
-        """Open it for the audit once it is finished, with at most so many readers; see `open_snapshot`."""
+        """Open it for the audit once it is finished, with at most this many readers; see `open_snapshot`."""
         ...
 
 

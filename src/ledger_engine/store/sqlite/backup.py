@@ -35,9 +35,9 @@ _HERE, _NO_REPLACE = -100, 1  # AT_FDCWD and RENAME_NOREPLACE of renameat2(2)
 def copy(source: Path, target: Path) -> None:
     """Copy the database `source` as it is at one moment to the new file `target`, private to its owner.
 
-    Writers to the source are neither stopped nor slowed. Not for a process that has the source open
-    (`require_own_log`). Raises StorageUnavailable, which names the file that failed or both, also when the
-    source is not a ledger.
+    Writers to the source are neither stopped nor slowed. Not for a process whose connections have the source
+    open (`require_own_log`). Raises StorageUnavailable, which names the file that failed or both, also when
+    the source is not a ledger.
     """
     with closing(open_to_copy(source)) as connection:
         copy_of_open(connection, source, target)
@@ -50,7 +50,7 @@ def open_to_copy(source: Path) -> sqlite3.Connection:
 
 
 def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path, *, durable: bool = True) -> None:
-    """Copy as `copy` does, by a connection to the source that has no transaction open.
+    """Copy as `copy` does, over a connection to the source without an open transaction.
 
     A copy that is not durable may be lost with the machine's power.
     """
@@ -64,7 +64,7 @@ def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path, *, 
 def overwrite(connection: sqlite3.Connection, source: Path) -> None:
     """Replace all that is in the database of an open connection by the content of `source`, in one commit.
 
-    Readers go on with what they have begun to read. Raises StorageUnavailable for a file that is no ledger.
+    Readers finish the reads that they have begun. Raises StorageUnavailable for a file that is no ledger.
     """
     require_own_log(source)
     with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as copied:
@@ -81,7 +81,7 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
 def fold(database: Path, target: Path, *, alone: bool) -> int:
     """Create the file `target` from a database and its log; return how many frames of the log were applied.
 
-    With `alone` the database is left out, as the log has every page. Neither file is changed.
+    With `alone` the database is left out, because the log contains every page. Neither file is changed.
     """
     log = log_file(database)
     log_of_target = target.with_name(f"{target.name}-wal")
@@ -136,7 +136,7 @@ def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
     """Replace `database` by the file `new`, and keep the former one as `aside`.
 
     Call it while holding the serving lock; `folder` is for intermediate files. At each moment the name leads
-    to the whole former database or to the whole new one, and no file has two names: what is kept is a copy. A
+    to the whole former database or to the whole new one, and no file has two names: a copy is kept. A
     database that cannot be opened is kept as it is with its log; so is a log whose file is missing. Raises
     StorageUnavailable for a database of another program, and while anyone else uses the database.
     """
@@ -146,7 +146,7 @@ def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
 
 
 def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool:
-    """Replace a database that can be opened; return False, changing nothing, for one that cannot."""
+    """Replace a database that can be opened; return False and change nothing if it cannot."""
     former = folder / "former.db"
     try:
         require_own_log(database)
@@ -154,13 +154,13 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         return False
     log = log_file(database)
     if log.exists():
-        # SQLite deletes a log beside a file that it cannot read.
+        # SQLite deletes a log next to a file that it cannot read.
         _copy_bytes(log, folder / f"{aside.name}-wal")
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             SqliteTables(connection).require_no_others()
             _give_up_log(connection, database)
-            # Nobody may open it before the new file is in its place: what they wrote would be lost.
+            # Nobody may open it before the new file is in its place: their changes would be lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("COMMIT")
@@ -203,8 +203,8 @@ def _copy_bytes(file: Path, target: Path) -> None:
 def _rename_to_new(file: Path, target: Path) -> None:
     """Rename `file` to `target`. Raises FileExistsError when that exists.
 
-    This is one step where the system offers that. With a hard link instead, one file would have two names
-    until the first is removed.
+    This is one step where the system offers that. A hard link would give one file two names until the first
+    is removed.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -225,7 +225,7 @@ def _copy(source: sqlite3.Connection, target: Path, *, durable: bool = True) -> 
             new.execute("PRAGMA synchronous=OFF")
         # In one step: with several, each write by another process would restart the copy.
         source.backup(new, pages=-1)
-        # The copy is to be one file, with no write-ahead log beside it.
+        # The copy must be one file, without a write-ahead log.
         _give_up_log(new, target)
 
 
@@ -240,8 +240,8 @@ def _at_fault(code: int | None, source: Path, target: Path) -> str:
 def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
     """Move the write-ahead log of `file` into it, and note in the file that it has none.
 
-    Raises sqlite3.Error while anybody else has it open, and StorageUnavailable when the disk fails: then
-    SQLite only reports that the mode is unchanged.
+    Raises sqlite3.Error while anybody else uses it, and StorageUnavailable when the disk fails: then SQLite
+    only reports that the mode is unchanged.
     """
     if connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
         raise StorageUnavailable(f"{file}: its log could not be moved into it")

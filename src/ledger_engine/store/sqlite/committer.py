@@ -22,10 +22,10 @@ class CommitFailed(Exception):
 
 
 class Committer(GroupCommitter[SqliteUnit]):
-    """Commits groups, one after the other.
+    """Commits groups in sequence.
 
-    `begin` begins the transaction of each group. It returns whether the database was changed by others since
-    the group before; otherwise what that one has cached is still true.
+    `begin` begins the transaction of each group. It returns whether others changed the database since the
+    group before; if not, its cache is still true.
     """
 
     def __init__(self, clock: Clock, ids: IdSource, begin: Callable[[sqlite3.Connection], bool]) -> None:

@@ -14,9 +14,9 @@ from ledger_engine.store.sqlite.log import require_file_of_log
 from ledger_engine.store.sqlite.migrations import SqliteTables
 
 BUSY_TIMEOUT_MS = 5000
-# Checkpoint when the write-ahead log has this many pages (16 MB). The last pages of a busy account are
+# Checkpoint when the write-ahead log reaches this many pages (16 MB). The last pages of a busy account are
 # written with each group, and with SQLite's default of 1000 pages they were checkpointed every ten groups,
-# which took a twentieth of the time. Up to 4062 pages have one index, so that readers find a page in one
+# which took a twentieth of the time. Up to 4062 pages share one index, so that readers find a page in one
 # lookup.
 CHECKPOINT_PAGES = 4000
 # A batch of 1,000 writes 1.4 MB of new pages and some hundred old ones. They do not fit into SQLite's own
@@ -51,7 +51,7 @@ Identity = tuple[int, int]  # device and inode
 def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
     """Open a connection with the settings of this project to an existing file.
 
-    Raises StorageUnavailable for a file that has no write-ahead log and is not a ledger.
+    Raises StorageUnavailable for a file without a write-ahead log that is not a ledger.
     """
     require_file_of_log(path)
     connection = sqlite3.connect(
@@ -79,8 +79,8 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
 def _log_ahead(connection: sqlite3.Connection) -> None:
     """Switch the file to a write-ahead log, which is a persistent setting, and so not for another program's.
 
-    While another connection does the same to a new file, SQLite does not wait by itself, as two that both
-    read and want to write would wait for ever.
+    While another connection does the same to a new file, SQLite does not wait by itself, because two
+    connections that both read and want to write would wait for ever.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
@@ -124,8 +124,8 @@ def close_to_others(path: Path) -> None:
 def require_one_name(path: Path) -> None:
     """Raise StorageUnavailable for a file with hard links.
 
-    SQLite finds the log, and we our lock, by the file's name: processes that open one file under two names
-    each have a log, and overwrite each other's data.
+    SQLite finds the log, and we find our lock, by the file's name: processes that open one file under two
+    names use two logs, and overwrite each other's data.
     """
     if path.is_file() and path.stat().st_nlink > 1:
         raise StorageUnavailable(
@@ -146,7 +146,7 @@ def identity(path: Path | str) -> Identity:
 
 
 def code_of(error: BaseException) -> int | None:
-    """Return SQLite's primary code of an error, None for one that is not SQLite's."""
+    """Return SQLite's primary code of an error, None for an error of another kind."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
@@ -175,8 +175,8 @@ def reason_of(error: BaseException) -> str:
 def reason_not_opened(file: Path, error: Exception) -> str:
     """Return in words why a file could not be opened.
 
-    SQLite needs the files beside a ledger also to read it. It can read without them (`immutable`), but then
-    it misses what others write meanwhile, and the owner of the file may open it at any moment.
+    SQLite also needs the files next to a ledger to read it. It can read without them (`immutable`), but then
+    it misses later changes, and the owner of the file may open it at any moment.
     """
     folder = file.resolve().parent
     if code_of(error) in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN} and not os.access(

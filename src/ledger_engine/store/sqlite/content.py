@@ -1,7 +1,8 @@
-"""Whether a database file in use still has the content that SQLite wrote, or another file was copied into it.
+"""Whether a database file in use still contains the pages that SQLite wrote, or another file was copied into
+it.
 
 SQLite does not notice `cp backup.db ledger.db`, which keeps the file and replaces its content. At its next
-checkpoint it would write the pages of the log over those of the other file.
+checkpoint it would write the pages of the log over the pages of the other file.
 
 The file is read by the descriptor that SQLite has opened. When a process closes a descriptor of its own, it
 loses all its locks on the file (`lock`).
@@ -17,14 +18,14 @@ from ledger_engine.store.sqlite import log
 
 _HEADER = 100  # bytes; SQLite changes them with each checkpoint of page 1
 _PAGE_MAX = 65_536  # bytes
-_WITH_LOG = b"\2\2"  # the header's versions for writing and reading of a file that has a log
+_WITH_LOG = b"\2\2"  # the header's versions for writing and reading of a file with a log
 _DESCRIPTORS = Path("/dev/fd")
 
 Identity = tuple[int, int]
 
 
 class FileContent:
-    """The content of the file with this identity, which a connection of this process has open."""
+    """The content of the file with this identity, which a connection of this process reads."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
@@ -32,7 +33,7 @@ class FileContent:
         self._header: bytes | None = None
 
     def has_changed(self) -> bool:
-        """Return whether the header is another one than when it was last accepted."""
+        """Return whether the header differs from the last accepted one."""
         header = self._read(_HEADER)
         return header is not None and self._header is not None and header != self._header
 
@@ -48,7 +49,7 @@ class FileContent:
     def why_not_ours(self, log_lock: int) -> str | None:
         """Return what shows that the content is not what our log belongs to; None for nothing.
 
-        `log_lock` is a descriptor of the log. What is ours is accepted: the header of a checkpoint.
+        `log_lock` is a descriptor of the log. Accept our own header, after a checkpoint.
         """
         with FileIO(log_lock, closefd=False) as file:
             file.seek(0)

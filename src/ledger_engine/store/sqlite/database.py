@@ -90,7 +90,7 @@ class SqliteDatabase(ThreadedDatabase):
     async def between_groups(self, step: Callable[[sqlite3.Connection], T]) -> T:
         """Run `step` on the writer's connection while no group is being committed."""
         loop = asyncio.get_running_loop()
-        # A step is no work: it has no transaction of its own and no unit.
+        # A step is no work: it runs without a transaction and a unit of its own.
         done = loop.create_future()
         job = self._job(cast(Work[Any], step), done, loop, 0, writes=True)
         self._steps.put(job)
@@ -108,7 +108,7 @@ class SqliteDatabase(ThreadedDatabase):
         self._committer.observer = observer
 
     def _note_malformed(self) -> None:
-        """Have the writer's thread look whether the file has become another one."""
+        """Let the writer's thread check whether the file has become another one."""
         self._is_doubted = True
         self._writes.put([])
 
@@ -150,7 +150,7 @@ class SqliteDatabase(ThreadedDatabase):
     def _write_group(self, group: list[Job]) -> None:
         topics: set[str] = set()
         try:
-            # Whether the file still has its name is checked in each transaction (`begin_to_write`).
+            # Each transaction checks whether the file still has its name (`begin_to_write`).
             writer = self._writer or self._sound_writer()
             topics = self._committer.commit(writer, group)
             if self._lost:
@@ -198,7 +198,7 @@ class SqliteDatabase(ThreadedDatabase):
         return True
 
     def _note_older_state(self, newest: str | None) -> None:
-        """Say that another program has put an older state into the file, as SQLite's `.restore` does."""
+        """Report that another program has put an older state into the file, as SQLite's `.restore` does."""
         known = self._committer.newest_event
         until = "it has no event" if newest is None else f"its last event is of {iso(moment_of(newest))}"
         self.losses.accepted = (
@@ -243,7 +243,7 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _check_space(self, writer: sqlite3.Connection) -> None:
         try:
-            self._file.require_own()  # before the log is written to, which has what shows it
+            self._file.require_own()  # before the log, which contains the evidence, is written to
             self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
         except Exception as error:  # of any kind: what was committed before stays so
             self._set_lost(error)

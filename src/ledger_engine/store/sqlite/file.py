@@ -1,4 +1,4 @@
-"""The database file of a process: the one it opened first, as long as that has its name."""
+"""The database file of a process: the file that it opened first, as long as that file has its name."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OVERWRITTEN_NOTICE = (
     " is kept, with the last changes: stop the server, and `ledger-engine recover` writes them to a new file."
 )
 REPLACED = "the file was moved or replaced; put it back, or start the server again"
-# After a lock that was not released SQLite takes it for held until this process has no connection open. It
-# tries for ten seconds to begin to read, and then says `SQLITE_PROTOCOL`.
+# After a lock that was not released, SQLite considers it held until this process closes all its connections.
+# It tries for ten seconds to begin to read, and then says `SQLITE_PROTOCOL`.
 _LOCKING_FAILED = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_IOERR_LOCK,
@@ -63,7 +63,7 @@ class DatabaseFile:
         self._path = path.resolve()  # as SQLite does to find the log
         require_one_name(self._path)
         make_private(self._path)
-        self._name = str(self._path)  # once, as each group of works looks whether the file has it still
+        self._name = str(self._path)  # once, because each group of works checks whether the file still has it
         self._identity = identity(self._name)
         self._kept_open: sqlite3.Connection | None = None
         self._log_file = log_file(self._path)
@@ -77,7 +77,7 @@ class DatabaseFile:
     def require_same(self) -> None:
         """Raise OSError when the file has lost its name, or is not used any more.
 
-        Whatever is written into it then is lost, and a file that took its place is not ours.
+        Later writes to it are lost, and a file that took its place is not ours.
         """
         if self._is_overwritten:
             raise OSError(OVERWRITTEN)
@@ -137,7 +137,7 @@ class DatabaseFile:
     def begin_to_read(self, connection: sqlite3.Connection) -> int:
         """Begin a transaction of a connection that cannot write.
 
-        Return a number that is another one than the last time if anybody has written since.
+        Return a number that differs from the last one if anybody has written since.
         """
         try:
             connection.execute("BEGIN")
@@ -166,7 +166,7 @@ class DatabaseFile:
     def disown_log(self) -> None:
         """Move our log away from another file that has our file's name.
 
-        Whoever opened that file would replay the log over it, which damages it.
+        A process that opened that file would replay the log over it, which damages it.
         """
         if self._is_overwritten or self._cannot_lock:
             return  # it stays: beside our own file, or so that nobody opens this one without a warning
@@ -180,7 +180,7 @@ class DatabaseFile:
     def release(self) -> None:
         """Close the connection that is kept open.
 
-        Not while the file has another content: the last connection to close would write the log into it.
+        Not while the file contains other data: the last connection to close would write the log into it.
         """
         with contextlib.suppress(OSError):
             self.require_own()

@@ -5,7 +5,7 @@ ends. The content of the file only identifies the first process to a second one.
 
 If the lock file is deleted while it is held, a second process would lock a new file. So the server also locks
 its write-ahead log, which exists as long as the database is open. It does not lock the database itself:
-SQLite has its own locks there, the process would lose them with the first descriptor of the file that it
+SQLite holds its own locks there, the process would lose them with the first descriptor of the file that it
 closes, and on some systems the two kinds of locks exclude each other. SQLite never locks the log.
 """
 
@@ -55,7 +55,7 @@ class ServingLock:
     def release(self) -> None:
         """Release the lock, and remove its file if it was made for this lock.
 
-        Whoever has opened the removed file finds that it has lost its name, and opens a new one.
+        A process that opened the removed file sees that the file has lost its name, and opens a new one.
         """
         os.ftruncate(self._file, 0)
         with contextlib.suppress(OSError):  # the file may be gone
@@ -123,7 +123,7 @@ def _locked(file: Path, database: Path) -> int:
 
 
 def _refusal(error: OSError, file: Path, held: str) -> StorageUnavailable:
-    """Return why a file was not locked: another process has the lock (`held`), or the system failed."""
+    """Return why a file was not locked: another process holds the lock (`held`), or the system failed."""
     return StorageUnavailable(held if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}")
 
 

@@ -1,8 +1,8 @@
-"""What is checked before a database file is opened: that it is complete, and that its log belongs to it.
+"""Checks before a database file is opened: that it is complete, and that its log belongs to it.
 
-SQLite checks neither. It deletes a log whose database is empty, and replays any other over whatever file has
-the name. So each process checks here before it opens a file, and never while it has a connection to it: with
-any descriptor of a file that a process closes, it loses all POSIX locks on that file, and so SQLite's
+SQLite checks neither. It deletes a log whose database is empty, and replays any other log over whatever file
+has the name. So each process checks here before it opens a file, and never while it is connected to it: with
+any descriptor of a file that a process closes, it loses all POSIX locks on that file, also SQLite's
 (https://www.sqlite.org/howtocorrupt.html). Another process then takes the file for unused, and deletes its
 log. The format: https://www.sqlite.org/fileformat2.html#walformat
 """
@@ -31,9 +31,9 @@ _TRIES = 3  # a server may write between two reads
 class Log:
     """The content of a log's complete transactions.
 
-    `page_count` is the number of pages of the database after them, `pages` are those that the log has, and
+    `page_count` is the number of pages of the database after them, `pages` are the pages in the log, and
     `frames` is the number of its copies of pages. `counters` are the lowest and the highest change counter of
-    page 1 that the file can have beside this log; None when the log does not have that page. `first_pages`
+    page 1 that the file can contain next to this log; None when that page is not in the log. `first_pages`
     are its copies of page 1 without their first sector.
     """
 
@@ -60,7 +60,7 @@ def log_file(database: Path) -> Path:
 def read_log(database: Path) -> Log | None:
     """Return the log of `database`; None when there is none, or none with a complete transaction.
 
-    Checksums are left to SQLite: the salts distinguish current frames from those of earlier rounds.
+    SQLite checks the checksums: the salts distinguish current frames from frames of earlier rounds.
     """
     try:
         file = log_file(database).open("rb", buffering=0)
@@ -84,7 +84,7 @@ def read_frames(file: FileIO) -> Log | None:
 def require_reachable(file: Path) -> None:
     """Raise StorageUnavailable for a name that leads to no regular file, unless nothing is there.
 
-    Otherwise an error would name a file beside it, and a pipe would be waited for.
+    Without this an error would name a file next to it, and the process would wait for a pipe.
     """
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):
@@ -96,9 +96,9 @@ def require_reachable(file: Path) -> None:
 
 
 def require_own_log(database: Path) -> None:
-    """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log beside `database`.
+    """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log of `database`.
 
-    Raises what `require_reachable` does. Not for a process that has a connection to `database`, as this
+    Raises what `require_reachable` does. Not for a process that is connected to `database`, because this
     opens and closes the file.
     """
     require_reachable(database)
@@ -135,7 +135,8 @@ def difference(first_page: bytes, size: int, log: Log) -> str | None:
     """Do the same for a file of `size` bytes that begins with `first_page`."""
     header = first_page[:_FILE_HEADER_SIZE]
     if not header.startswith(b"SQLite format 3\0"):
-        # A loss of power may tear the first sector. The log then writes it anew, and the others are known.
+        # A loss of power may tear the first sector. The log then writes it again, and the other values are
+        # known.
         if 1 in log.pages and first_page[_SECTOR:] in log.first_pages and not log.missing(size):
             return None
         return "it is not a SQLite database"
@@ -151,7 +152,7 @@ def difference(first_page: bytes, size: int, log: Log) -> str | None:
     if log.counters is not None:
         same = log.counters[0] <= counter <= log.counters[1]
     else:
-        same = page_count == log.page_count  # page 1 has it, and would be in the log if it had changed
+        same = page_count == log.page_count  # it is on page 1, which would be in the log if it had changed
     return None if same else "it was changed before the log began, or after it ended"
 
 
@@ -176,7 +177,7 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
         file.seek(page_size - read, os.SEEK_CUR)
     if not frames:
         return None
-    # A writer adds 1 to the counter it read, which may be that of its own last change.
+    # A writer adds 1 to the counter that it read, which may come from its own last change.
     bounds = (min(counters) - 1, max(counters)) if counters else None
     return Log(page_size, page_count, frozenset(pages[:frames]), frames, bounds, frozenset(first_pages))
 

@@ -1,4 +1,4 @@
-"""Reading in the event loop's thread, where the way to another thread would take longer than the work."""
+"""Reading in the event loop's thread, when the way to another thread would take longer than the work."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.unit import ReadingUnit
 
 STEPS = 1000  # of SQLite's virtual machine, after which it is asked whether to go on
-STEPS_MAX = 20  # times so many for one work: about a millisecond at most. 100 transactions take 1,700 steps.
+# times this many for one work: about a millisecond at most. 100 transactions take 1,700 steps.
+STEPS_MAX = 20
 SLOW_S = 0.001
-# After a slow work so many go to the threads, after another one twice as many, up to the most; each that was
-# not slow makes them one less. So where the file is not in memory hardly one in a hundred requests waits for
-# the read of another.
+# After a slow work this many works go to the threads, after the next slow one twice as many, up to a limit;
+# each fast work makes them one fewer. So where the file is not in memory hardly one in a hundred requests
+# waits for the read of another.
 SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 
 
 def _count_disk_reads() -> int:
     """Return how much this thread has read from the disk.
 
-    A read can also take long as others have the processor or the interpreter's lock, and to read in another
-    thread would only add to that. Where the system does not tell, each call returns another number.
+    A read can also take long because other threads hold the processor or the interpreter's lock, and reading
+    in another thread would only add to that. If the system gives no number, each call returns a different
+    one.
     """
     if sys.platform != "linux":
         return next(_CALLS)
@@ -45,9 +47,9 @@ class LoopReader:
     """Runs short works in the thread of an event loop, on a connection of its own.
 
     The works of one turn of the loop share a snapshot, which ends before anything that has happened since is
-    handled: so a client that was answered sees what it wrote. What their unit has cached is kept for the next
-    turn, unless somebody has written. Whatever does not work here is for a thread, which meets the same error
-    and handles it.
+    handled: so a client that was answered sees what it wrote. The cache of their unit is kept for the next
+    turn, unless somebody has written. Works that fail here go to a thread, which meets the same error and
+    handles it.
     """
 
     def __init__(self, file: DatabaseFile, clock: Clock, ids: IdSource) -> None:
@@ -56,14 +58,14 @@ class LoopReader:
         self._ids = ids
         self._connection: sqlite3.Connection | None = None
         self._unit: ReadingUnit | None = None  # of the turn under way
-        self._kept: ReadingUnit | None = None  # the unit of the last turn, with what it has cached …
+        self._kept: ReadingUnit | None = None  # the unit of the last turn, with its cache …
         self._version = 0  # … and is true until this is another number
         self._in_use = threading.Lock()  # held for a turn, and to close the connection
         self._loop: asyncio.AbstractEventLoop | None = None  # of the last turn
         self._disk_reads = 0  # of this thread, when the turn began
         self._asked = 0  # how often SQLite has asked whether to go on
         self._sent_away = 0  # works that are still to go to the threads …
-        self._to_send_away = 0  # … and those at the last slow one, less those that were not slow since
+        self._to_send_away = 0  # … and the number at the last slow work, less the fast ones since
 
     def run(self, work: Work[T]) -> tuple[T] | None:
         """Run a short work; return its result in a tuple, or None if it is to run in a thread.

@@ -31,7 +31,7 @@ _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
 
 class SqliteTables(schema.Tables):
-    """The tables of a file, by a connection that has no transaction open."""
+    """The tables of a file, made over a connection without an open transaction."""
 
     engine = "sqlite"
 

@@ -1,4 +1,4 @@
-"""Several threads that read one state of a file, each on a connection of its own."""
+"""Several threads that read one state of a file, each over its own connection."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ledger_engine.store.sqlite.backup import open_to_read
 from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 
-# For each connection. Pages are read once, and faster into memory that the processor has in its cache: with
-# 16 MB an audit of a million transactions takes 0.2 s more.
+# For each connection. Pages are read once, and faster into memory that is in the processor's cache: with 16
+# MB an audit of a million transactions takes 0.2 s more.
 _CACHE_KB = 1_024
 _TRIES = 200
 
 
 class ConnectionReader(UnitReader):
-    """Reads a file in the state that it has at `begin`. Raises StorageUnavailable and sqlite3.Error."""
+    """Reads a file in the state at `begin`. Raises StorageUnavailable and sqlite3.Error."""
 
     def __init__(self, file: Path, report: ReportRows) -> None:
         self._connection = open_to_read(file, cache_kb=_CACHE_KB)
@@ -44,10 +44,10 @@ class ConnectionReader(UnitReader):
 
 @contextmanager
 def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing) -> Iterator[Snapshot]:
-    """Open a file for so many threads that all see the same state of it, without changing it.
+    """Open a file for this many threads that all see the same state of it, without changing it.
 
-    Where others write so often that no two readers see the same, there is one. `report` is called with the
-    numbers of rows that long works have read. Raises StorageUnavailable.
+    If others write so often that no two readers see the same state, there is one reader. `report` is called
+    with the numbers of rows that long works have read. Raises StorageUnavailable.
     """
     try:
         with ExitStack() as stack:
@@ -63,8 +63,8 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
 def _on_one_state(watch: sqlite3.Connection, readers: list[ConnectionReader]) -> list[ConnectionReader]:
     """Begin a transaction with each reader, all on the same state of the file; return these readers.
 
-    They are, if nothing was committed from before the first began until after the last: then the number by
-    which a connection is told of others' commits has not changed.
+    They do if nothing was committed between the first and the last beginning: then the number that tells a
+    connection of others' commits has not changed.
     """
     for _ in range(_TRIES):
         before = watch.execute("PRAGMA data_version").fetchone()

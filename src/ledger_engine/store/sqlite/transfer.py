@@ -26,7 +26,7 @@ _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS 
 
 
 class _File:
-    """What both ends have in common."""
+    """The base of both ends."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -87,7 +87,7 @@ class FileTarget(_File):
         self._indexes = connection.execute(_INDEXES).fetchall()
         for name, _ in self._indexes:  # each is made at the end, at once
             connection.execute(f"DROP INDEX {name}")
-        connection.execute("DELETE FROM kept_time")  # the baseline has its row
+        connection.execute("DELETE FROM kept_time")  # the baseline inserts its row
 
     def write(self, table: Table, rows: list[Line]) -> None:
         places = ", ".join("?" * len(table.columns))
