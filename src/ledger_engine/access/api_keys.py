@@ -47,7 +47,7 @@ class ApiKey:
 
 @dataclass(slots=True)
 class NewApiKey:
-    """What to create an API key with.
+    """The fields of a new API key.
 
     `session` marks the key of a dashboard that runs its own server: it is revoked when that server ends
     (`sessions`). `server` is the id of that one where there may be several.
@@ -115,10 +115,10 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
 
 
 def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
-    """See to it that the tenant has an owner's key with this value.
+    """Make sure that the tenant has an owner's key with this value.
 
-    Raises Conflict when the value is a key that was revoked, has fewer rights, or is another project's, and
-    as `create` does.
+    Raises Conflict when the value is a key that was revoked, has fewer rights, or belongs to another project,
+    and raises as `create` does.
     """
     row = unit.first("SELECT * FROM api_keys WHERE hash = :hash", {"hash": hash_secret(value)})
     if row is None:
@@ -155,7 +155,7 @@ def every(unit: Unit, project: str) -> list[ApiKey]:
 
 
 def has_any(unit: Unit) -> bool:
-    """Return whether any project has a key that is valid and not that of a session."""
+    """Return whether any project has a valid key that is not the key of a session."""
     return unit.first("SELECT 1 FROM api_keys WHERE revoked_at IS NULL AND session = 0 LIMIT 1") is not None
 
 
@@ -188,7 +188,7 @@ def remove(unit: Unit, id: str) -> None:
 
 
 def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None) -> ApiKey:
-    """Revoke the API key and create one with the same name and rights and with this value in its place.
+    """Revoke the API key and create one with this value and with its name and rights.
 
     The key of a session remains one: it ends with its server. Raises PermissionDenied as `revoke` does, and
     Conflict when the key is revoked already, because rolling twice must not leave a second key behind.
@@ -227,7 +227,7 @@ def _check(new: NewApiKey) -> None:
 
 
 def _require_rights_of(tenant: Tenant, role: str, scopes: list[str] | None) -> None:
-    """Raise PermissionDenied unless the tenant has all rights of a key with this role and these scopes."""
+    """Raise PermissionDenied unless the tenant holds all rights of a key with this role and these scopes."""
     tenant.require_role(role)
     if tenant.scopes is None:
         return
@@ -243,11 +243,10 @@ _read = reader(ApiKey)
 _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 
 
-# Sessions: keys that end with their server, such as the key of a dashboard that runs its own.
-#
-# Where several servers may serve one ledger, each has a row in `servers` whose `beats` it counts up. One
-# whose beats stand still has ended, as the others find by counting their own: no clock is compared. A session
-# whose server has no row ends with the next beat of any server.
+# Sessions: keys that end with their server, such as the key of a dashboard that runs its own. If several
+# servers may serve one ledger, each has a row in `servers` and counts up its `beats`. A server whose beats
+# stand still has ended; the others notice by counting their own beats: no clock is compared. A session
+# without a row of its server ends with the next beat of any server.
 
 
 _OPEN = "session = 1 AND revoked_at IS NULL"
@@ -262,7 +261,7 @@ def end_all(unit: Unit) -> None:
 async def key_of(
     engine: Engine, find_tenant: Callable[[Unit], Tenant], rights: NewApiKey
 ) -> AsyncIterator[str]:
-    """Yield the value of a new key, for a program beside the server, and revoke the key at the end."""
+    """Yield the value of a new key, for a program next to the server, and revoke the key at the end."""
     tenant = await engine.read(find_tenant)
     value = new_value(tenant.livemode)
     made = await engine.write(partial(create, tenant=tenant, new=rights, value=value))
@@ -278,10 +277,10 @@ def begin(unit: Unit, server: str) -> None:
 
 
 def beat(unit: Unit, server: str, silent: Mapping[str, int]) -> dict[str, int]:
-    """Count a beat of the server, and end the sessions of those that have ended; return the others' beats.
+    """Count a beat of the server, and end the sessions of servers that have ended; return the others' beats.
 
-    `silent` has the beats of servers at which they have stood still for too long. One that has beaten since
-    is not ended.
+    `silent` holds the beats of servers that have not beaten for too long. A server that has beaten since is
+    not ended.
     """
     unit.execute(
         "INSERT INTO servers (id, beats) VALUES (:id, 1)"

@@ -25,8 +25,8 @@ from ledger_engine.store.rows import insert
 class Credential:
     """A credential that is valid until `expires_at` (milliseconds; None for an API key).
 
-    `id` is that of the API key, for the key's tokens too, or of the app. `user` is the user for whom an app
-    acts.
+    `id` is the id of the API key, also for the key's tokens, or of the app. `user` is the user for whom an
+    app acts.
     """
 
     kind: str  # api_key, access_token, oauth_token
@@ -159,7 +159,7 @@ class TokenPair:
 
 
 def new_pair() -> TokenPair:
-    """Return fresh values; made outside of the work that stores them, as they are random."""
+    """Return fresh values; made outside of the work that stores them, because they are random."""
     return TokenPair(new_secret("at"), "Bearer", ACCESS_SECONDS, new_secret("rt"))
 
 
@@ -170,7 +170,7 @@ def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
 
 
 def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:
-    """Use up the refresh token and store the pair in its place; raises AuthenticationError.
+    """Use up the refresh token and store the new pair; raises AuthenticationError.
 
     One statement marks the token as used, so of several uses at once only one succeeds.
     """

@@ -23,7 +23,7 @@ _READ = (
 
 
 class Unused:
-    """Keys of a book that are known to be unused: those of a group are read together (`prefetch`).
+    """Keys of a book that are known to be unused: the keys of a group are read together (`prefetch`).
 
     Taking one then needs no answer from the database.
     """
@@ -56,7 +56,7 @@ class Unused:
         return True
 
     def write(self) -> None:
-        """Do nothing: the rows of keys that were taken wait with the others."""
+        """Do nothing: the rows of new keys wait with the other rows."""
 
 
 def parse(key: str | None) -> str | None:
@@ -98,7 +98,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     )
     if row is None:
         return None
-    # Neither keys of older versions have a fingerprint nor requests that did not come over HTTP.
+    # Keys of older versions carry no fingerprint, nor do requests that did not come over HTTP.
     known = row["fingerprint"] is not None and tenant.fingerprint is not None
     return DuplicateIdempotencyKey(
         row["object"],
@@ -110,8 +110,8 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
 def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
     """Store `key`, unless it is None, with the id of the object, in the commit that creates the object.
 
-    Each project and mode has its own keys. Raises DuplicateIdempotencyKey when the key was used before. When
-    the work fails afterwards, the key is unused again.
+    Keys are separate for each project and mode. Raises DuplicateIdempotencyKey when the key was used before.
+    When the work fails afterwards, the key is unused again.
     """
     if key is None:
         return
@@ -134,7 +134,8 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
 def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -> None:
     """Store with a key that was taken, unless it is None, the ids of all that its request is about.
 
-    They are those of a batch, in its order, or those of an action's object and of what it made.
+    They are the ids of a batch, in its order, or the ids of an action's object and of the objects that it
+    made.
     """
     if key is not None:
         unit.execute(
@@ -147,7 +148,7 @@ def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) ->
 def _folded(ids: Sequence[str]) -> str:
     """Return ids as one text: their common beginning, and the rest of each.
 
-    Ids of one batch have all but 9 or 10 of their letters in common.
+    Ids of one batch share all but 9 or 10 of their letters.
     """
     first, last = min(ids), max(ids)
     letters = zip(first, last, strict=False)

@@ -85,7 +85,7 @@ class NewProject:
 
 @dataclass(slots=True)
 class NewChild:
-    """What to create a project with over HTTP; a field that is None is as in the parent."""
+    """The fields of a new project over HTTP; None takes the parent's value."""
 
     name: str
     plan: str | None = None
@@ -94,7 +94,7 @@ class NewChild:
 
 @dataclass(slots=True)
 class Changes:
-    """What to change of a project; a field that is None stays."""
+    """The changes of a project; a field that is None stays."""
 
     name: str | None = None
     plan: str | None = None
@@ -171,7 +171,7 @@ def to_add_to(unit: Unit, id: str | None) -> Project:
 
 
 def remove_unused(unit: Unit, id: str) -> None:
-    """Delete a project that was just created, unless it has a key."""
+    """Delete a project that was just created, unless a key exists for it."""
     project = {"id": id}
     if unit.first("SELECT 1 FROM api_keys WHERE project = :id LIMIT 1", project) is None:
         unit.execute("DELETE FROM books WHERE project = :id", project)
@@ -306,8 +306,7 @@ def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
     """Archive a project that the caller sees: everything is kept, and its credentials stop working at once.
 
     Archiving it again changes nothing. Raises NotFound, and PermissionDenied for a key of the test mode once
-    the project has keys of the live mode, because a test must not stop the live mode, and in a copy of
-    another server.
+    the project has keys of the live mode, because a test must not stop the live mode.
     """
     project = visible(unit, tenant, id)
     if project.archived_at is not None:
@@ -322,7 +321,7 @@ def restore(unit: Unit, id: str) -> Project:
     """Restore an archived project: its credentials work again.
 
     For the local administrator, because the project's own keys, which would ask for it over HTTP, do not
-    work. Raises NotFound, and Conflict for one that is not archived.
+    work. Raises NotFound, and Conflict for a project that is not archived.
     """
     if get(unit, id).archived_at is None:
         raise Conflict("not_recoverable", f"The project {id} is not archived.")

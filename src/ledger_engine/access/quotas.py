@@ -30,14 +30,14 @@ RECOVERABLE_FOR = 30 * DAY  # deleted objects
 PLANS = {
     "free": Plan(requests_per_minute=60, burst=10, stored_objects=10_000, webhook_endpoints=5),
     "pro": Plan(requests_per_minute=600, burst=50, stored_objects=500_000, webhook_endpoints=50),
-    # The limits of the enterprise plan are negotiated: a project may have its own
+    # The limits of the enterprise plan are negotiated: a project may have limits of its own
     # (docs/decisions.md#projects-enterprise).
     "enterprise": Plan(requests_per_minute=6_000, burst=200, stored_objects=None, webhook_endpoints=None),
 }
 
 
 def stored_objects(unit: Unit, tenant: Tenant) -> int:
-    """Return how many objects the project and mode has stored, as the quota counts them."""
+    """Return the number of objects of the project and mode, as the quota counts them."""
     return unit.cached(StoredObjects, tenant).number
 
 

@@ -13,7 +13,7 @@ from ledger_engine.limits import Full, Semaphore
 from ledger_engine.store.engine import Engine
 
 FOLLOWERS_MAX = 100
-FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it leaves some to the others
+FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that others can follow too
 POLL_INTERVAL_S = 1.0  # to find events of other processes, whose commits wake nobody here
 
 
@@ -37,7 +37,10 @@ class Followers:
 
     @contextlib.asynccontextmanager
     async def follow(self, project: str) -> AsyncIterator[None]:
-        """Count a follower of this project. Raises PermissionDenied when it, or the server, has too many."""
+        """Count a follower of this project.
+
+        Raises PermissionDenied when the project, or the server, has too many.
+        """
         of_project = Semaphore(f"followers/{project}", FOLLOWERS_OF_ONE_MAX)
         of_all = Semaphore("followers", FOLLOWERS_MAX)
         async with contextlib.AsyncExitStack() as acquired:
@@ -67,14 +70,14 @@ class Followers:
                     await change.wait()
 
     def end(self) -> None:
-        """Set `ended` and wake everyone, as the server is stopping."""
+        """Set `ended` and wake all followers, because the server is stopping."""
         self.ended = True
         self._changed.set()
 
     async def end_those_there(self) -> None:
         """End all who follow now, because what they follow is replaced; others may follow afterwards."""
         self.end()
-        for _ in range(500):  # a second; whoever takes longer does not read what is sent
+        for _ in range(500):  # a second; a slower client does not read its events
             if not self.count:
                 break
             await asyncio.sleep(0.002)

@@ -47,15 +47,15 @@ KINDS = (
 USER_KINDS = ("user.created", "user.deactivated", "user.restored")
 _OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
 
-# A body can be as large as a request, so a statement that reads thousands of events has '' for each longer
-# body, and `long_body` reads these one by one.
+# A body can be as large as a request, so a statement that reads thousands of events returns '' for each
+# longer body, and `long_body` reads these one by one.
 SHORT_BODY = "CASE WHEN length(e.body) > 2000 THEN '' ELSE e.body END AS body"  # at most 8,000 bytes
 _COLUMNS = (
     "e.created, e.object, t.account, t.amount, t.type AS direction,"
     " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
     " t.reverses"
 )
-# What `body_of` needs in a statement on `events AS e`: these columns first, and a column `livemode`.
+# The columns that `body_of` needs from a statement on `events AS e`: these first, and a column `livemode`.
 COLUMNS = f"e.id, e.type, e.body, {_COLUMNS}"
 SHORT_COLUMNS = f"e.id, e.type, {SHORT_BODY}, {_COLUMNS}"
 JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.id = e.object"
@@ -76,7 +76,7 @@ def body_of(row: Row) -> str:
 
 
 def long_body(unit: Unit, book: int, id: str) -> str:
-    """Return the stored body of an event, for which a statement with `SHORT_BODY` has ''."""
+    """Return the stored body of an event; a statement with `SHORT_BODY` returns ''."""
     row = unit.first("SELECT body FROM events WHERE book = :book AND id = :id", {"book": book, "id": id})
     assert row is not None, "the event was read in the same work"
     return str(row["body"])
@@ -137,7 +137,7 @@ def posting_text(
 ) -> str:
     """Return what `dumps` returns for `_posting`, in a fifth of the time: each delivery and the log need it.
 
-    Only a description has characters that JSON escapes.
+    Only a description contains characters that JSON escapes.
     """
     created = iso(moment)
     mode = "true" if livemode else "false"
@@ -159,8 +159,11 @@ def _id(id: str) -> str:
 
 @dataclass(slots=True)
 class Event:
-    """A change that happened. `data` is the object as it was then. `request` is the id of the request that
-    caused it, None for a command, and is not part of what is sent to webhook endpoints."""
+    """A change that happened.
+
+    `data` is the object as it was then. `request` is the id of the request that caused it, None for a
+    command, and is not sent to webhook endpoints.
+    """
 
     OBJECT: ClassVar[str] = "event"
 
@@ -191,8 +194,8 @@ def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
 def row_of(unit: Unit, tenant: Tenant, book: int, kind: str, subject: Record) -> tuple[Value, ...]:
     """Return the row of an event, with the values of `STORED`.
 
-    The whole message is stored as the text that is sent, so that each delivery has the same bytes; except for
-    a posting, whose message is rendered from its transaction.
+    The whole message is stored as the text that is sent, so that each delivery sends the same bytes; a
+    posting's message is rendered from its transaction instead.
     """
     id, now = unit.new_id("evt"), unit.now
     body = None
@@ -210,16 +213,16 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Event:
 
 
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest, at: int | None = None) -> Page[Event]:
-    """Return events until `at`, newest first; those of users only for a credential that may read users.
+    """Return events until `at`, newest first; events of users only for a credential that may read users.
 
-    A page without them is bounded, as a ledger may have many of them in a row.
+    A page without them is bounded, because a ledger may contain many of them in a row.
     """
     shown = _shown_to(tenant)
     return _LISTING.page(unit, tenant, wanted, {}, until=_end_of(at), where=shown, bounded=shown is not None)
 
 
 def about(unit: Unit, tenant: Tenant, wanted: PageRequest, object: str, at: int | None = None) -> Page[Event]:
-    """Return the events about one object until `at`, newest first; none for one that is not the tenant's."""
+    """Return the events about one object until `at`, newest first; none for another tenant's object."""
     if is_id(object, "txn"):
         return _of_posting(unit, tenant, wanted, object, at)
     shown = _shown_to(tenant)
@@ -233,7 +236,7 @@ def _end_of(at: int | None) -> str | None:
 
 
 def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Event]:
-    """Return those of these events that the tenant may see, newest first."""
+    """Return the events among these that the tenant may see, newest first."""
     if not ids:
         return []
     listed, parameters = any_of(ids)
@@ -300,8 +303,8 @@ def last_change(unit: Unit, tenant: Tenant) -> str:
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:
     """Return the next events after the cursor that the tenant may see, oldest first, and where to go on.
 
-    That is the id of the last event looked at, and the cursor itself when no events follow. So there may be
-    more to come even if none is returned, as a ledger may have many events of users in a row.
+    That is the id of the last event looked at, and the cursor itself when no events follow. So more may
+    follow even if none is returned, because a ledger may contain many events of users in a row.
     """
     shown = _shown_to(tenant)
     (looked_at,) = unit.execute(
@@ -334,8 +337,8 @@ def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> l
 def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
     """Erase the user's name and address from up to `limit` of their events after `after`, oldest first.
 
-    The salt of each is destroyed with it, as with the salt a guess of what was erased could be tested against
-    the commitment in the log. Return the id of the last of these, None when no more follow.
+    The salt of each is destroyed with it, because with the salt a guess of the erased text could be tested
+    against the commitment in the log. Return the id of the last of these, None when no more follow.
     """
     rows = unit.execute(
         "SELECT book, id, body FROM events AS e"

@@ -1,8 +1,8 @@
 """The request log: requests with their answers, kept for 7 days (docs/decisions.md#request-log).
 
-The recorder queues each request and writes the queue in batches. Adding a request to the queue is
-cheap; its entry is made later. A queued request has only what may be stored, as thousands may wait while the
-storage is unavailable. When the queue is full, requests are dropped and counted: logging never makes a
+The recorder queues each request and writes the queue in batches. Adding a request to the queue is cheap; its
+entry is made later. A queued request contains only text that may be stored, because thousands may wait while
+the storage is unavailable. When the queue is full, requests are dropped and counted: logging never makes a
 request wait.
 """
 
@@ -33,7 +33,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, bad_cursor, expires_with
 from ledger_engine.store.rows import reader
 
-# The clock that dates events and the one that measures a request's duration may differ by this much.
+# The clock that dates events and the clock that measures a request's duration may differ by this much.
 _CLOCKS_DIFFER_MS = 50
 # A range and not LIKE, in which characters of the path such as `_` would be wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
@@ -105,7 +105,9 @@ class RequestWithEvents(LoggedRequest):
 
 
 def add(unit: Unit, entries: Sequence[Sequence[Value]], doubtful: int = 0) -> None:
-    """Add entries, each with the values of an `Entry`; of the first `doubtful` those that are not there."""
+    """Add entries, each with the values of an `Entry`; add the first `doubtful` ones only if they are
+    missing.
+    """
     new = [each for each in entries[:doubtful] if not _is_there(unit, each)]
     unit.insert_many("requests", Entry._fields, [*new, *entries[doubtful:]])
 
@@ -147,7 +149,7 @@ def page(
 ) -> Page[LoggedRequest]:
     """Return requests until `at`, newest first, with this status and method, of this path or one below it.
 
-    `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only what is below. A page
+    `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only paths below it. A page
     with a filter is bounded (docs/decisions.md#request-log-filters): an index would cost every request.
     """
     equal: dict[str, Value] = {"status": status, "method": method}

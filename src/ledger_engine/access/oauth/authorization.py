@@ -1,7 +1,7 @@
 """Authorization: the works of OAuth 2.0 (RFC 6749, 7009, 7636), each one call to the server in `server`.
 
-What the contract lets an app leave out is filled in here (docs/decisions.md#oauth). An error is returned, not
-raised, where something must stay stored: the end of a grant whose code was used twice.
+Defaults for the parameters that the contract lets an app leave out (docs/decisions.md#oauth). An error is
+returned, not raised, where something must stay stored: the end of a grant whose code was used twice.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _WHOSE = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
 
 @dataclass(frozen=True, slots=True)
 class NewGrant:
-    """What an app asks a user for; `code_challenge` is the S256 challenge of RFC 7636."""
+    """An app's request to a user; `code_challenge` is the S256 challenge of RFC 7636."""
 
     app: str
     redirect_uri: str
@@ -44,7 +44,7 @@ class NewGrant:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A one-time code: the grant it belongs to, and what an app may get for it.
+    """A one-time code: its grant, and the rights that an app may get for it.
 
     `ended` means that the grant was revoked, or that its app, user or project is gone.
     """
@@ -64,7 +64,7 @@ class Code:
 class Token:
     """An access or a refresh token (`kind`).
 
-    `scopes` are those the user granted; an access token may have fewer of them.
+    `scopes` are the scopes that the user granted; an access token may have fewer.
     """
 
     hash: str
@@ -152,7 +152,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
 def take_code(unit: Unit, code: Code) -> bool:
     """Mark the code as used; returns False when it was used before.
 
-    This is one statement, so that of several uses at once only one succeeds.
+    This is one statement, so that only one of several simultaneous uses succeeds.
     """
     taken = unit.first(
         "UPDATE grants SET redeemed_at = :now WHERE id = :id AND redeemed_at IS NULL AND code_expires > :now"
@@ -223,7 +223,9 @@ def revoke(unit: Unit, grant: str) -> None:
 
 
 def store(unit: Unit, grant: str, granted: list[str], wanted: list[str], pair: TokenPair) -> None:
-    """Store a pair for a grant: the access token has the scopes `wanted`, the refresh token all `granted`."""
+    """Store a pair for a grant: the access token with the scopes `wanted`, the refresh token with all
+    `granted`.
+    """
     secrets = (
         (pair.access_token, "access", wanted, ACCESS_SECONDS),
         (pair.refresh_token, "refresh", granted, REFRESH_SECONDS),
@@ -253,7 +255,7 @@ def _forget_expired(unit: Unit) -> None:
         " (SELECT hash FROM oauth_tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
         long_ago,
     )
-    # A grant expires no earlier than the last of its tokens, which may be among those of the next time.
+    # A grant expires no earlier than the last of its tokens, which may be among the tokens of the next time.
     unit.execute(
         "DELETE FROM grants WHERE id IN"
         " (SELECT id FROM grants WHERE expires < :expired ORDER BY expires LIMIT :limit)"

@@ -43,10 +43,9 @@ def hash_password(password: str) -> str:
 
 
 def is_right(login: Login | None, password: str) -> bool:
-    """Return whether the password is that of the login.
+    """Return whether the password belongs to the login.
 
-    Slow on purpose, and equally slow without a login, so that the time does not reveal which addresses have
-    one.
+    Slow on purpose, and equally slow without a login, so that the time does not reveal which addresses exist.
     """
     try:
         _hasher.verify(_DUMMY_HASH if login is None else login.hashed, _normal(password))
@@ -56,7 +55,7 @@ def is_right(login: Login | None, password: str) -> bool:
 
 
 def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
-    """Return the login of the active user with this address, None also when the user has no password."""
+    """Return the login of the active user with this address, None also for a user without a password."""
     row = unit.first(
         "SELECT id, password_hash FROM users WHERE project = :project AND livemode = :livemode"
         " AND status = 'active' AND email_folded = :email",

@@ -82,7 +82,7 @@ class Request(OAuth2Request):
 
 
 class Client(ClientMixin):
-    """An app in the form Authlib reads: a public client, which has no secret."""
+    """An app in the form that Authlib reads: a public client, without a secret."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -146,7 +146,7 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @classmethod
     def check_authorization_endpoint(cls, request: OAuth2Request) -> bool:
-        return True  # response_type is checked in _Rules, where it is known which app gets the error
+        return True  # response_type is checked in _Rules, which knows the app that gets the error
 
     @staticmethod
     def validate_no_multiple_request_parameter(request: OAuth2Request) -> None:
@@ -172,7 +172,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         return uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: SignedIn | None) -> Any:
-        # Replaces Authlib's, which encodes the query of the app's address anew; it must come back character
+        # Replaces Authlib's, which encodes the query of the app's address again; it must come back character
         # by character.
         if grant_user is None:
             raise AccessDeniedError("The user denied the request.", redirect_uri=redirect_uri)
@@ -320,7 +320,7 @@ class Server(AuthorizationServer):
         return find(request, user)
 
     def revocation(self, request: Request) -> LedgerError | None:
-        """Revoke a token; returns an error, where there is one, and does not raise it."""
+        """Revoke a token; return an error, if there is one, instead of raising it."""
         respond: Callable[[str, Request], LedgerError | None] = self.create_endpoint_response
         return respond("revocation", request)
 

@@ -13,7 +13,7 @@ LASTS_MS = 12 * 3_600_000  # milliseconds, a working day; a browser forgets it e
 
 @dataclass(slots=True)
 class SignedIn:
-    """The user who is signed in, with the role the user has now."""
+    """The signed-in user, with the role that the user has now."""
 
     user: str
     name: str
@@ -26,7 +26,7 @@ class SignedIn:
 def begin(unit: Unit, user: str, hashed: str, value: str, replaces: str | None) -> bool:
     """Sign the user in with the value given to the browser, and end the sign-in that it replaces.
 
-    Returns False when the user was deactivated meanwhile, or has another password than the one with the hash
+    Returns False when the user was deactivated in between, or has another password than the one with the hash
     `hashed`, which was verified just before.
     """
     known = unit.first(

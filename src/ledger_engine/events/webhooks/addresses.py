@@ -3,7 +3,7 @@
 See docs/decisions.md#webhooks-urls.
 
 Live mode sends only over https to the public internet; test mode also to this machine, by http or https. A
-URL is checked when it is registered. What its host resolves to is checked then too, and again for each
+URL is checked when it is registered. The addresses of its host are checked then too, and again for each
 connection, because a name can resolve to another address later.
 """
 
@@ -48,7 +48,7 @@ _RESERVED_V4 = [
     )
 ]
 # Within 2000::/3; all other addresses are refused. 6to4 (2002::/16) and Teredo (in 2001::/23) contain an IPv4
-# address, as do IPv4-mapped addresses and NAT64 (64:ff9b::/96) outside of it.
+# address, and so do IPv4-mapped addresses and NAT64 (64:ff9b::/96) outside of it.
 _RESERVED_V6 = [
     ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 ]

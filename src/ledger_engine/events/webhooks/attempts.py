@@ -1,7 +1,7 @@
 """Attempts: what to send next to each endpoint, and the results.
 
-First attempts follow the endpoint's cursor and have no row until they are made. From then on the delivery's
-row has the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state
+First attempts follow the endpoint's cursor and have no row before they are made. From then on the delivery's
+row holds the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state
 is in the database, so that the next process continues where the last one stopped.
 
 A delivery or its endpoint may change while an attempt runs. An attempt therefore carries the counts that were
@@ -95,7 +95,7 @@ class _Known(NamedTuple):
 
 
 def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, bytes_left: int) -> Feed:
-    """Return the next events after `after` that the endpoint wants and has no attempt of.
+    """Return the next events after `after` that the endpoint wants and that were not attempted.
 
     At most `count_max` of them, and none after their bodies have reached `bytes_left` characters.
     """
@@ -243,7 +243,7 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
 
 
 def set_due(unit: Unit, spread: Sequence[Respread]) -> None:
-    """Store when deliveries are due; leave out those that were sent or resent meanwhile."""
+    """Store when deliveries are due; leave out deliveries that were sent or resent in between."""
     unit.execute_many(
         "UPDATE deliveries SET due = :due WHERE id = :id AND status = 'pending' AND due = :was",
         [{"id": each.delivery, "was": each.was, "due": each.due} for each in spread],
@@ -268,8 +268,8 @@ def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _Known]:
     """Return the deliveries that are stored, by endpoint and event."""
-    # Most outcomes are of events later than all that are stored. Where an endpoint has many, it is asked for
-    # its latest instead of for each.
+    # Most outcomes are of events later than all that are stored. An endpoint with many is asked for its
+    # latest instead of for each.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
     asked = [each for each in outcomes if each.event <= latest.get(each.endpoint, each.event)]

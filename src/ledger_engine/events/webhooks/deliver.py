@@ -1,12 +1,11 @@
 """The deliverer: passes each endpoint's events to the sender in order, and records the results.
 
-It keeps no state of its own. What to send is read from the database after each endpoint's cursor, somewhat
-ahead of the sender (`Feeder`); the results are written there together with the cursor, in one commit
-(`recording`). However it ends, the next deliverer continues from there, so that each event is sent at least
-once.
+It keeps no state. It reads the events to send from the database after each endpoint's cursor, somewhat ahead
+of the sender (`Feeder`); the results are written there together with the cursor, in one commit (`recording`).
+However it ends, the next deliverer continues from there, so that each event is sent at least once.
 
-Where several servers share the ledger, each endpoint is one server's, which has a lease for it. Nothing is
-sent after the lease has ended, unless it was renewed.
+If several servers share the ledger, each endpoint belongs to one server, which holds a lease for it. Nothing
+is sent after the lease has ended, unless it was renewed.
 """
 
 from __future__ import annotations
@@ -140,12 +139,12 @@ class EndpointLeases:
     async def take(self, draining: set[str]) -> list[Subscription]:
         """Take or renew leases; return the endpoints of this server, with their cursors as of then.
 
-        The leases of those that are `draining` are kept until all their attempts are recorded.
+        The leases of the `draining` endpoints are kept until all their attempts are recorded.
         """
         found = await self._engine.read(endpoints.subscriptions)
         names = {each.endpoint for each in found}.difference(self._leases.releasing) | draining
         leased = await self._leases.hold("webhooks", names)
-        if not self._leased.issuperset(leased):  # another server may have moved the cursor meanwhile
+        if not self._leased.issuperset(leased):  # another server may have moved the cursor in between
             found = await self._engine.read(endpoints.subscriptions)
         self._leased = frozenset(leased)
         if self._leases.until != self._sends_until:
@@ -160,7 +159,7 @@ class OwnEndpoints:
 
     def __init__(self, seal: Seal, sender: AnySender, leases: EndpointLeases) -> None:
         self.outgoing: dict[str, Outgoing] = {}
-        self.changed = True  # whether `follow` has something to do
+        self.changed = True  # whether `follow` finds something to do
         self._seal = seal
         self._sender = sender
         self._leases = leases
@@ -186,7 +185,7 @@ class OwnEndpoints:
                 await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
 
     async def follow(self) -> None:
-        """Add new endpoints, drain those that are gone, and restart those rolled or enabled again."""
+        """Add new endpoints, drain removed ones, and restart endpoints that were rolled or enabled again."""
         if not self.changed:
             return
         self.changed = False
@@ -221,7 +220,7 @@ class OwnEndpoints:
     def _previous_secret(self, subscription: Subscription) -> str | None:
         try:
             return None if subscription.previous is None else self._seal.open(subscription.previous)
-        except WrongKey:  # after a change of LEDGER_SECRET_KEY a roll is what makes the endpoint work again
+        except WrongKey:  # after a change of LEDGER_SECRET_KEY only a roll makes the endpoint work again
             return None
 
 
@@ -252,7 +251,7 @@ class Feeder:
         await try_step(partial(self._own.seal_secrets, self._engine))
         polled_at = kept_cursors_at = time.monotonic()
         while True:
-            now = time.monotonic()  # also where the ledger's time stands still
+            now = time.monotonic()  # also if the ledger's time stands still
             if now - polled_at >= POLL_INTERVAL_S:
                 polled_at = now
                 self.look_everywhere()
@@ -269,13 +268,13 @@ class Feeder:
                     await self._woken.wait()
 
     def look_for_events(self) -> None:
-        """Look for new events, as some were recorded."""
+        """Look for new events, because some were recorded."""
         if self._own.outgoing:
             self._own.expect_more()
             self._woken.set()
 
     def look_everywhere(self) -> None:
-        """Look for all there is to send, as anything may have changed."""
+        """Look for everything there is to send, because anything may have changed."""
         self._own.expect_changes()
         self._woken.set()
 
@@ -300,7 +299,7 @@ class Feeder:
                 self._own.outgoing[id].recorded_to(cursor)
 
     async def _look(self) -> None:
-        """Submit what there is to send for each endpoint, as far as it may have more under way."""
+        """Submit the deliveries of each endpoint, as far as it may have more under way."""
         now = await self._clock.follow()
         await self._own.follow()
         if not self._own.outgoing or not self._sender.is_ready:

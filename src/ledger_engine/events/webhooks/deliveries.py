@@ -1,4 +1,4 @@
-"""Deliveries: each sends one event to one endpoint, and has every attempt made.
+"""Deliveries: each sends one event to one endpoint, and lists every attempt.
 
 See docs/decisions.md#webhooks.
 
@@ -47,8 +47,11 @@ class HttpMessage(TypedDict):
 
 
 class Attempt(TypedDict):
-    """One attempt of a delivery. `status` is the receiver's, null without an answer; `error` says why the
-    attempt failed, null when it succeeded; `latency_ms` is the time until the end of the answer."""
+    """One attempt of a delivery.
+
+    `status` is the receiver's, null without an answer; `error` gives the reason of a failure, null for a
+    success; `latency_ms` is the time until the end of the answer.
+    """
 
     number: int
     attempted_at: Annotated[str, Format("date-time")]
@@ -206,7 +209,7 @@ def failed(
 
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
-    """Send those of these deliveries again, now, that failed; return how many those are."""
+    """Send the failed ones among these deliveries again, now; return their number."""
     listed, parameters = any_of(ids)
     changed = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({listed}) AND {_FAILED} RETURNING id",
@@ -322,7 +325,7 @@ async def resend_failed(
         async def turn() -> int:
             nonlocal attempted_at, count
             find = partial(failed, tenant=tenant, wanted=wanted, since=attempted_at)
-            # Read outside of the commit, as many unwanted ones may lie between two that are wanted.
+            # Read outside of the commit, because many unwanted events may lie between two wanted ones.
             found = await engine.read(partial(find, until=until, limit=AT_ONCE))
             if found:
                 attempted_at = found[-1].attempted_at
@@ -354,7 +357,7 @@ def _begin(
 
 
 def _failing(unit: Unit, tenant: Tenant, since: int, wanted: Sequence[str]) -> set[str]:
-    """Return those of these endpoints with a delivery that failed and was last attempted since then."""
+    """Return the endpoints among these with a delivery that failed and was last attempted since then."""
     listed, parameters = any_of(wanted)
     rows = unit.execute(
         "SELECT DISTINCT endpoint FROM deliveries WHERE project = :project AND livemode = :livemode"

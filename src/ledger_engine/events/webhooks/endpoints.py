@@ -93,7 +93,7 @@ class Subscription:
     restores: int = 0
 
     def is_sent_as(self, other: Subscription) -> bool:
-        """Return whether what is sent with the other, signed and counted, is right for this one too."""
+        """Return whether a message for the other endpoint, signed and counted, is right for this one too."""
         return (self.secret, self.enables) == (other.secret, other.enables)
 
 
@@ -185,7 +185,7 @@ def roll_secret(
 ) -> EndpointWithSecret:
     """Replace the secret at once: whatever is sent from now on, also retries, is signed with the new one.
 
-    For a day the one before signs beside it; an older one does not any more.
+    For a day the previous secret signs too; after that it no longer does.
     """
     idempotency.take(unit, tenant, key, id)
     unit.execute(
@@ -242,7 +242,7 @@ def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
 
 
 async def end_deliveries(engine: Engine, tenant: Tenant, id: str) -> None:
-    """End the open deliveries of a deleted endpoint, in short turns, so that `restore` has little to do."""
+    """End the open deliveries of a deleted endpoint, in short turns, so that `restore` finds little to do."""
 
     async def turn() -> int:
         return await engine.write(partial(_end_some, tenant=tenant, id=id, limit=AT_ONCE))
@@ -256,7 +256,7 @@ def restore(
     """Restore an endpoint that was deleted at most 30 days ago, with a new secret.
 
     It gets the events from now on, and nothing that was open when it was deleted. Raises NotFound, Conflict
-    for one that is not deleted, and PermissionDenied as `create` does.
+    for an endpoint that is not deleted, and PermissionDenied as `create` does.
     """
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
@@ -313,7 +313,7 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[Receiver]:
-    """Return the endpoints of the project and mode, or only the one with this id, in the order of their ids.
+    """Return the endpoints of the project and mode, or only the one with this id, ordered by id.
 
     Raises NotFound for the id, naming the parameter `endpoint`.
     """
@@ -394,7 +394,7 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
 
 
 def begin_sending(unit: Unit) -> None:
-    """Restart the five days of failing endpoints, as no sender ran meanwhile."""
+    """Restart the five days of failing endpoints, because no sender ran in between."""
     unit.execute(
         "UPDATE webhook_endpoints SET failing_since = :now WHERE failing_since IS NOT NULL", {"now": unit.now}
     )
@@ -406,13 +406,13 @@ def sealed_secrets(unit: Unit) -> list[tuple[str, str]]:
 
 
 def sealed_previous_secrets(unit: Unit) -> list[tuple[str, str]]:
-    """Return the id and the stored previous secret of every endpoint that has one."""
+    """Return the id and the stored previous secret of every endpoint with such a secret."""
     rows = unit.execute("SELECT id, previous_secret FROM webhook_endpoints WHERE previous_secret IS NOT NULL")
     return [(row["id"], row["previous_secret"]) for row in rows]
 
 
 def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
-    """Store the same secret in another form; one that was rolled meanwhile is the previous one."""
+    """Store the same secret in another form; a secret that was rolled in between is the previous one."""
     for column in ("secret", "previous_secret"):
         unit.execute(
             f"UPDATE webhook_endpoints SET {column} = :new WHERE id = :id AND {column} = :old",

@@ -18,13 +18,13 @@ from ledger_engine.store import Unit
 
 FIRSTS_AHEAD = 512  # first attempts submitted and without a result
 BYTES_AHEAD = 512 * 1024  # characters of their bodies; one of any size is always submitted
-ANSWERED_MAX = 10_000  # first attempts with a result while one before them has none
+ANSWERED_MAX = 10_000  # first attempts with a result while an earlier one has none
 RETRIES_AHEAD = 8
 NEVER = 2**62
 
 
 class Demand(NamedTuple):
-    """What to read from the database for one endpoint; 0 where nothing is needed."""
+    """The amounts to read from the database for one endpoint; 0 for nothing."""
 
     subscription: Subscription
     after: str
@@ -62,13 +62,13 @@ class Outgoing:
     may_have_more: bool = True
     looks_at: int = 0  # when to read retries, in the ledger's time
     drains: bool = False
-    firsts: dict[str, bool] = field(default_factory=dict)  # by event: whether it has a result
-    unanswered: int = 0  # how many of `firsts` have no result, and below the size of their bodies
+    firsts: dict[str, bool] = field(default_factory=dict)  # by event: whether its result is there
+    unanswered: int = 0  # the number of `firsts` without a result, and below it the size of their bodies
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)
     recorded_since_demand: set[str] = field(default_factory=set)  # retries that a read may show as before
     with_sender: int = 0
-    _fixed_headers: str = field(init=False)  # those that are the same for all, as the start of a JSON array
+    _fixed_headers: str = field(init=False)  # headers that are the same for all, as the start of a JSON array
 
     def __post_init__(self) -> None:
         self._fixed_headers = dumps(
@@ -87,9 +87,9 @@ class Outgoing:
     def demand(self, now: int, share: int) -> Demand:
         """Return what may be read; of first attempts at most `share`."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
-        # Retries under way are still pending in the database, and come before the others.
+        # Retries under way are still pending in the database, and come before the other ones.
         retries = RETRIES_AHEAD + len(self.retrying) if now >= self.looks_for_retries_at else 0
-        # Reset before reading, so that what happens during the read is not missed.
+        # Reset before reading, so that changes during the read are not missed.
         self.may_have_more = self.may_have_more and not firsts
         self.looks_at = NEVER if retries else self.looks_at
         self.recorded_since_demand.clear()
@@ -121,7 +121,7 @@ class Outgoing:
         return feed.messages
 
     def take_retries(self, found: list[Retry], requested: int, now: int) -> list[Retry]:
-        """Return those of the pending retries that are due, which now count as under way."""
+        """Return the pending retries that are due, which now count as under way."""
         due: list[Retry] = []
         if len(found) == requested:  # more may follow, to be read when these are done
             self.looks_at = now
@@ -147,7 +147,7 @@ class Outgoing:
         body = message.body.encode()
         previous = self.previous if now < self.subscription.previous_until else None
         signed = signed_headers(self.secret, previous, message.id, seconds, body)
-        # None of these values has a character that JSON would escape.
+        # None of these values contains a character that JSON would escape.
         headers = (
             f'{self._fixed_headers},["Content-Length","{len(body)}"],["Ledger-Event-Id","{message.id}"]'
             f',["Ledger-Event-Type","{message.type}"],["Ledger-Attempt","{attempt}"],'
@@ -168,7 +168,7 @@ class Outgoing:
         )
 
     def take_back(self, sent: Sent, *, made: bool) -> None:
-        """Account for a job that the sender has finished; one that was not made is read again later."""
+        """Account for a job that the sender has finished; a job that was not made is read again later."""
         if not made:
             self.drains = True
         elif sent.is_first:
@@ -187,7 +187,7 @@ class Outgoing:
         return max(cursor, self.read_to)
 
     def recorded_to(self, cursor: str) -> None:
-        """Forget the events up to the cursor, as they are recorded now."""
+        """Forget the events up to the cursor, because they are recorded now."""
         self.cursor = max(self.cursor, cursor)
         while self.firsts and (event := next(iter(self.firsts))) <= self.cursor:
             del self.firsts[event]
@@ -211,7 +211,7 @@ class Outgoing:
 
 
 def find(unit: Unit, demands: list[Demand]) -> list[tuple[Demand, Feed, list[Retry]]]:
-    """Return what the database has for each demand."""
+    """Return the database's answer to each demand."""
     nothing = Feed([], "", False)
     return [
         (

@@ -1,7 +1,7 @@
 """The recorder: stores the results of attempts, all that arrived together in one commit if possible.
 
 If that fails, and not because of the storage, they are recorded in ever smaller batches, so that a result
-which cannot be recorded does not block the others.
+which cannot be recorded does not block the rest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ JUMP_MS = 30_000  # how far the clock may differ from elapsed time; less is ordi
 class RetryClock:
     """The clock of one deliverer. Call `begin` first.
 
-    Retries are due by the ledger's clock. When that goes further than the monotonic clock, the machine slept,
-    or its clock was set forward: nothing was sent meanwhile, as during a stop. Only one of several servers
-    changes what is stored.
+    Retries are due by the ledger's clock. When that moves further than the monotonic clock, the machine
+    slept, or its clock was set forward: nothing was sent during that time, as during a stop. Only one of
+    several servers changes what is stored.
     """
 
     def __init__(self, engine: Engine, retries_s: Sequence[float], monotonic: Callable[[], float]) -> None:
@@ -52,7 +52,8 @@ class RetryClock:
 
     async def begin(self) -> None:
         """Continue where the last deliverer stopped. Raises StorageUnavailable."""
-        if await self._leases.leads() and self._leases.first:  # otherwise another server has gone on sending
+        # without it another server has continued to send
+        if await self._leases.leads() and self._leases.first:
             await self._continue()
         # A first write advances the clock past everything recorded, which is not a jump.
         self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
@@ -71,9 +72,9 @@ class RetryClock:
             return clock
 
     async def _continue(self) -> None:
-        """Begin the days of failing endpoints anew, and spread the retries that became due.
+        """Begin the days of failing endpoints again, and spread the retries that became due.
 
-        They are due one after the other, not all at once.
+        They are due in sequence, not all at once.
         """
         await self._engine.write(endpoints.begin_sending)
         for endpoint, _ in await self._engine.read(endpoints.sealed_secrets):
@@ -90,10 +91,10 @@ class RetryClock:
 
 
 GONE = 410  # the status with which a receiver asks for no more events
-JITTER = 0.1  # share of the wait added at random, so that what failed together is retried apart
+JITTER = 0.1  # share of the wait added at random, so that deliveries that failed together are retried apart
 RECORDED_AT_ONCE = 200
 PACE_S = 0.01  # pause between two reads or two records, so that each covers more
-BUSY_PACE_S = 0.05  # the same while the event loop is busy, as requests come before webhooks
+BUSY_PACE_S = 0.05  # the same while the event loop is busy, because requests come before webhooks
 BUSY = 0.2  # share of the time; sending alone to one endpoint uses a third of that
 RETRY_AFTER_S = 1.0
 
@@ -121,7 +122,7 @@ async def try_until_done(step: Callable[[], Awaitable[object]]) -> None:
 
 
 async def try_step(step: Callable[[], Awaitable[object]]) -> bool:
-    """Run the step and return whether it succeeded; log its error otherwise."""
+    """Run the step and return whether it succeeded; log its error if it failed."""
     try:
         await step()
     except StorageUnavailable as error:
@@ -165,7 +166,9 @@ class OutcomeBatch:
 
 
 class Recorder:
-    """Records results while `run` runs, those of the `jobs` that were submitted to the sender, by number."""
+    """Records results while `run` runs: the results of the `jobs` that were submitted to the sender, by
+    number.
+    """
 
     def __init__(
         self,
@@ -301,7 +304,9 @@ class Recording:
         return (outcome.endpoint, outcome.event) not in self._recorded_at
 
     def retry_at(self, outcome: Outcome) -> int | None:
-        """Return when the retry of a recorded outcome is due, as the database has it; None without one."""
+        """Return when the retry of a recorded outcome is due, according to the database; None without a
+        retry.
+        """
         if (outcome.endpoint, outcome.event) in self._resent:
             return 0
         if outcome.retry_in_ms is None:

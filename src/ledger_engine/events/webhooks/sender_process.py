@@ -4,13 +4,12 @@ In the server's event loop each delivery would wait several times for its turn a
 time from them. Here it costs the server its share of one line out and one line in. The process receives
 finished requests: it knows no secret and no database, stores nothing, and ends with its owner.
 
-To the sender go pickled tuples, each behind its length: `("jobs", …)` with the fields of each Job,
-`("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. From it come JSON arrays, a line each, with
-the fields of each SendResult: it reads what strangers answer, so what it writes is not unpickled.
+To the sender go pickled tuples, each behind its length: `("jobs", …)` with the fields of each Job, `("drop",
+endpoint)`, `("until", moment)`, `("stop", seconds)`. It answers in JSON arrays, a line each, with the fields
+of each SendResult: it reads strangers' answers, so its output is not unpickled.
 
-The process is started from the files as they are then, which may be those of another version when the
-program was replaced on the disk. It gets the form of the messages (`FORM`), and ends when it knows another
-one.
+The process is started from the files of that moment, which may belong to another version when the program was
+replaced on the disk. It gets the form of the messages (`FORM`), and ends when its own form differs.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class SenderProcess:
             self._report(SendResult(job.number, made=False))
             return
         self._unanswered.add(job.number)
-        if not self._unwritten:  # those that follow in the same turn of the loop are written with it
+        if not self._unwritten:  # messages that follow in the same turn of the loop are written with it
             asyncio.get_running_loop().call_soon(self._write_jobs)
         self._unwritten.append(job)
 
@@ -128,7 +127,7 @@ class SenderProcess:
             self._write("jobs", *map(tuple, jobs))
 
     def _write(self, *message: object) -> None:
-        self._write_jobs()  # first, as the order counts
+        self._write_jobs()  # first, because the order counts
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.write(framed(message))
 

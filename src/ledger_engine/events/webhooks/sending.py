@@ -1,11 +1,11 @@
 """The sender: makes the attempts submitted, in order for each endpoint, which do not delay each other.
 
-Each endpoint has a lane. Its first attempts are made one after the other: the next starts once the one before
-has a result, or was sent a quarter of a second ago. So a receiver that is slow or hangs delays only its own
-lane, and that not for ever. Retries are made beside them.
+Each endpoint has a lane. It makes its first attempts in sequence: the next starts once the previous one has a
+result, or was sent a quarter of a second ago. So a receiver that is slow or hangs delays only its own lane,
+and that not for ever. Retries run next to them.
 
-A lane may always have one of each under way. Further ones count against a limit that all lanes share, so that
-a working receiver gets its events however many others hang.
+A lane may always run one of each. Further ones count against a limit that all lanes share, so that a working
+receiver gets its events however many others hang.
 
 Receivers are not trusted. The receiver's name is resolved and each address checked here, and the checked
 address is connected to. No redirect is followed, no proxy used, and nothing decompressed; only a limited part
@@ -40,19 +40,19 @@ ANSWER_MAX = 64 * 1024  # bytes of a body that are read; then the connection is 
 KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are stored (docs/decisions.md#events-list)
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
 LOOK_UP_S = 2  # to resolve a name when its URL is registered
-LOOKUPS_MAX = 64  # names resolved at a time: each has a thread until its name server answers
+LOOKUPS_MAX = 64  # names resolved at a time: each occupies a thread until its name server answers
 CONNECT_S = 5  # for each of several addresses, so that a dead one leaves time for the next
 DEADLINE_S = 15  # for a whole attempt (docs/decisions.md#webhooks-retries)
 OVERTAKE_S = 0.25
 FIRSTS_MAX = 8  # first attempts under way in one lane
 RETRIES_MAX = 4
-SHARED_MAX = 128  # under way in all lanes together, beyond the one that each lane may always have
+SHARED_MAX = 128  # under way in all lanes together, beyond the one that each lane may always run
 IDLE_S = 4  # servers keep a connection for 5 seconds or more
 Headers = list[tuple[str, str]]
 
 
 class Failed(Exception):
-    """The exchange brought no answer; the message says why, in a few words."""
+    """The exchange brought no answer; the message gives the reason in a few words."""
 
 
 @dataclass(slots=True)
@@ -150,9 +150,9 @@ async def connect(target: Target, *, livemode: bool) -> ReceiverConnection:
 
 
 async def check_url(url: str, *, livemode: bool) -> None:
-    """Check a URL that is to be registered, and what its name resolves to. Raises InvalidRequest.
+    """Check a URL before it is registered, and the addresses of its name. Raises InvalidRequest.
 
-    It does not wait long for a slow name server, as each connection resolves the name again.
+    It does not wait long for a slow name server, because each connection resolves the name again.
     """
     target = parse_url(url, livemode=livemode)
     if is_address(target.host):
@@ -165,10 +165,10 @@ async def check_url(url: str, *, livemode: bool) -> None:
 
 
 async def look_up(host: str) -> list[str]:
-    """Return the IP addresses of a name. Raises Failed when it has none.
+    """Return the IP addresses of a name. Raises Failed for a name without one.
 
     Each name is resolved in a thread of its own, once at a time: a name server that does not answer delays
-    only those who need that name.
+    only requests for that name.
     """
     loop = asyncio.get_running_loop()
     answer = _lookups.get(host)
@@ -246,7 +246,7 @@ def _kept_headers(response: h11.Response) -> Headers:
 
 
 class Job(NamedTuple):
-    """One attempt to make. `number` is the caller's; host, port, TLS and path are those of a Target.
+    """One attempt to make. `number` is the caller's; host, port, TLS and path come from a Target.
 
     `headers` are JSON text, an array of pairs: they are recorded as they are sent, and rendered only once.
     """
@@ -266,8 +266,8 @@ class Job(NamedTuple):
 class SendResult(NamedTuple):
     """The result of a job. Without `made` it was not started, or cancelled: its outcome is unknown.
 
-    `error` is None for a 2xx answer within the deadline; `status`, `headers` (JSON text like those of a job)
-    and `body` are the receiver's, None without an answer.
+    `error` is None for a 2xx answer within the deadline; `status`, `headers` (JSON text like a job's) and
+    `body` are the receiver's, None without an answer.
     """
 
     number: int
@@ -283,8 +283,8 @@ class SendResult(NamedTuple):
 class _Queue:
     """The jobs of one lane, started in the order submitted, at most `most` under way at once.
 
-    With `in_order` the last job started is the `head`: the next is started when that one has a result or was
-    sent long enough ago.
+    With `in_order` the last job started is the `head`: the next starts when the head has a result or was sent
+    long enough ago.
     """
 
     lane: _Lane
@@ -443,7 +443,8 @@ class Sender:
                 response = await connection.post(job.path, headers, job.body.encode(), on_sent)
             except (Failed, OSError):
                 connection.close()
-                # Receivers close idle connections; one that closed as our request was sent is no failure.
+                # Receivers close idle connections; if one closed while our request was sent, that is no
+                # failure.
                 if not used_before or connection.answering:
                     raise
                 continue
@@ -457,7 +458,7 @@ class Sender:
             return response
 
     def _pass_on(self, queue: _Queue, job: Job) -> None:
-        """Let the next job start, as this one has a result or was sent long enough ago."""
+        """Let the next job start, because this one has a result or was sent long enough ago."""
         if queue.head is job:
             queue.head = None
         self._begin_what_may(queue)

@@ -1,4 +1,4 @@
-"""Signing secrets, as they are stored, and the signatures of a delivery."""
+"""Signing secrets in their stored form, and the signatures of a delivery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 
-# The signatures: the contract's, and that of Standard Webhooks beside it. See
+# The signatures: the contract's, and the one of Standard Webhooks. See
 # docs/interface.md#auth-webhook-signature, docs/decisions.md#webhooks-standard and
 # https://www.standardwebhooks.com.
 
@@ -41,8 +41,8 @@ def signed_headers(
 ) -> list[tuple[str, str]]:
     """Return the headers by which a receiver can check an attempt made at the Unix time `seconds`.
 
-    `previous` is the secret before the last roll while it signs too. The contract's header has room for one
-    signature, so the other has a header of its own.
+    `previous` is the secret before the last roll while it signs too. The contract's header takes one
+    signature, so the second has its own header.
     """
     standard = [sign_standard(each, id, seconds, body) for each in (secret, previous) if each is not None]
     return [
@@ -74,12 +74,11 @@ def _keyed(key: bytes) -> hmac.HMAC:
     return hmac.new(key, digestmod="sha256")
 
 
-# Sealing: secrets are encrypted in the database when a key is set, otherwise stored as they are.
-#
+# Sealing: secrets are encrypted in the database when a key is set; without a key they are stored as they are.
 # A signature cannot be made with a hash of the secret, so the server must be able to read it. With the
 # environment variable LEDGER_SECRET_KEY set, a stolen database file or backup reveals no secret. To change
-# that key, LEDGER_SECRET_KEY_PREVIOUS has the one before for one start, which encrypts everything with the
-# new one.
+# that key, set LEDGER_SECRET_KEY_PREVIOUS to the former one for one start, which encrypts everything with the
+# new key.
 
 
 VARIABLE = "LEDGER_SECRET_KEY"
@@ -124,9 +123,9 @@ class Seal:
         return opened
 
     def closed_again(self, stored: str) -> str | None:
-        """Return the form to store in place of this one, None for one that is sealed with the key already.
+        """Return the new form to store, None for a secret that is sealed with the key already.
 
-        Also None for one that cannot be opened, and for every one if there is no key.
+        Also None for a secret that cannot be opened, and for every secret if there is no key.
         """
         if self._key is None:
             return None
@@ -147,7 +146,7 @@ def _fernet(key: str) -> Fernet:
     # Imported here, so that a server without webhooks or without a key need not load it.
     from cryptography.fernet import Fernet
 
-    # The key is stretched, as people use words. The salt may be constant, as no hashes are stored.
+    # The key is stretched, because people use words. The salt may be constant, because no hashes are stored.
     stretched = hashlib.scrypt(key.encode(), salt=b"ledger webhook secrets", n=2**14, r=8, p=1, dklen=32)
     return Fernet(base64.urlsafe_b64encode(stretched))
 

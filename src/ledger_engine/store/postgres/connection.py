@@ -183,7 +183,7 @@ class Connection:
             raise self._lost(error) from error
 
     def settle_quietly(self) -> None:
-        """Wait for everything that was sent, and ignore its errors: they follow from a failure that is known."""
+        """Wait for everything sent, and ignore its errors: they follow from a known failure."""
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
@@ -221,7 +221,7 @@ class Connection:
         return self._pg.socket
 
     def has_answered(self) -> bool:
-        """Read the available input, and return whether `take` need not wait for the statements before `end`."""
+        """Read the available input; return whether `take` need not wait for the statements before `end`."""
         try:
             self._pg.consume_input()
             return not self._pg.is_busy()

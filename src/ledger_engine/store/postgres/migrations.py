@@ -79,7 +79,7 @@ _APPLIED = rendered(f"INSERT INTO {_RECORD} (name, applied_at) VALUES (:name, :a
 
 
 class PostgresTables(schema.Tables):
-    """The tables of a database, made over a connection without time limits and without an open transaction."""
+    """The tables of a database, made over a connection without time limits or an open transaction."""
 
     engine = "postgres"
 

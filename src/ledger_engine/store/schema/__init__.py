@@ -125,7 +125,7 @@ class Tables(ABC):
             raise StorageUnavailable(NOT_UP_TO_DATE)
 
     def require_no_others(self) -> None:
-        """Raise StorageUnavailable for a database that contains tables and is not a ledger; change nothing."""
+        """Raise StorageUnavailable for a database with tables that is not a ledger; change nothing."""
         if self.applied():
             return
         tables = sorted(self.names())
