@@ -20,12 +20,10 @@ from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, insert, reader
 
 # Fields that several kinds of objects have: the description of a transaction as it is stored, and metadata.
-#
-# The index by account has `description`, so that an account's transactions are read from it alone. A long
-# text would take its space twice, and a page of that index would hold few entries. So it is stored in
-# `long_description`, which is in no index, and `description` is `ELSEWHERE`.
-#
-# Metadata are up to 20 pairs of text that callers store with an object (docs/interface.md#account).
+# The index by account includes `description`, so that an account's transactions are read from it alone. A
+# long text would take its space twice, and a page of that index would hold few entries. So it is stored in
+# `long_description`, which is in no index, and `description` is `ELSEWHERE`. Metadata are up to 20 pairs of
+# text that callers store with an object (docs/interface.md#account).
 
 
 SHORT_MAX = 100  # characters
@@ -67,18 +65,18 @@ def parse_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 NAME_MAX = 255
 
 
-# All columns, so that the transactions of one account are read from the index by account alone: only where
-# it says that a description is stored elsewhere is the row looked up.
+# All columns, so that the transactions of one account are read from the index by account alone: the row is
+# looked up only if its description is stored elsewhere.
 _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_after, destination, transfer,
     reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
         FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description
 FROM transactions AS t"""
-# The source of statements on the transactions of one account. The index by account and type has them in two
+# The source of statements on the transactions of one account. The index by account and type holds them in two
 # parts, each in order, which are merged: SQLite does so if the id is among what is selected.
 TRANSACTIONS = (
     f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )
-# The same for statements on those of one type, which say of which.
+# The same for statements on the transactions of one type, which name the type.
 OF_ONE_TYPE = f"({_FROM_INDEX}) AS of_one_type"
 # The transactions of an account of the tenant. An account is in one book, so the book is not compared: SQLite
 # would search by it and not by the account.

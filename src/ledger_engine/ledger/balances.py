@@ -37,9 +37,9 @@ class Balance:
 
 
 class Balances:
-    """The balances of a project and mode, as far as they were needed (`Cached`).
+    """The balances of a project and mode, as far as they are needed (`Cached`).
 
-    In errors, field names are prefixed with `at`, the path of the item; None when the request has no such
+    In errors, field names are prefixed with `at`, the path of the item; None when the request lacks such a
     field.
     """
 
@@ -55,7 +55,7 @@ class Balances:
         self._moved_settlements: dict[str, Balance] = {}
 
     def read(self, accounts: Iterable[str]) -> None:
-        """Read these accounts together; those that do not exist are left to `movable`."""
+        """Read these accounts together; missing ones are left to `movable`."""
         wanted = [id for id in dict.fromkeys(accounts) if id not in self._accounts]
         for first in range(0, len(wanted), _READ_TOGETHER):
             chunk: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
@@ -119,10 +119,10 @@ class Balances:
     def move(
         self, account: str, balance: Balance, change: int, to: str | None, other: Balance | None
     ) -> None:
-        """Add `change` to a balance and take it from the other one; both are `movable` by that.
+        """Add `change` to one balance and take it from the other; both are `movable` by that.
 
-        Without an account `to` the other one is a settlement. It is None for one side of a transfer, when the
-        other side is moved by itself.
+        Without an account `to` the other side is a settlement. It is None for one side of a transfer, when
+        the other side is moved by itself.
         """
         balance.amount += change
         self._moved[account] = balance

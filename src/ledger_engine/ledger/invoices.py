@@ -66,7 +66,7 @@ class Invoice:
 
 @dataclass(slots=True)
 class NewInvoice:
-    """What to draft an invoice with: exactly one of `amount` and `lines`."""
+    """The fields of a new draft: exactly one of `amount` and `lines`."""
 
     account: str
     customer: str
@@ -80,8 +80,8 @@ class NewInvoice:
 class InvoiceChanges(TypedDict, total=False):
     """The fields to change.
 
-    None clears the last three. `amount` replaces `lines` and the other way round, so None for the one that
-    the invoice has is only allowed together with a value for the other.
+    None clears the last three. `amount` replaces `lines` and the other way round, so the invoice's own one
+    may be None only together with a value for the other.
     """
 
     account: str
@@ -183,7 +183,7 @@ def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Inv
 def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     """Pay an open invoice: its account is credited in the same commit.
 
-    Raises Conflict `invoice_not_open`, and what posting a transaction raises.
+    Raises Conflict `invoice_not_open`, and the errors of posting a transaction.
     """
     idempotency.take(unit, tenant, key, id)
     opened = update_row(unit, tenant, "invoices", id, "status = 'open'", status="paid", paid_at=unit.now)
@@ -243,7 +243,7 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 
 
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
-    """Return whether the sum changes; clearing the one of `amount` and `lines` that is not set does not."""
+    """Return whether the sum changes; clearing the unset one of `amount` and `lines` changes nothing."""
     given = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None
     return any(changes.get(name) is not None or (name == "lines") is made_of_lines for name in given)

@@ -31,7 +31,7 @@ Item = Mapping[str, Any]  # a JSON object; the caller chooses its fields
 class Order:
     """An order of one user.
 
-    `items` are stored as they were sent; `total` is the sum of those with a `unit_amount`.
+    `items` are stored as they were sent; `total` is the sum of the items with a `unit_amount`.
     """
 
     OBJECT: ClassVar[str] = "order"

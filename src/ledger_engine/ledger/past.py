@@ -1,7 +1,7 @@
 """Looking back: objects as they were right after the last change made at or before a moment.
 
-See docs/decisions.md#looking-back. A moment is the end of a millisecond. The balance of an account
-follows from its transactions. What else changes is in the events, each of which has the object as it was.
+See docs/decisions.md#looking-back. A moment is the end of a millisecond. The balance of an account follows
+from its transactions. Other changes are in the events, each of which shows the object at its time.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def invoice_page(
     status: str | None = None,
     account: str | None = None,
 ) -> Page[Shown]:
-    """Return a page of the invoices that were there, newest first; the filters mean what they had then."""
+    """Return a page of the invoices that existed, newest first; the filters apply to their state then."""
     return _page(_INVOICES, unit, tenant, wanted, "inv", at, {"status": status, "account": account})
 
 
@@ -93,7 +93,7 @@ def order(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
 def order_page(
     unit: Unit, tenant: Tenant, wanted: PageRequest, at: int, *, status: str | None = None
 ) -> Page[Shown]:
-    """Return a page of the orders that were there, newest first; `status` is the one they had then."""
+    """Return a page of the orders that existed, newest first; `status` applies to their state then."""
     return _page(_ORDERS, unit, tenant, wanted, "ord", at, {"status": status})
 
 
@@ -132,7 +132,7 @@ def _page(
 ) -> Page[Shown]:
     """Return a page; with a filter it may end early, after LOOKED_AT_MAX objects, with more to come.
 
-    No index has the state of an object at an earlier time.
+    No index covers the state of an object at an earlier time.
     """
     until, given = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
     filters = {name: value for name, value in equal.items() if value is not None}
@@ -166,9 +166,9 @@ def _in_order(found: list[Shown], cursor: str | None, backwards: bool) -> Page[S
 class Change:
     """An object that something happened to between two moments.
 
-    `before` is None for one that was not there yet, and so is `after` in a copy whose objects are dated later
-    than their events. `postings` is the number of an account's transactions
-    between the two, and None for other objects.
+    `before` is None for an object that did not exist yet, and so is `after` for objects dated later than
+    their events. `postings` is the number of an account's transactions between the two, and None for other
+    objects.
     """
 
     OBJECT = "change"
@@ -202,7 +202,7 @@ _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
 def changes(
     unit: Unit, tenant: Tenant, start: int, end: int, wanted: PageRequest
 ) -> tuple[Page[Change], Summary]:
-    """Return a page of what changed after the moment `start` until `end`, and how much did in all.
+    """Return a page of the changes after the moment `start` until `end`, and how many there are in all.
 
     Accounts come first, then invoices, users and orders, of each kind the newest first. Users are left out
     for a credential that may not read them. Raises InvalidRequest `invalid_cursor`.
@@ -247,7 +247,7 @@ def _rank(id: str) -> int:
 
 
 def _postings(unit: Unit, tenant: Tenant, start: int, end: int) -> dict[str, int]:
-    """Return the number of transactions of each account that has any."""
+    """Return the number of transactions of each account with any."""
     of_type = (
         "(SELECT count(*) FROM transactions AS t WHERE t.account = accounts.id AND t.type = '{}'"
         " AND t.id >= :first AND t.id < :beyond)"
@@ -261,7 +261,7 @@ def _postings(unit: Unit, tenant: Tenant, start: int, end: int) -> dict[str, int
 
 
 def _changed(unit: Unit, tenant: Tenant, start: int, end: int) -> set[str]:
-    """Return the ids of the objects that have an event."""
+    """Return the ids of the objects with an event."""
     rows = unit.execute(
         f"SELECT object FROM events WHERE {OF_BOOK} AND id >= :first AND id < :beyond AND body IS NOT NULL",
         tenant.bind(first=first_at("evt", start + 1), beyond=first_at("evt", end + 1)),

@@ -1,8 +1,8 @@
 """Transactions: each moves one amount on one account, and the books always sum to zero.
 
-A transaction has two sides. Without a `destination` the other side is the project's *settlement* of that
-currency and mode, which is not listed; with one it is the destination, and both sides are transactions that
-share `transfer` (docs/decisions.md#transactions).
+Each transaction posts to two sides. Without a `destination` the other side is the project's *settlement* of
+that currency and mode, which is not listed; with a destination both sides are transactions that share
+`transfer` (docs/decisions.md#transactions).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _COLUMNS = (
     f"id, account, amount, type, {accounts.DESCRIPTION}, balance_after, created, :livemode AS livemode,"
     " destination, transfer, reverses"
 )
-# Without a hint SQLite would search by the book and look at each type. PostgreSQL's index has the two as one
-# value, and its `rendering` puts that in place of this.
+# Without a hint SQLite would search by the book and look at each type. PostgreSQL's index holds the two as
+# one value, and its `rendering` replaces this with it.
 _BY_TYPE = " INDEXED BY transactions_by_type"
 _OF_TYPE = f"type = :type AND book = {BOOK}"
 
@@ -95,7 +95,7 @@ def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None
 def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
     """Post a transaction that follows from a stored object.
 
-    An error names no `param`, as no field of the request is at fault.
+    An error names no `param`, because no field of the request is at fault.
     """
     return _post(unit, tenant, unit.new_id("txn"), due, None)
 
@@ -167,8 +167,10 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
 
 
 def related(unit: Unit, tenant: Tenant, id: str) -> list[Transaction]:
-    """Return the transactions that belong to this one: the other side of its transfer, what it reverses, and
-    what reverses it. Raises NotFound."""
+    """Return the related transactions: the other side of its transfer, the one it reverses, and its reversal.
+
+    Raises NotFound.
+    """
     one = get(unit, tenant, id)
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM transactions WHERE reverses = :id AND {OF_BOOK}", tenant.bind(id=id)
@@ -222,7 +224,7 @@ def oldest_first(
 ) -> list[Transaction]:
     """Return the next `limit` transactions after the id `after`, oldest first.
 
-    Only those from the millisecond `since` to `until`, both included, where they are given.
+    Only transactions from the millisecond `since` to `until`, both included, if they are set.
     """
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM transactions WHERE {OF_BOOK} AND id > :after AND id < :beyond"
@@ -264,7 +266,8 @@ class PostedBook:
 
 
 class Postings:
-    """The transactions that one work posts, checked one by one and written together with those of its group.
+    """The transactions that one work posts, checked one by one and written together with the other works of
+    its group.
 
     Use it until the work's next statement. A transaction that cannot be added leaves nothing behind.
     """
@@ -284,7 +287,7 @@ class Postings:
     ) -> Transaction:
         """Move the balances and add the sides; returns the side of `new.account`.
 
-        `at` is the prefix of field names in errors, None when the request has none of the fields.
+        `at` is the prefix of field names in errors, None when the request lacks the fields.
         """
         _check(new, at or "")
         tenant, book, destination = self._tenant, self._book, new.destination
@@ -344,12 +347,12 @@ class Postings:
         return posted
 
     def expect(self, batch: Sequence[NewTransaction]) -> None:
-        """Read the accounts of what will be added together, which takes less time than one by one."""
+        """Read the accounts of the coming transactions together, which takes less time than one by one."""
         self._book.balances.read([new.account for new in batch])
         self._book.balances.read([new.destination for new in batch if new.destination is not None])
 
     def balance(self, account: str) -> int:
-        """Return the account's balance after what was added. Raises NotFound."""
+        """Return the account's balance after the additions. Raises NotFound."""
         return self._book.balances.of(account).amount
 
     def _add(self, posted: Transaction) -> None:

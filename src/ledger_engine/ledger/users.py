@@ -71,7 +71,7 @@ def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> 
     """Add an active user.
 
     Raises PermissionDenied for a role above the credential's own, and Conflict `email_taken` when an active
-    user of the project and mode has the same address, compared without case.
+    user of the project and mode uses the same address, compared without case.
     """
     _check(new)
     tenant.require_role(new.role)
@@ -164,7 +164,7 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
 
     Raises PermissionDenied for a role above the credential's own, as `create` does. Raises Conflict
     `not_recoverable` more than 30 days after the deactivation, whether or not the name and address are erased
-    yet, and `email_taken` when another active user has the address by now.
+    yet, and `email_taken` when another active user uses the address now.
     """
     tenant.require_role("admin")
     idempotency.take(unit, tenant, key, id)

@@ -21,7 +21,7 @@ COMMITTED = ("commitment", "created", "id", "livemode", "type")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A log's size and root at one time, as its signed note says them."""
+    """A log's size and root at one time, as stated in its signed note."""
 
     origin: str
     size: int
@@ -58,7 +58,7 @@ class Checkpoint:
 
 
 def text_of(origin: str, size: int, root: bytes) -> str:
-    """Return the text of a checkpoint, which is what is signed."""
+    """Return the text of a checkpoint, which is signed."""
     return f"{origin}\n{size}\n{notes.encode(root)}\n"
 
 
@@ -132,6 +132,6 @@ def committed(body: bytes, salt: bytes) -> bytes:
 
 
 def entry_of(event: dict[str, Any], commitment: str) -> bytes:
-    """Return the entry that holds the commitment to an event, of which `event` has the other fields."""
+    """Return the entry that holds the commitment to an event; `event` supplies its other fields."""
     shown = {name: commitment if name == "commitment" else event[name] for name in COMMITTED}
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""The entries of a book's log: its events, in the order of their ids, which is that of the commits."""
+"""The entries of a book's log: its events, ordered by id, which is the order of the commits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Book:
 class Part:
     """Some events in a row, and their leaves' hashes or their entries.
 
-    It ends before the first event whose commitment is not made; `uncommitted` has the ids of such events.
+    It ends before the first event whose commitment is not made; `uncommitted` holds the ids of such events.
     """
 
     ids: list[str]
@@ -82,7 +82,7 @@ def _part(unit: Unit, book: Book, after: str, limit: int, form: Callable[[bytes]
 def commit(unit: Unit, book: Book, salts: Mapping[str, bytes]) -> None:
     """Make the commitments to the events with these ids, each with its salt.
 
-    This is a work of its own, so that the body committed to is not erased meanwhile.
+    This is a work of its own, so that the body is not erased before the commitment is stored.
     """
     for id, salt in salts.items():
         row = _event(unit, book, id)
@@ -135,7 +135,7 @@ def _commitments(unit: Unit, book: Book, first: str, last: str) -> dict[str, str
 
 
 def _shown(row: Row) -> dict[str, Any]:
-    """Return the fields of an event that stand beside its commitment."""
+    """Return the fields of an event that the entry shows next to its commitment."""
     return {
         "id": row["id"],
         "type": row["type"],

@@ -1,4 +1,4 @@
-"""The key that signs the logs of a ledger, and those that did before it."""
+"""The key that signs the logs of a ledger, and its former keys."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def current(unit: Unit) -> LogKey | None:
 
 
 def add(unit: Unit, name: str, private: bytes, seal: Seal) -> LogKey:
-    """Have this key sign from now on, unless another server was faster; return the one that signs."""
+    """Let this key sign from now on, unless another server was faster; return the key that signs."""
     known = current(unit)
     return known if known is not None else _insert(unit, 1, name, private, seal)
 
 
 def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
-    """Have this key sign in place of the one before, whose secret is destroyed."""
+    """Let this key sign instead of the former one, whose secret is destroyed."""
     before = require(unit)
     unit.execute(
         "UPDATE log_keys SET secret = NULL, retired_at = :now WHERE id = :id",

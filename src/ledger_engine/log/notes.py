@@ -1,4 +1,4 @@
-"""C2SP's signed notes, with Ed25519: signatures of logs, and those of witnesses, which carry a time."""
+"""C2SP's signed notes, with Ed25519: signatures of logs, and signatures of witnesses, which carry a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hashlib import sha256
 
 LOG = 0x01
 WITNESS = 0x04
-NOTE_MAX = 1_000_000  # bytes; a signature has a hundred
+NOTE_MAX = 1_000_000  # bytes; a signature takes a hundred
 _SIGNATURE = 64
 _TIME = 8
 _LINE = re.compile(r"— ([^\s+]+) (\S+)")
@@ -25,7 +25,7 @@ class BadNote(Exception):
 
 
 def decode(text: str) -> bytes:
-    """Return the bytes of base64 text. Raises BadNote for any other form than the one that is written."""
+    """Return the bytes of base64 text. Raises BadNote for any form that differs from the written one."""
     try:
         found = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

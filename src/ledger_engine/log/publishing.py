@@ -1,6 +1,7 @@
 """Checkpoints outside the ledger: as files in other folders, and signed by witnesses.
 
-Whoever can change the ledger and its key cannot change these, so they name a ledger that was rolled back.
+An attacker who can change the ledger and its key cannot change these, so they reveal a ledger that was rolled
+back.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ log = logging.getLogger("ledger_engine.log.publishing")
 
 @dataclass(frozen=True, slots=True)
 class WitnessAddress:
-    """Where a witness is asked, and the key with which it signs."""
+    """The address of a witness, and the key with which it signs."""
 
     url: str
     key: VerifierKey
@@ -50,7 +51,7 @@ class WitnessAddress:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Where checkpoints are kept besides in the ledger."""
+    """Places outside the ledger that keep checkpoints."""
 
     folders: Sequence[Path] = ()
     witnesses: Sequence[WitnessAddress] = ()
@@ -85,9 +86,9 @@ def about(witness: str, book: int) -> str:
 
 
 class Publisher:
-    """Publishes what `latest` has of each book, from `start` to `stop`; of several servers one does.
+    """Publishes the `latest` checkpoint of each book, from `start` to `stop`; one of several servers does it.
 
-    What is wrong is in the health check until it is right.
+    A problem stays in the health check until it is solved.
     """
 
     def __init__(self, engine: Engine, outside: Outside, latest: dict[int, Log]) -> None:
@@ -120,7 +121,7 @@ class Publisher:
             for folder in self._outside.folders:
                 await self._keep(folder, each)
         if self._outside.witnesses:
-            # Imported here: few servers have witnesses.
+            # Imported here: few servers use witnesses.
             from ledger_client.answers import Client
 
             async with Client(bytes_max=_ANSWER_MAX, seconds_max=_ANSWER_S, follow_redirects=False) as client:

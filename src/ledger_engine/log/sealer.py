@@ -59,7 +59,7 @@ class Sealer:
         engine.listen(self._notice_commit)
 
     async def begin(self) -> None:
-        """Make the key if there is none, unless a folder has checkpoints of a log that was here before.
+        """Make the key if there is none, unless a folder contains checkpoints of a log that was here before.
 
         A server does so before it stores that it has run, so that `verify` can name a log that is gone.
         """
@@ -134,7 +134,7 @@ class Sealer:
         return more
 
     async def _may_begin(self) -> bool:
-        """Return whether no folder has checkpoints of a log that this ledger had before."""
+        """Return whether no folder contains checkpoints of an earlier log of this ledger."""
         self._broken.clear()
         for each in await self._engine.read(stored.books):
             try:
@@ -160,7 +160,7 @@ class Sealer:
         key.private(self._seal)
         await self._engine.write(partial(keys.seal_secret, seal=self._seal))
         for each in await self._engine.read(stored.every):
-            # A ledger that was rolled back says so at its start, whether or not anything is posted.
+            # A ledger that was rolled back reports it at its start, whether or not anything is posted.
             edge = await self._edge(each)
             if edge is None:
                 continue
@@ -210,7 +210,8 @@ class Sealer:
         signer = self._key.of(known.book, self._seal)
         text = checkpoints.text_of(signer.verifier.name, edge.size, edge.root())
         sealed = Log(known.book, edge.size, last, str(Note(text, (signer.sign(text),))))
-        # What is signed is stored before anybody sees it, and only if no other server has signed meanwhile.
+        # The signed checkpoint is stored before anybody sees it, and only if no other server has signed
+        # since.
         storing = partial(stored.store, log=known, full=full, sealed=sealed)
         if await self._engine.write(BookWork(storing, LOG)):
             self._edges[known.book.number] = edge.size, edge

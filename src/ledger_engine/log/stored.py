@@ -1,4 +1,4 @@
-"""What is stored of a book's log, and the proofs that are made of it.
+"""The stored parts of a book's log, and the proofs made from them.
 
 The hashes of full tiles are stored from level 1 on. Level 0 is made again from the events, 256 at a time.
 """
@@ -34,7 +34,7 @@ _BEHIND = (
 
 
 class Broken(StorageUnavailable):
-    """What is stored does not lead to the last checkpoint: nothing may be signed on it."""
+    """The stored hashes do not lead to the last checkpoint: nothing may be signed on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def not_sealed_yet() -> Conflict:
 
 
 def behind(unit: Unit) -> list[Log]:
-    """Return the books that have events which are not sealed."""
+    """Return the books with events that are not sealed."""
     return [_log(row) for row in unit.execute(_BEHIND)]
 
 
@@ -109,7 +109,7 @@ def edge(unit: Unit, log: Log) -> Edge:
 
 
 def require_begins_with(unit: Unit, log: Log, checkpoint: Checkpoint) -> None:
-    """Raise Broken unless the log, as far as it is sealed, begins with what the checkpoint says."""
+    """Raise Broken unless the sealed part of the log begins with the content of the checkpoint."""
     if checkpoint.size > log.size:
         raise Broken(
             f"a checkpoint of {checkpoint.origin} was kept that has {checkpoint.size} entries, and this"
@@ -123,7 +123,7 @@ def require_begins_with(unit: Unit, log: Log, checkpoint: Checkpoint) -> None:
 
 
 def store(unit: Unit, log: Log, full: Sequence[FullTile], sealed: Log) -> bool:
-    """Store that a log has grown, or is signed anew; return whether it was still as `log` says."""
+    """Store that a log has grown, or is signed again; return whether it was still as in `log`."""
     rows = unit.execute(
         "INSERT INTO logs (book, size, last, checkpoint, sealed)"
         " VALUES (:book, :size, :last, :checkpoint, :now)"
@@ -159,7 +159,7 @@ def store(unit: Unit, log: Log, full: Sequence[FullTile], sealed: Log) -> bool:
 
 
 def hashes(unit: Unit, log: Log, ranges: Sequence[Range]) -> tuple[bytes, ...]:
-    """Return the hashes of some ranges of entries, as proofs have them."""
+    """Return the hashes of some ranges of entries, as proofs contain them."""
 
     @cache
     def tile(number: int) -> list[bytes]:
@@ -221,7 +221,7 @@ def checkpoint_note(unit: Unit, tenant: Tenant) -> str:
 
 
 def tile_content(unit: Unit, tenant: Tenant, tile: Tile) -> bytes:
-    """Return a tile of hashes or a bundle of entries. Raises NotFound for one that the log does not have."""
+    """Return a tile of hashes or a bundle of entries. Raises NotFound for an entry that is not in the log."""
     log = of_tenant(unit, tenant)
     if log.checkpoint is None or tile.size > log.size:
         raise NotFound("tile", tile.path)
@@ -278,7 +278,7 @@ def _broken(log: Log) -> Broken:
 
 
 def _levels(size: int) -> int:
-    """Return the highest level of which a log of this size has a hash."""
+    """Return the highest level of hashes in a log of this size."""
     level = 0
     while size >> TILE_HEIGHT * (level + 1):
         level += 1
@@ -330,7 +330,7 @@ def _witnessed(unit: Unit, book: Book, index: int) -> Checkpoint | None:
 
 
 def _cosigned(unit: Unit, book: Book, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with the cosignatures that are there, without those that cannot be read."""
+    """Return the checkpoint with its cosignatures, without those that cannot be read."""
     rows = unit.execute(
         "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
         {"book": book.number, "size": checkpoint.size},

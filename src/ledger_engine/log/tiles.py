@@ -9,16 +9,16 @@ from typing import Literal, TypeAlias
 
 from ledger_engine.log.tree import TILE_HEIGHT, TILE_WIDTH, Subtrees, root_of
 
-ENTRIES: Literal["entries"] = "entries"  # in place of the level
+ENTRIES: Literal["entries"] = "entries"  # written instead of the level
 LEVEL_MAX = 63
-ENTRY_MAX = 0xFFFF  # bytes of an entry, as its length in a bundle has two bytes
+ENTRY_MAX = 0xFFFF  # bytes of an entry, because its length takes two bytes in a bundle
 _PATH = re.compile(r"(entries|0|[1-9][0-9]?)/((?:x[0-9]{3}/)*[0-9]{3})(?:\.p/([1-9][0-9]{0,2}))?", re.ASCII)
 _NUMBER_DIGITS_MAX = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile of hashes, or of entries; one that is not `TILE_WIDTH` wide is partial."""
+    """A tile of hashes, or of entries; a tile narrower than `TILE_WIDTH` is partial."""
 
     level: int | Literal["entries"]
     number: int
@@ -34,13 +34,13 @@ class Tile:
 
     @property
     def size(self) -> int:
-        """The size that the log must have for this tile to exist."""
+        """The smallest size of a log with this tile."""
         level = 0 if self.level == ENTRIES else self.level
         return (self.number * TILE_WIDTH + self.width) << (TILE_HEIGHT * level)
 
 
 def parse(path: str) -> Tile | None:
-    """Return the tile of a path, such as `0/x001/234`; None for one that is not written as it must be."""
+    """Return the tile of a path, such as `0/x001/234`; None for a path in another form."""
     match = _PATH.fullmatch(path)
     if match is None:
         return None
@@ -57,9 +57,9 @@ ReadHashes: TypeAlias = Callable[[int, int, int], "list[bytes]"]
 
 
 def subtrees(read: ReadHashes) -> Subtrees:
-    """Return the hashes of all complete subtrees of a log whose tiles have these hashes.
+    """Return the hashes of all complete subtrees of a log, from the hashes of its tiles.
 
-    `read` returns the hashes of a level of tiles from the one with a number to before another.
+    `read` returns the hashes of a level of tiles, from one number up to another, exclusive.
     """
 
     def hash_of(level: int, index: int) -> bytes:

@@ -16,7 +16,7 @@ TILE_WIDTH = 1 << TILE_HEIGHT
 
 
 class BadProof(Exception):
-    """A proof, or what it is about, is not what it says."""
+    """A proof is wrong, or does not fit its subject."""
 
 
 def leaf_hash(entry: bytes) -> bytes:
@@ -30,7 +30,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 def root_of(hashes: Sequence[bytes]) -> bytes:
     """Return the root of the tree over these hashes, of leaves or of complete subtrees of one size.
 
-    The last one may also be that of a smaller tree.
+    The last hash may also belong to a smaller tree.
     """
     level = list(hashes) or [EMPTY]
     while len(level) > 1:
@@ -52,9 +52,10 @@ def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
 
 
 def inclusion(index: int, size: int) -> list[Range]:
-    """Return the ranges of the proof that a tree has an entry, from the entry's sibling to the root's child.
+    """Return the ranges of the proof that a tree contains an entry, from the entry's sibling to the root's
+    child.
 
-    Raises BadProof when the tree has no such entry.
+    Raises BadProof when the entry is not in the tree.
     """
     if not 0 <= index < size:
         raise BadProof(f"a log of {size} entries has no entry {index}")
@@ -140,7 +141,7 @@ class Edge:
     def add(self, leaves: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Add the hashes of leaves. Return the level and hash of each tile that became full, in order.
 
-        That level is the one above the tile's, where the hash stands.
+        That level is the level above the tile's, which holds the hash.
         """
         full = []
         waiting = [*(self.levels[0] if self.levels else ()), *leaves]

@@ -1,4 +1,4 @@
-"""A witness: it signs each checkpoint of a log that continues the one before (C2SP's tlog-witness).
+"""A witness: it signs each checkpoint of a log that continues its last one (C2SP's tlog-witness).
 
 It keeps its key and the last checkpoint of each log in a folder, and answers `add-checkpoint` over HTTP.
 """
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 class _Refusal(Exception):
-    """What the standard has this answer for."""
+    """A case for which the standard defines this answer."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.text)
@@ -45,7 +45,7 @@ class _Refusal(Exception):
 
 
 class Witness:
-    """The witness of some logs; `watched` has the keys of each, by its origin."""
+    """The witness of some logs; `watched` maps each origin to its keys."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """A ledger's clock that a test can move forward and stop (docs/testing.md).
 
-It is stored in a file beside the ledger, from which a server that starts again goes on.
+It is stored in a file next to the ledger, from which a restarted server continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ClockState:
 
 
 class MovableClock:
-    """The machine's clock, ahead of it by what it was moved, or standing still.
+    """The machine's clock, ahead of it by the time that it was moved, or standing still.
 
     It never goes back, except by `go_back`, together with the whole ledger. `monotonic` runs with it, so to
     whoever measures waits by both, time seems to have passed.
@@ -73,13 +73,13 @@ class MovableClock:
             return {"offset_ms": self._offset, "frozen_at": self._frozen_at}
 
     def move_to(self, moment: int) -> None:
-        """Move forward to `moment` (milliseconds); one that has passed changes nothing."""
+        """Move forward to `moment` (milliseconds); a past moment changes nothing."""
         with self._lock:
             if moment > self._now():
                 self._stand_at(moment)
 
     def be_ahead(self, offset_ms: int) -> None:
-        """Be at least so far ahead of the machine's clock; one that stands still stays where it is."""
+        """Be at least this far ahead of the machine's clock; a frozen clock stays where it is."""
         with self._lock:
             if self._frozen_at is None:
                 self._offset = max(self._offset, offset_ms)

@@ -82,7 +82,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a fault can match of a request; `key` is the id of its API key or app, None for strangers."""
+    """The parts of a request that a fault can match; `key` is the id of its API key or app, None for
+    strangers.
+    """
 
     method: str
     path: str
@@ -155,7 +157,7 @@ class Faults:
     def of_request(self, request: Request, project: str | None, livemode: bool) -> Iterator[Fault]:
         """Yield the faults that happen to a request, in the order they were set.
 
-        `project` is None for a request without a credential. It has only those faults that name a path.
+        `project` is None for a request without a credential. It contains only faults that name a path.
         """
         for entry in list(self._entries.values()):
             fault = entry.fault
@@ -211,7 +213,7 @@ def _has(headers: Mapping[bytes, bytes], wanted: str) -> bool:
     return found is not None and (not separator or found.decode("latin-1").strip() == value.strip())
 
 
-# What may be set, and the answers of requests that are to fail
+# The values that may be set, and the answers of requests that fail on purpose
 
 RATE_LIMITED = 429
 _OTHER = {4: ("invalid_request", ("invalid_value",)), 5: ("api_error", ("internal_error",))}
@@ -303,7 +305,7 @@ def _wrong(message: str, param: str) -> InvalidRequest:
 # Faults of webhooks
 
 
-LATER_MS = 1000  # how long an attempt waits that is delayed, or for one to overtake it, unless it is said
+LATER_MS = 1000  # how long a delayed attempt waits, or waits for another to overtake it, by default
 _TYPE = "Ledger-Event-Type"
 
 
@@ -314,7 +316,7 @@ class _Endpoint:
     owner: tuple[str, bool] | None = None
     waiting: deque[Job] = field(default_factory=deque)
     delayed: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # delayed jobs, by number
-    overtaken: list[Job] = field(default_factory=list)  # jobs that wait for another one to overtake them
+    overtaken: list[Job] = field(default_factory=list)  # jobs that wait for another job to overtake them
 
 
 class FaultySender:
@@ -422,7 +424,7 @@ class FaultySender:
 
 
 def _owner_of(unit: Unit, endpoint: str) -> tuple[str, bool]:
-    """Return the project and mode of an endpoint, empty for one that is gone."""
+    """Return the project and mode of an endpoint, empty for a removed one."""
     row = unit.first("SELECT project, livemode FROM webhook_endpoints WHERE id = :id", {"id": endpoint})
     return ("", False) if row is None else (row["project"], bool(row["livemode"]))
 

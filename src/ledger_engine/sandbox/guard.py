@@ -19,12 +19,12 @@ from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Header, Receive
 from ledger_engine.sandbox.faults import Fault, Faults, Request, fault_error
 
-PATIENCE_S = 5.0  # a request that takes longer is not waited for: it fails, or works on what is there then
+PATIENCE_S = 5.0  # a longer request is not waited for: it fails, or works on the new data
 ROOT = "/v1/test_helpers"
 
 
 class Turnstile:
-    """Counts the requests under way; `alone` lets them end and the others wait."""
+    """Counts the requests under way; `alone` lets them end and makes new ones wait."""
 
     def __init__(self) -> None:
         self.replaced = 0  # how often the ledger was replaced
@@ -95,7 +95,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     async def _delayed(self, scope: dict[str, Any], call: Call) -> Fault | None:
-        """Wait for as long as faults delay the request; return the first one that does something else."""
+        """Wait for as long as faults delay the request; return the first fault of another kind."""
         known = call.caller if isinstance(call.caller, Credential) else None
         request = Request(scope["method"], scope["path"], None if known is None else known.id, call.headers)
         project, livemode = (None, False) if known is None else (known.project, known.livemode)

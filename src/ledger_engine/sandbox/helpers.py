@@ -72,7 +72,7 @@ class Helpers:
         return FaultySender(self._engine, self.faults, make, report)
 
     def begin(self, background: Background) -> None:
-        """Take what runs beside the requests, to pause it while the ledger is replaced."""
+        """Take the tasks that run next to the requests, to pause them while the ledger is replaced."""
         self._background = background
         self._retention = Retention(self._engine)
 
@@ -86,7 +86,7 @@ class Helpers:
         async with self._turn:
             offset = self.clock.offset_ms() + milliseconds
             await self._move_to(self.clock.now() + milliseconds)
-            self.clock.be_ahead(offset)  # some milliseconds have passed beside those that were asked for
+            self.clock.be_ahead(offset)  # some milliseconds have passed in addition to the requested time
             store_clock(self._database, self.clock)
 
     async def _move_to(self, moment: int) -> None:
@@ -152,7 +152,7 @@ async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
     """Move the clock and return when the webhooks that were due are sent. Raises StorageUnavailable."""
     all_sent = await _until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # A retry that fell due since the last look is sent like any other, as the clock runs on meanwhile.
+        # A retry that fell due since the last look is sent like any other, because the clock continues.
         if not all_sent and due <= clock.now():  # it could not be sent
             break
         clock.move_to(due)

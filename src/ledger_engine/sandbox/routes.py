@@ -46,9 +46,9 @@ _RECENT = PageRequest(10)  # no kind of event takes more events
 
 
 def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Record]]:
-    """Make an event of this type happen; return it and the objects made for it, as they are then.
+    """Make an event of this type happen; return it and the objects made for it, in their state then.
 
-    Raises InvalidRequest for an unknown type, and what making the objects raises.
+    Raises InvalidRequest for an unknown type, and the errors of making the objects.
     """
     if type not in _MAKERS:
         raise InvalidRequest("invalid_value", f"type must be one of {', '.join(outbox.KINDS)}.", "type")
@@ -122,7 +122,7 @@ _MAKERS: dict[str, tuple[Make, list[Move]]] = {
 # Routes
 
 
-LATEST = 250_000_000_000_000  # milliseconds, in the year 9892: what is due later still has a date
+LATEST = 250_000_000_000_000  # milliseconds, in the year 9892: later due times still have a date
 
 routes = Routes("test_helpers", ROOT)
 
@@ -320,7 +320,7 @@ def _make_happen(unit: Unit, tenant: Tenant, type: str, key: str | None) -> tupl
 
 
 async def take_key(call: Call, object: str) -> None:
-    """Take the request's idempotency key, if it has one. Raises DuplicateIdempotencyKey."""
+    """Take the request's idempotency key, if it carries one. Raises DuplicateIdempotencyKey."""
     if call.idempotency_key is not None:
         await call.write(_take, call.idempotency_key, object)
 
@@ -330,14 +330,14 @@ def _take(unit: Unit, tenant: Tenant, key: str, object: str) -> None:
 
 
 def _reachable(moment: int, now: int, param: str) -> None:
-    """Check the moment to move to. Raises InvalidRequest for one that is past or too far ahead."""
+    """Check the moment to move to. Raises InvalidRequest for a past moment or one too far ahead."""
     if moment < now:
         raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
     if moment > LATEST:
         raise InvalidRequest("invalid_value", "The clock goes no further than the year 9892.", param)
 
 
-# What wraps the gate and the dispatcher
+# The part that wraps the gate and the dispatcher
 
 
 _STREAM = "/v1/events/stream"  # it ends when the ledger is replaced, so nobody waits for it

@@ -27,7 +27,7 @@ from ledger_engine.store.pages import Page, PageRequest, page_of
 
 _OF_APPS = f"(SELECT id FROM apps WHERE {OF_TENANT})"
 _OF_GRANTS = f"(SELECT id FROM grants WHERE app IN {_OF_APPS})"
-# By table, in this order, as rows are referred to by those before them: the condition on what is deleted.
+# Tables to empty, each with its WHERE; referring tables come first.
 EMPTIED: dict[str, str] = {
     "requests": OF_TENANT,
     "delivery_attempts": f"delivery IN (SELECT id FROM deliveries WHERE {OF_TENANT})",
@@ -52,7 +52,8 @@ EMPTIED: dict[str, str] = {
     "settlements": OF_TENANT,
     "counters": OF_TENANT,
 }
-# What stays: the project, its books, its keys and their tokens, the servers of the ledger and the log's keys.
+# Rows that stay: the project, its books, its keys and their tokens, the servers of the ledger and the log's
+# keys.
 KEPT = ("projects", "books", "api_keys", "tokens", "servers", "log_keys")
 _COUNTED = ("accounts", "transactions", "invoices", "users", "orders", "events", "webhook_endpoints")
 
@@ -88,8 +89,7 @@ def _count(unit: Unit, tenant: Tenant, table: str) -> int:
     return int(row["rows"])
 
 
-# Snapshots: copies of the whole ledger beside its file, each with where the clock and the ids stood.
-#
+# Snapshots: copies of the whole ledger next to its file, each with the positions of the clock and the ids.
 # They stay when the server ends. The folder is the database's name with `.snapshots` after it.
 
 

@@ -29,12 +29,12 @@ KEY_CHECKED_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What is printed once the server accepts requests.
+    """The text printed once the server accepts requests.
 
-    `url` is None where another server has the socket. `key` is the value of a key, shown only here: the first
-    key of the ledger, or the dashboard's own. `lacks_key` is true for a ledger without any key.
-    `notice` says what a person has to decide or mend. `metrics_url` is where the metrics are, if they are
-    served.
+    `url` is None if another server owns the socket. `key` is the value of a key, shown only here: the first
+    key of the ledger, or the dashboard's own. `lacks_key` is true for a ledger without any key. `notice`
+    names the decisions and repairs that wait for a person. `metrics_url` is where the metrics are, if they
+    are served.
     """
 
     url: str | None
@@ -63,7 +63,7 @@ def run(
     _require_folders(settings)
     with ledger.location(settings) as database:
         try:
-            # Of a file one process is the server; of a PostgreSQL database any number may be.
+            # One process is the server of a file; any number of servers may share a PostgreSQL database.
             lock = ServingLock(database) if isinstance(database, Path) else None
         except StorageUnavailable:
             url = served_at(database) if settings.embedded and isinstance(database, Path) else None
@@ -103,7 +103,7 @@ def application(settings: ServeSettings, announce: Announce) -> Quart:
 
 
 def _require_folders(settings: ServeSettings) -> None:
-    """Raise BadSettings for a folder that cannot be written to; make those of checkpoints."""
+    """Raise BadSettings for a folder that cannot be written to; make the folders of checkpoints."""
     if settings.backup_to is not None:
         _require_writable("--backup-to", settings.backup_to)
     for folder in settings.checkpoint_to:
@@ -184,5 +184,5 @@ async def _serve(
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-                # Another program has bound the address too, and has begun to listen before us.
+                # Another program has bound the address too, and began to listen before us.
                 raise cannot_listen(settings.host, settings.port, error) from error

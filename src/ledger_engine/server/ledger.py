@@ -1,4 +1,4 @@
-"""What belongs to a served ledger: its file, its engine, a demo's traffic, and its background tasks."""
+"""The parts of a served ledger: its file, its engine, a demo's traffic, and its background tasks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def location(settings: ServeSettings) -> Iterator[Location]:
 async def seed(settings: ServeSettings, database: Location) -> None:
     """Load the data set of the settings into a ledger that is empty, before it is served.
 
-    Raises BadSettings for a data set that cannot be used, and what loading it raises.
+    Raises BadSettings for a data set that cannot be used, and the errors of loading it.
     """
     if settings.seed is None:
         return
@@ -84,7 +84,7 @@ class Served:
 async def served(
     settings: ServeSettings, database: Location, report: Callable[[float], None] = lambda _share: None
 ) -> AsyncIterator[Served]:
-    """Yield the ledger of a server, with all that runs beside the requests."""
+    """Yield the ledger of a server, with everything that runs next to the requests."""
     await seed(settings, database)
     async with (
         opened(settings, database) as engine,
@@ -99,9 +99,9 @@ async def served(
 
 @contextlib.asynccontextmanager
 async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
-    """Yield the engine of a process that serves the ledger, which has the key of the settings.
+    """Yield the engine of a process that serves the ledger, with the key of the settings in it.
 
-    Raises BadSettings when it cannot have that key.
+    Raises BadSettings when it cannot store that key.
     """
     engine = open_engine(
         database,
@@ -165,7 +165,7 @@ async def demo(
 async def background(
     engine: Engine, settings: ServeSettings, helpers: Helpers | None
 ) -> AsyncIterator[Background]:
-    """Yield the background tasks, which run meanwhile."""
+    """Yield the background tasks, which run until the end."""
     running = Background(
         engine,
         Seal.from_environment(),
@@ -186,7 +186,7 @@ async def background(
 
 
 def _outside(settings: ServeSettings) -> Outside:
-    """Return where checkpoints are kept. Raises BadSettings for what is no key of a witness."""
+    """Return where checkpoints are kept. Raises BadSettings for a text that is no key of a witness."""
     try:
         keys = list(map(VerifierKey.parse, settings.witness_keys))
     except BadNote as error:
@@ -201,7 +201,7 @@ def _outside(settings: ServeSettings) -> Outside:
 async def backups(
     engine: Engine, settings: ServeSettings, database: Location
 ) -> AsyncIterator[ScheduledBackups | None]:
-    """Yield what makes the backups meanwhile, None without --backup-to. Raises OSError."""
+    """Yield the task that makes backups, None without --backup-to. Raises OSError."""
     if settings.backup_to is None or isinstance(database, str):
         yield None
         return
@@ -223,7 +223,7 @@ async def metrics(
     if settings.metrics is None:
         yield None, None
         return
-    # Imported here, as it takes a tenth of a second.
+    # Imported here, because it takes a tenth of a second.
     from ledger_engine.upkeep.metrics import Metrics
 
     host, port = settings.metrics
@@ -236,7 +236,7 @@ async def metrics(
 
 
 def test_helpers(engine: Engine, settings: ServeSettings, database: Location) -> Helpers | None:
-    """Return the test helpers of a server that has them."""
+    """Return the test helpers of a server with --test-helpers."""
     if not settings.test_helpers or isinstance(database, str):
         return None
     from ledger_engine.sandbox.helpers import Helpers

@@ -1,4 +1,4 @@
-"""Where the server listens: its socket, its URL, its connections' settings, and what systemd is told."""
+"""The server's socket, its URL, its connections' settings, and its messages to systemd."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypercorn.config import Config
 from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.http.wire.tcp import HEAD_BUFFER
 
-BACKLOG = 4096  # connections that the system queues while the server is busy; it may have a lower limit
-IDLE_S = 30  # an idle connection is closed after this, and so is one that has not sent its headers yet
+BACKLOG = 4096  # connections that the system queues while the server is busy; its own limit may be lower
+IDLE_S = 30  # a connection is closed after this if it is idle, or if it has not sent its headers yet
 
 
 def configure(settings: ServeSettings) -> Config:
@@ -83,7 +83,7 @@ def _check_readable(option: str, file: str) -> str:
 
 
 def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
-    """Return which of the two files is the reason of OpenSSL's error, and what it lacks."""
+    """Return which of the two files caused OpenSSL's error, and what is wrong with it."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(certfile)
     except ssl.SSLError:
@@ -100,7 +100,7 @@ def tell_systemd(state: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
-    if address.startswith("@"):  # an abstract socket, which has no file
+    if address.startswith("@"):  # an abstract socket, without a file
         address = f"\0{address[1:]}"
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
         told.sendto(state.encode(), address)

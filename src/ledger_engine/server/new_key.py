@@ -28,7 +28,7 @@ class NewKey:
 
 
 async def require_known_key(engine: Engine, settings: ServeSettings) -> None:
-    """See to it that the first project has the key of the settings. Raises BadSettings when it cannot."""
+    """Make sure that the first project has the key of the settings. Raises BadSettings when it cannot."""
     if settings.api_key is not None:
         try:
             await engine.write(partial(_ensure, value=settings.api_key))
@@ -78,7 +78,7 @@ def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -
 
 
 def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
-    """Return whether the settings ask for a key: always in a demo, otherwise if the ledger has none."""
+    """Return whether the settings ask for a key: always in a demo; if not, when the ledger has none."""
     if settings.database is None:
         return True
     return settings.seed is not None and not api_keys.has_any(unit)

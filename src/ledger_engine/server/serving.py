@@ -54,7 +54,7 @@ class Stop:
     def at_end_of_stdin(self) -> None:
         """Stop when stdin ends.
 
-        The parent process has the other end of it, which closes when the parent ends, in whichever way.
+        The parent process holds its other end, which closes when the parent ends, in whichever way.
         """
         loop = asyncio.get_running_loop()
 
@@ -69,7 +69,7 @@ class Stop:
 
 
 async def first_of(task: asyncio.Future[None], event: asyncio.Event, seconds: float | None = None) -> None:
-    """Wait until the task is done, the event is set, or so many seconds have passed."""
+    """Wait until the task is done, the event is set, or this many seconds have passed."""
     waiting = asyncio.create_task(event.wait())
     both: set[asyncio.Future[Any]] = {task, waiting}
     await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -115,7 +115,7 @@ def begin_serving(
 def _test_helpers(settings: ServeSettings) -> ModuleType | None:
     if not settings.test_helpers:
         return None
-    # Imported here: hardly any server has them.
+    # Imported here: hardly any server uses them.
     from ledger_engine.sandbox import routes
 
     return routes

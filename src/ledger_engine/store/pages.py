@@ -169,7 +169,7 @@ class Listing(Generic[R]):
         return Page(items, has_more, next_cursor)
 
     def require_cursors(self, unit: Unit, tenant: Tenant, wanted: PageRequest) -> None:
-        """Raise InvalidRequest `invalid_cursor` for an id that never was an object of this project and mode."""
+        """Raise InvalidRequest `invalid_cursor` for an id that was never in this project and mode."""
         for cursor, param in ((wanted.after, wanted.cursor), (wanted.before, "ending_before")):
             if cursor is None or self.has(unit, tenant, cursor):
                 continue

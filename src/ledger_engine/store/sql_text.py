@@ -15,7 +15,7 @@ SUBSTITUTE = "\ufdd0"
 
 
 class Described(NamedTuple):
-    """`words` contains the names of a statement's tables, among others; `reads` says that it changes nothing."""
+    """`words` contains a statement's table names, among others; `reads` says that it changes nothing."""
 
     words: frozenset[str]
     reads: bool

@@ -32,8 +32,8 @@ class Restored:
 class Recovered:
     """The result of a recovery.
 
-    `doubt` is what suggests that the log does not belong to the file it was applied to, or None. `damaged` is
-    how many of the log's last frames are unreadable and therefore left out.
+    `doubt` is the sign that the log does not belong to the file it was applied to, or None. `damaged` is how
+    many of the log's last frames are unreadable and therefore left out.
     """
 
     report: Report
@@ -58,7 +58,7 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
 
 
 def restore(source: Path, database: Path, now: int) -> Restored:
-    """Replace `database` by the ledger in the file `source`; the former file is kept beside it.
+    """Replace `database` by the ledger in the file `source`; the former file is kept next to it.
 
     Raises Conflict for a file restored over itself, and StorageUnavailable while a server or another command
     uses the database, or when the source is not sound.
@@ -86,7 +86,7 @@ def restore(source: Path, database: Path, now: int) -> Restored:
 def recover(database: Path, target: Path) -> Recovered:
     """Write the content of the log of `database` to the new file `target`; change nothing else.
 
-    A log that has every page needs no other file. Otherwise it is applied to the existing file, and the
+    A log that contains every page needs no other file. Otherwise it is applied to the existing file, and the
     result must pass the audit. Raises Conflict when there is nothing, or too little, to recover, and
     StorageUnavailable while a server uses the database or when the result is not sound.
     """
@@ -146,7 +146,7 @@ def _require_free(target: Path, *, overwrite: bool) -> None:
 
 
 def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
-    """Rename a finished file to its name. Raises Conflict when somebody has made it meanwhile."""
+    """Rename a finished file to its name. Raises Conflict when somebody has made it in between."""
     try:
         backup.put_in_place(copy, target, overwrite=overwrite)
     except FileExistsError:

@@ -1,8 +1,8 @@
-"""The heartbeat of a server, where others may serve the same ledger: it says that its sessions go on.
+"""The heartbeat of a server that may share its ledger with others: it shows that its sessions continue.
 
-It also watches the others. A server that has not beaten in so many beats of this one has ended, and so have
-its sessions. Beats are counted, and no time is compared: the servers' clocks may differ, and a server that
-was stopped for a while has counted none meanwhile.
+It also watches the other servers. A server that has not beaten during this many beats of this one has ended,
+and so have its sessions. Beats are counted, and no time is compared: the servers' clocks may differ, and a
+server that was stopped for a while counts none during that time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
 
 BEAT_S = 5.0
-SILENT_BEATS = 7  # so many beats of this server without one of the other's: it has ended
+SILENT_BEATS = 7  # a server that is silent for this many beats of this one has ended
 
 log = logging.getLogger("ledger_engine.upkeep.heartbeat")
 

@@ -1,10 +1,10 @@
-"""Metrics for Prometheus, on a listener of their own (docs/monitoring.md#metrics).
+"""Metrics for Prometheus, on a separate listener (docs/monitoring.md#metrics).
 
-What happens often is counted as it happens; what is large or slow to know is read when somebody asks.
+Frequent events are counted when they happen; large or slow figures are read when somebody asks.
 
 On the loopback interface the listener answers no request that names another host. A stranger's page whose
-name was made to lead to this machine (DNS rebinding) could read the metrics otherwise, as they need no
-credential.
+name was made to lead to this machine (DNS rebinding) could read the metrics without this check, because they
+need no credential.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Listener:
     async def close(self) -> None:
         """Stop listening."""
         ended = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
-        # The thread that listens wakes up for it, and otherwise twice a second, as where this is refused.
+        # The listening thread wakes up for it; if the system refuses that, twice a second.
         with suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)
         await ended
@@ -63,7 +63,7 @@ class Listener:
 
 
 class _Handler(WSGIRequestHandler):
-    """Answers scrapes and logs nothing, as the handler of `start_http_server` does."""
+    """Answers scrapes and logs nothing, like the handler of `start_http_server`."""
 
     def handle(self) -> None:
         with suppress(ConnectionError):  # the client has gone
@@ -121,7 +121,7 @@ def _refuse(start: Start, status: str, sentence: str) -> Iterable[bytes]:
 
 
 ASKED_S = 3.0  # how long a scrape waits for the ledger; Prometheus gives up after 10 seconds
-OTHER = "other"  # for what clients choose freely, so that they cannot make series without end
+OTHER = "other"  # for values that clients choose freely, so that they cannot make series without end
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _COMMIT_S = (0.0005, *_REQUEST_S)
@@ -199,7 +199,7 @@ class _OfLedger(Collector):
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
-        """Return the values; those of webhooks are missing while the storage is lost."""
+        """Return the values; webhook values are missing while the storage is lost."""
         until = monotonic() + ASKED_S
         figures = self._ask(self._engine.figures())
         measured = self._ask(self._engine.read(deliveries.measure))
@@ -244,7 +244,7 @@ class _OfBackups(Collector):
         self._backups = backups
 
     def collect(self) -> Iterator[Metric]:
-        """Return the values; those of the last backup are 0 until this server has made one."""
+        """Return the values; the last backup's values are 0 until this server has made one."""
         made = self._backups
         if made.newest is not None:
             yield _gauge("ledger_backup_last_timestamp_seconds", "Time of the newest backup.", made.newest)

@@ -79,7 +79,7 @@ class Retention:
             await self._repeat(partial(purge, before=before))
 
     def _turn_of_erasing(self, user: str, before: int) -> Callable[[], Awaitable[int]]:
-        """Return a turn that goes on with the user's events where the one before stopped."""
+        """Return a turn that continues with the user's events after the last turn."""
         after = ""
 
         async def turn() -> int:

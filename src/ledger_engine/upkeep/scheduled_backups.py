@@ -1,4 +1,4 @@
-"""Backups that a server makes by itself, each in a process of its own (docs/backups.md#made-by-the-server).
+"""Backups that a server makes by itself, each in a separate process (docs/backups.md#made-by-the-server).
 
 The serving process must not open the database file a second time: it would lose SQLite's locks with the first
 descriptor that it closes. The process runs the command `backup`, which verifies what it has copied.
@@ -36,9 +36,9 @@ log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
 class ScheduledBackups:
     """Backs a file up to a folder from `start` to `stop`.
 
-    `every_s` is the time from one backup to the next, also over restarts, and `keep` how many stay. `newest`
-    is the Unix time of the newest backup in the folder, None without one; `failures` counts those that
-    failed, and `took_s` and `bytes` are those of the last one made.
+    `every_s` is the time from one backup to the next, also over restarts, and `keep` is the number of backups
+    that stay. `newest` is the Unix time of the newest backup in the folder, None without one; `failures`
+    counts failed backups, and `took_s` and `bytes` describe the last backup.
     """
 
     def __init__(self, engine: Engine, database: Path, folder: Path, every_s: float, keep: int) -> None:
@@ -78,7 +78,7 @@ class ScheduledBackups:
         return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
 
     async def _back_up_or_notify(self) -> bool:
-        """Return whether a backup was made; after a failure a notice says so, and serving goes on."""
+        """Return whether a backup was made; after a failure a notice reports it, and the server continues."""
         try:
             failed = await self._back_up()
         except OSError as error:

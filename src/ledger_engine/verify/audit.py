@@ -1,8 +1,8 @@
 """The audit: computes every stored result again from its sources, and compares.
 
 All of it looks at one snapshot. The storage's own check of its files, the passes over the books, and the
-checks by statements are works of their own, which run side by side where the database can show one snapshot
-to several readers. None keeps more than some thousand rows, and the balance of each account.
+checks by statements are separate works, which run in parallel if the database can show one snapshot to
+several readers. None keeps more than some thousand rows, and the balance of each account.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READERS = 3  # the storage's own check, the passes over the books, and the check
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was checked, and the faults."""
+    """The number of checked objects, and the faults."""
 
     checked: dict[str, Any]
     faults: tuple[Fault, ...]
@@ -56,13 +56,13 @@ class Report:
 
 
 class Starter(Protocol):
-    """What runs a work, at once or beside others, on the snapshot that all works see."""
+    """Runs a work, at once or next to others, on the snapshot that all works see."""
 
     def __call__(self, work: AuditWork[T], /) -> Future[T]: ...
 
 
 def verify(unit: AuditUnit) -> Report:
-    """Run every check over all projects and both modes, one after the other."""
+    """Run every check over all projects and both modes, in sequence."""
 
     def at_once(work: AuditWork[T], /) -> Future[T]:
         done: Future[T] = Future()
@@ -97,7 +97,7 @@ def verify_all(start: Starter, kept: Checkpoints = (), since: Checkpoints = ()) 
 
 
 def _of_storage(unit: AuditUnit) -> tuple[Faults, dict[str, int]]:
-    """Have the storage check its files, and compare the tables with those that the ledger made."""
+    """Let the storage check its files, and compare the tables with the ledger's own definitions."""
     faults = Faults()
 
     def tables() -> None:
@@ -173,7 +173,7 @@ def _newest(points: Sequence[Kept]) -> Kept | None:
 
 
 def with_care(unit: AuditUnit, faults: Faults, check: Callable[[], object]) -> None:
-    """Run a check; what cannot be read is a fault, and the other checks go on."""
+    """Run a check; unreadable data is a fault, and the other checks continue."""
     try:
         check()
     except Exception as error:  # of any kind: anything may stand in a file that somebody has changed

@@ -1,8 +1,8 @@
 """The pass over one book: its transactions and its events, side by side in the order of their ids.
 
-Each balance follows from the one before, each event of a posting has its transaction and the other way
-round, and what each event says is compared with the log (`sealed`). Nothing is kept but the balances of
-the accounts that were met last, the transfers of which one side was met, and the entries of one tile.
+Each balance follows from the previous one, each event of a posting matches its transaction and the other way
+round, and each event's content is compared with the log (`sealed`). Nothing is kept but the balances of the
+accounts that were met last, the transfers of which one side was met, and the entries of one tile.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Damaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a pass begins: after which event and transaction, '' for all of them."""
+    """The beginning of a pass: after this event and transaction, '' for all of them."""
 
     event: str = ""
     transaction: str = ""
 
 
 class _Side(NamedTuple):
-    """One side of a transfer, until the other is met."""
+    """One side of a transfer, until the pass meets the other side."""
 
     id: str
     account: str
@@ -94,7 +94,7 @@ class BookPass:
     transactions: int = 0
     events: int = 0
     _balances: dict[str, int] = field(default_factory=dict)
-    _older: dict[str, int] = field(default_factory=dict)  # the accounts met before those in _balances
+    _older: dict[str, int] = field(default_factory=dict)  # the accounts met before the ones in _balances
     _currencies: dict[str, str | None] = field(default_factory=dict)
     _open: dict[str, _Side] = field(default_factory=dict)
     _ahead: Row | None = None  # a transaction whose event is still to come
@@ -138,7 +138,7 @@ class BookPass:
         return text.encode(errors="replace")
 
     def _posting_of(self, id: str, object: str, postings: Iterator[Row]) -> Row | None:
-        """Return the transaction with this id: the next one, as the ledger writes them."""
+        """Return the transaction with this id: the next one, in the order in which the ledger writes them."""
         while (posting := self._ahead or next(postings, None)) is not None:
             self._ahead = None
             if posting[0] == object:
@@ -153,7 +153,7 @@ class BookPass:
         return found
 
     def _unpair(self, posting: Row) -> None:
-        """Note that a transaction was not followed by its event: a version before 1.0 had other orders."""
+        """Note that a transaction was not followed by its event: versions before 1.0 wrote other orders."""
         self._unpaired[posting[0]] = None
         if len(self._unpaired) > UNPAIRED_MAX:
             self._no_event(next(iter(self._unpaired)))

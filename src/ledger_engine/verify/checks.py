@@ -1,7 +1,7 @@
 """The checks of the audit that are one statement each, which returns the bad rows.
 
-What takes reading all transactions and events is in the pass over each book (`book`), and what compares
-objects with their events is in `state`.
+Checks that read all transactions and events are in the pass over each book (`book`), and checks that compare
+objects with their events are in `state`.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], fau
 
 
 def miscounted(unit: AuditUnit, counted: Mapping[int, int], faults: Faults) -> None:
-    """Note the projects and modes whose counters are wrong; `counted` has their transactions by book."""
+    """Note the projects and modes whose counters are wrong; `counted` holds their transactions by book."""
     rows = unit.execute(
         """
 SELECT min(b.book) AS book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
@@ -286,7 +286,7 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 def misplaced_time(unit: AuditUnit, faults: Faults) -> None:
     """Note a stored time that is far in the future: the ledger's clock starts after it and never goes back.
 
-    A ledger whose test clock was moved has events of that time, or a server ran by that clock.
+    A ledger whose test clock was moved contains events of that time, or a server ran by that clock.
     """
     kept, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
@@ -345,7 +345,7 @@ def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
     """Return whether a key with these ids names the object that its request made first.
 
-    A reversal and the roll of an API key list the object that they are about before the one that they made.
+    A reversal and the roll of an API key list the object of the request before the object that they made.
     """
     about, *made = ids or [""]
     if len(made) != 1:

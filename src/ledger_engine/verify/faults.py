@@ -1,16 +1,16 @@
-"""What an audit finds: faults, each with its kind and the object at fault."""
+"""Findings of an audit: faults, each with its kind and the object at fault."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-NAMED_MAX = 1000  # faults of one kind that are named; the others are counted
+NAMED_MAX = 1000  # faults of one kind that are named; more are only counted
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What does not hold: `kind` as in docs/verify.md#faults, and the id of the `object`, '' without one."""
+    """The broken rule: `kind` as in docs/verify.md#faults, and the id of the `object`, '' without one."""
 
     kind: str
     object: str
@@ -19,7 +19,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Faults:
-    """The faults found so far, each once; of a kind that has very many, the first ones."""
+    """The faults found so far, each once; only the first ones of a very frequent kind."""
 
     found: dict[Fault, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)

@@ -38,7 +38,7 @@ def read(file: Path) -> list[Kept]:
 
 
 def _notes(text: str) -> list[str]:
-    """Return the notes that stand one after the other in a text: each ends with lines of signatures."""
+    """Return the notes of a text that contains several: each ends with lines of signatures."""
     notes: list[str] = []
     ended = True
     for line in text.splitlines(keepends=True):
@@ -51,7 +51,7 @@ def _notes(text: str) -> list[str]:
 
 
 def waits_for_seal(unit: Unit) -> bool:
-    """Return whether a book of a ledger that was served has events and no checkpoint yet."""
+    """Return whether a book of a ledger that was served contains events and no checkpoint yet."""
     return keys.current(unit) is not None and any(each.checkpoint is None for each in stored.behind(unit))
 
 

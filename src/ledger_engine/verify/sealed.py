@@ -1,4 +1,4 @@
-"""What a book's log says of its events: its tiles, the checkpoint that was signed, and others kept elsewhere.
+"""A book's log compared with its events: its tiles, the signed checkpoint, and checkpoints kept elsewhere.
 
 The leaves are made again from the events, so nothing of the log is believed but what was signed.
 """
@@ -44,8 +44,8 @@ class Kept:
 class Entries:
     """The entries of one book's log: `add` each event, then `finish`.
 
-    `edge` is that of the entries which are not added any more. Tiles are told apart by the last event that
-    each had when it was sealed, so that what is missing from one does not make those after it wrong.
+    `edge` is the edge of the entries that are no longer added. Tiles are told apart by their last events when
+    they were sealed, so that an event missing from one tile does not make the following tiles wrong.
     """
 
     unit: AuditUnit
@@ -122,7 +122,7 @@ class Entries:
         self._compare_kept()
 
     def _read_signed(self) -> list[Kept]:
-        """Return the checkpoints that the ledger has itself, as far as they can be read."""
+        """Return the ledger's own checkpoints, as far as they can be read."""
         rows = self.unit.execute(
             "SELECT witness, size, checkpoint, line FROM log_cosignatures WHERE book = :book"
             " ORDER BY witness",
@@ -159,7 +159,7 @@ class Entries:
         self._tiles = self.unit.execute(_TILES, given)
 
     def _end_tile(self) -> None:
-        """Compare the entries of the next tile with what is stored of them."""
+        """Compare the entries of the next tile with their stored hashes."""
         row = self._tiles.pop(0)
         hash = tree.root_of(self._leaves)
         whole = len(self._leaves) == TILE_WIDTH
@@ -182,7 +182,7 @@ class Entries:
         self._wrong.append((first, last, message))
 
     def _added_one(self, row: Row) -> str:
-        """Return which entry a tile has too many, where that can be told."""
+        """Return the entry that a tile contains in excess, if that can be determined."""
         if len(self._leaves) == TILE_WIDTH + 1:
             for at, id in enumerate(self._ids):
                 rest = self._leaves[:at] + self._leaves[at + 1 :]
@@ -191,7 +191,7 @@ class Entries:
         return ""
 
     def _into_edge(self, hash: bytes | None = None) -> None:
-        """Add the entries of the tile to the edge, and keep the roots on the way; a whole tile has `hash`."""
+        """Add the tile's entries to the edge, keep the roots on the way; a whole tile has a `hash`."""
         leaves, ids = self._leaves[self._added :], self._ids[self._added :]
         while self._sizes and self._sizes[-1] <= self.edge.size + len(leaves):
             size = self._sizes.pop()
@@ -227,7 +227,7 @@ class Entries:
         return checkpoints.entry_of(shown, row["commitment"])
 
     def _look_at_levels(self) -> None:
-        """Compare the hashes of each level with those of the level below."""
+        """Compare the hashes of each level with the hashes of the level below."""
         rows = self.unit.execute(
             "SELECT level, count(*) AS tiles, max(number) AS last FROM log_tiles WHERE book = :book"
             " GROUP BY level ORDER BY level",

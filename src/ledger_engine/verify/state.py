@@ -1,7 +1,7 @@
 """The objects as their events say they are: accounts, invoices, users and orders.
 
-The events of each object must be ones that can follow each other, and its row what the last one says. What is
-no text of an event, such as the digits of an e-mail address without case, follows from what is.
+The events of each object must be ones that can follow each other, and its row what the last one says. Columns
+that no event states, such as the digits of an e-mail address without case, follow from stated ones.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of object: its table, the order of its events, and what of its row they do not say.
+    """A kind of object: its table, the order of its events, and the columns that they do not state.
 
     `events` is a pattern of the words after the dot, each with a comma. `texts` are the columns that can be
-    long. `summed` are the column that is the sum, and the one with what is added up.
+    long. `summed` names the column that is the sum, and the column that is added up.
     """
 
     noun: str
@@ -142,7 +142,7 @@ def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
 
 
 def _fault(unit: AuditUnit, kind: Kind, row: Row, history: _History) -> str | None:
-    """Return what is wrong with an object, as the end of a sentence."""
+    """Return the fault of an object, as the end of a sentence."""
     try:
         shown = as_json(kind.read(row))
         if not isinstance(shown.get("metadata", {}), dict):
@@ -174,7 +174,7 @@ def _fault(unit: AuditUnit, kind: Kind, row: Row, history: _History) -> str | No
 
 
 def _unlike(said: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
-    """Return the names in `said` that `due` has not, or with another value; versions before had fewer."""
+    """Return the names in `said` that `due` lacks, or holds differently; older versions had fewer."""
     return [name for name, value in said.items() if name not in due or due[name] != value]
 
 
@@ -183,11 +183,13 @@ def _body(unit: AuditUnit, event: Row) -> str:
 
 
 def _is_as_erased(body: str, event: Row, shown: Mapping[str, Any], livemode: bool) -> bool:
-    """Return whether an event of an erased user is what is left of it: the log has no salt to prove it by."""
+    """Return whether an event of an erased user is the rest that erasing leaves: the log has no salt to prove
+    it by.
+    """
     message = json.loads(body)
     said = message["data"]["object"]
     if said.get("name") is not None or said.get("email") is not None:
-        return True  # still to be erased, and so the log has its salt
+        return True  # still to be erased, so the log holds its salt
     then = {"status": "active", "deactivated_at": None}
     if event["type"] == "user.deactivated":
         then = {"status": "deactivated", "deactivated_at": message["created"]}
