@@ -68,7 +68,7 @@ class Call(Generic[T]):
 
     A POST with an idempotency key takes effect once, however often it is repeated. Without a key only a GET
     or PATCH is repeated after a lost answer; every other request only when the rate limit refused it. A PATCH
-    with `if_match` belongs to these, because it would find the change of its own first attempt.
+    with `if_match` is one of these, because it would find the change of its own first attempt.
     """
 
     result_of: Callable[[Answer], T]

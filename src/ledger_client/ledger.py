@@ -119,7 +119,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
                     Answer(200, {}, json.dumps({"data": [answer.json for answer in answers]}).encode())
                 ]
             return call.result_of(answers[0])
-        except LedgerError:  # the object it made was deleted, or has another form
+        except LedgerError:  # the object it made was deleted, or takes another form
             raise error from None
 
     async def _ask(self, call: Call[Any], *, stream: bool = False, **timeouts: Any) -> httpx.Response:

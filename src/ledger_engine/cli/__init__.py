@@ -30,7 +30,7 @@ _VARIABLE = "_LEDGER_ENGINE_COMPLETE"  # the one in which click looks for a shel
 class LazyCommands(UserDict[str, click.Command]):
     """The commands of a group by name, each imported when it is asked for.
 
-    `lazy` has the module in `package` and the variable of each, and its short help, for the list of them.
+    `lazy` holds the module in `package` and the variable of each, and its short help, for the list of them.
     """
 
     def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:
@@ -47,7 +47,7 @@ class LazyCommands(UserDict[str, click.Command]):
         return command
 
     def short_help(self, name: str, limit: int) -> str:
-        """Return the short help of a command, of at most so many characters, without importing it."""
+        """Return the short help of a command, of at most this many characters, without importing it."""
         known = self._lazy.get(name)
         command = self[name] if known is None else click.Command(name, help=known[1])
         return command.get_short_help_str(limit)
@@ -101,7 +101,7 @@ class OneLineErrors(click.Group):
 def _require_streams() -> None:
     """Open the null device for a closed stdin or stderr. Raises ClickException when stdout is closed.
 
-    What a command makes may be printed only once, so it does not begin when it cannot print.
+    A command may print its result only once, so it does not begin when it cannot print.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))

@@ -85,7 +85,8 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, name: str) -> 
 def backup(ledger: Ledger, dest: Path, overwrite: bool) -> None:
     """Copy the ledger as it is now to DEST, and check the copy.
 
-    A server may run meanwhile, and is not slowed down. A ledger on PostgreSQL is copied by its own pg_dump.
+    A server may run at the same time, and is not slowed down. A ledger on PostgreSQL is copied by its own
+    pg_dump.
     """
     from ledger_engine.upkeep import backups
 
@@ -99,8 +100,8 @@ def backup(ledger: Ledger, dest: Path, overwrite: bool) -> None:
 def restore(ledger: Ledger, src: Path) -> None:
     """Replace the database with the backup SRC.
 
-    It is checked first, and the former file is kept. No server may run meanwhile. A ledger on PostgreSQL is
-    restored by its own pg_restore.
+    It is checked first, and the former file is kept. No server may run at the same time. A ledger on
+    PostgreSQL is restored by its own pg_restore.
     """
     from ledger_engine.core.clock import SystemClock
     from ledger_engine.upkeep import backups
@@ -120,7 +121,7 @@ def restore(ledger: Ledger, src: Path) -> None:
 def recover(ledger: Ledger, dest: Path) -> None:
     """Write what the log of a lost database contains to DEST.
 
-    For a ledger that is refused because its file is missing, empty or another one. The log and the file are
+    For a ledger that is refused because its file is missing, empty or not a ledger. The log and the file are
     not changed; DEST is checked, and `restore DEST` puts it in place.
     """
     from ledger_engine.upkeep import backups
@@ -190,7 +191,7 @@ _READERS = 2  # one reads accounts or transactions, the other the next transacti
 def export(ledger: Ledger, kind: str, since: int | None, until: int | None, output: Path | None) -> None:
     """Write the transactions of a project in one mode, oldest first, for another program.
 
-    A server may run meanwhile; what it posts after the start is not exported.
+    A server may run at the same time; its later postings are not exported.
     """
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.tools import export as exports

@@ -191,7 +191,7 @@ def rotate(ledger: Ledger, yes: bool) -> None:
     help="A log and its key; may be given more than once, also for one log.",
 )
 def witness(listen: str, state: Path, watched: tuple[tuple[str, VerifierKey], ...]) -> None:
-    """Sign the checkpoints of other ledgers' logs, each only if it continues the one before.
+    """Sign the checkpoints of other ledgers' logs, each only if it continues the last one.
 
     Prints its address and its key, for --witness and --witness-key of the other ledger's server.
     """

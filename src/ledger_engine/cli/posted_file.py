@@ -82,7 +82,7 @@ def read_file(file: Path) -> FileContent:
 
 
 def read_rows(name: str, text: str) -> FileContent:
-    """Return the rows and faults of a text; `name` is that of its file. Raises BadFile."""
+    """Return the rows and faults of a text; `name` is the name of its file. Raises BadFile."""
     lines = _json_lines(text) if name.lower().endswith(".jsonl") else _csv_lines(text)
     content = FileContent([], [])
     for line, values in lines:

@@ -61,7 +61,7 @@ _GROUPS = {
 class Configured(click.Command):
     """A command whose options can be set in all three ways.
 
-    An option may have a variable of its own; hidden options and `--config` are no lines of the file. An error
+    An option may have its own variable; hidden options and `--config` are no lines of the file. An error
     names the variable, or the file and line, that the bad value came from.
     """
 
@@ -96,7 +96,7 @@ class Configured(click.Command):
 
 
 def line_name(option: click.Option) -> str:
-    """Return the name that an option has in the file: the one on the command line, without its dashes."""
+    """Return the name of an option in the file: its name on the command line, without the dashes."""
     return max(option.opts, key=len).removeprefix("--")
 
 
@@ -402,7 +402,7 @@ def serve(
     try:
         settings.check()
         # Imported here, once the server is certain to start: the web framework takes longer to load than all
-        # else. Nothing loaded is garbage, and collecting meanwhile would take a tenth of that time.
+        # else. Nothing loaded is garbage, and collecting it would take a tenth of that time.
         gc.disable()
         from ledger_engine import server
         from ledger_engine.server.serving import collect_rarely
@@ -421,7 +421,7 @@ def _is_set(context: click.Context, name: str) -> bool:
 
 
 def settings_from_environment() -> ServeSettings:
-    """Return the settings for another ASGI server, which has its own for its addresses and processes.
+    """Return the settings for another ASGI server, which has its own options for addresses and processes.
 
     Raises UsageError for a variable or a line of the file that cannot be used.
     """

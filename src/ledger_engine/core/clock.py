@@ -116,7 +116,7 @@ def _date(day: int) -> str:
     return (_EPOCH + timedelta(days=day)).date().isoformat()
 
 
-# A page of a hundred records has as many times, and to make one of `datetime` takes three times as long.
+# A page of a hundred records shows as many times, and making one with `datetime` takes three times as long.
 _TWO = [f"{number:02}" for number in range(60)]
 _THREE = [f"{number:03}" for number in range(1000)]
 
@@ -160,7 +160,7 @@ def is_date(text: str) -> bool:
 
 
 def parse_date(text: str, param: str) -> str:
-    """Return `text` if it is a date such as `2026-11-20`; raises InvalidRequest naming `param` otherwise."""
+    """Return `text` if it is a date such as `2026-11-20`; raise InvalidRequest naming `param` if not."""
     try:
         if _CALENDAR_DATE.fullmatch(text):
             return date.fromisoformat(text).isoformat()

@@ -1,6 +1,6 @@
-"""Tools for testing an app against a ledger: a pytest plugin and what its fixtures are (docs/testing.md).
+"""Tools for testing an app against a ledger: a pytest plugin and its fixtures (docs/testing.md).
 
-Nothing is loaded before it is used, as pytest loads the plugin wherever this package is installed.
+Nothing is loaded before it is used, because pytest loads the plugin wherever this package is installed.
 """
 
 from __future__ import annotations

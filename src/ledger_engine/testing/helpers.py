@@ -24,7 +24,9 @@ class Clock:
         return datetime.fromisoformat(asked(self._client, "GET", f"{_ROOT}/clock")["now"])
 
     def advance(self, by: timedelta | float) -> datetime:
-        """Go forward by a time, or so many seconds, with all that is due until then; return the time."""
+        """Go forward by a time, or this many seconds, with everything that is due until then; return the
+        time.
+        """
         return self._set(advance=by.total_seconds() if isinstance(by, timedelta) else by)
 
     def move_to(self, moment: datetime) -> datetime:
@@ -113,7 +115,7 @@ class Snapshots:
         self._taken.append(name)
 
     def restore(self, name: str) -> None:
-        """Make the server what it was; of what came after the snapshot nothing is left."""
+        """Return the server to its state at the snapshot; later changes are gone."""
         asked(self._client, "POST", f"{_ROOT}/snapshots/{name}/restore")
 
     def delete_all(self) -> None:

@@ -20,8 +20,8 @@ WAIT_S = 10.0
 class Inbox:
     """Receives the events of a project by webhook. Use it as a context.
 
-    `events` are those with a good signature, in the order received, repeated ones too; `rejected` are the
-    bodies of the others. `answer` is the status of each answer from now on.
+    `events` are the events with a good signature, in the order received, repeated ones too; `rejected` are
+    the bodies without one. `answer` is the status of each answer from now on.
     """
 
     def __init__(self, ledger: Ledger, events: list[str] | None = None) -> None:
@@ -60,7 +60,7 @@ class Inbox:
     ) -> dict[str, Any]:
         """Return the event of this type that matches, or the last of `count`; wait for it if necessary.
 
-        Raises AssertionError that says what came instead.
+        Raises AssertionError that lists the events received instead.
         """
         deadline = time.monotonic() + timeout
 

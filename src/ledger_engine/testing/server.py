@@ -1,4 +1,4 @@
-"""A server for tests, in a process of its own."""
+"""A server for tests, in a separate process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Ledger:
     def make(self, path: str, **body: Any) -> dict[str, Any]:
         """POST a body that must succeed; return the object it made.
 
-        Raises ledger_client.LedgerError with what the server says against it.
+        Raises ledger_client.LedgerError with the server's message.
         """
         return asked(self.client, "POST", path, body)
 
@@ -134,7 +134,7 @@ class LedgerServer:
         )
 
     def _raise_limits(self, database: Path) -> None:
-        """Let the first project, and those that it makes, send as many requests as they like."""
+        """Let the first project, and the projects that it makes, send as many requests as they like."""
         project = self._ledger.whoami().project
         limits = ["--rate-limit", _NO_LIMIT, "--burst", _NO_LIMIT, "--database", str(database)]
         subprocess.run(

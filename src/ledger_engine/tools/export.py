@@ -1,4 +1,4 @@
-"""Exports: the transactions of one book, oldest first, as text that other programs read (docs/export.md)."""
+"""Exports: the transactions of one book, oldest first, as text for other programs (docs/export.md)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> Book:
 def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> Iterator[list[Transaction]]:
     """Return the transactions from the millisecond `since` to `until`, both included, some at a time.
 
-    `start` runs works on one snapshot, beside each other: the next ones are read while these are written.
+    `start` runs works on one snapshot, in parallel: the next ones are read while these are written.
     """
     page = partial(transactions.oldest_first, tenant=tenant, since=since, until=until, limit=AT_ONCE)
     reading = start(partial(page, after=None))
@@ -143,8 +143,8 @@ class Journal(Writer):
     """The transactions as entries of double-entry books, each with both of its sides.
 
     A positive balance is a debit balance, whatever the root of the account. The two sides of a transfer are
-    one entry. What was before the first entry is an opening balance from the settlement, and the last lines
-    assert the balance of every account.
+    one entry. The balance before the first entry is an opening balance from the settlement, and the last
+    lines assert the balance of every account.
     """
 
     def __init__(self, book: Book) -> None:
@@ -157,7 +157,7 @@ class Journal(Writer):
 
     @abstractmethod
     def name(self, account: Opened) -> str:
-        """Return the account's name in the journal, which has its id and so is its own."""
+        """Return the account's name in the journal, which contains its id and so is unique."""
 
     @abstractmethod
     def settlement(self, currency: str) -> str:
@@ -169,7 +169,7 @@ class Journal(Writer):
 
     @abstractmethod
     def balance(self, account: Opened, amount: str) -> str:
-        """Return the assertion that the account has this balance after the last entry."""
+        """Return the assertion that the account shows this balance after the last entry."""
 
     def write(self, found: list[Transaction]) -> str:
         return "".join(map(self._written, found))
@@ -193,7 +193,7 @@ class Journal(Writer):
         if each.transfer is not None:
             if each.transfer in self._transfers:
                 self._transfers.remove(each.transfer)
-                return ""  # the other side was written with this one
+                return ""  # the other side was written together with this one
             self._transfers.add(each.transfer)
         self._date = _day(each.created)
         currency = self._accounts[each.account].currency
@@ -311,15 +311,15 @@ def _next_day(day: str) -> str:
 
 
 def _one_line(text: str, forbidden: str) -> str:
-    """Return the text without runs of spaces, which end a name, and with `-` for what the format forbids."""
+    """Return the text without runs of spaces, which end a name, and with `-` for forbidden characters."""
     return re.sub(f"[{forbidden}]", "-", " ".join(printable(text).split()))
 
 
 def _component(text: str) -> str:
     """Return the text as one part of a beancount account's name: letters, digits and hyphens.
 
-    The first of them is a capital letter or a digit. `X-` stands before a letter that has no capital, such as
-    those of Chinese and Japanese.
+    The first of them is a capital letter or a digit. `X-` stands before a letter without a capital, such as
+    the letters of Chinese and Japanese.
     """
     cleaned = "".join(
         letter if unicodedata.category(letter) in _IN_COMPONENT else "-"

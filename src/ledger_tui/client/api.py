@@ -68,14 +68,14 @@ class Api:
         self.session = session
         self._traffic = traffic
         self._client: AsyncLedger | None = None
-        # What was answered last to a GET, with its ETag: an unchanged answer is not sent again.
+        # The last answer to each GET, with its ETag: an unchanged answer is not sent again.
         self._tagged: dict[tuple[object, ...], tuple[str, bytes]] = {}
         self.looks_back = False  # whether the server has shown that it does
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
 
     async def open(self, url: str, credential: str | None) -> None:
-        """Use the server at this root URL; a trailing `/v1` is removed, as it is part of each path.
+        """Use the server at this root URL; a trailing `/v1` is removed, because each path contains it.
 
         Raises NotSent when no client can be made for it.
         """

@@ -1,4 +1,4 @@
-"""The errors of requests to a server: those of `ledger_client.errors`, and what the dashboard adds to them.
+"""The errors of requests to a server: the errors of `ledger_client.errors`, and the dashboard's own.
 
 The text of each is one sentence, to be shown on the screen (after `literal`).
 """
@@ -30,4 +30,4 @@ class NoLedger(NotFound):
 
 
 class NotOffered(LedgerError):
-    """This server does not have this part beyond the contract."""
+    """This server lacks this part beyond the contract."""

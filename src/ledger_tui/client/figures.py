@@ -1,6 +1,6 @@
 """Reads the figures of the overview in few requests; each function names its maximum.
 
-`health_of` says how the newest deliveries of each webhook endpoint went.
+`health_of` sums up the newest deliveries of each webhook endpoint.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class EndpointHealth:
-    """An endpoint and its newest deliveries, oldest first; `last_error` is that of the last attempt."""
+    """An endpoint and its newest deliveries, oldest first; `last_error` comes from the last attempt."""
 
     endpoint: Record
     marks: Sequence[Mark]
     last_error: str | None
 
     def count(self, *marks: Mark) -> int:
-        """Return how many deliveries have one of these marks."""
+        """Return how many deliveries carry one of these marks."""
         return sum(mark in marks for mark in self.marks)
 
     @property
@@ -39,7 +39,7 @@ class EndpointHealth:
 
 
 def health_of(endpoints: Iterable[Record], deliveries: Sequence[Record]) -> list[EndpointHealth]:
-    """Return the health of each endpoint; `deliveries` are those of all of them, newest first."""
+    """Return the health of each endpoint; `deliveries` are the deliveries of all of them, newest first."""
     found = []
     for endpoint in endpoints:
         its = [each for each in deliveries if each.get("endpoint") == endpoint.get("id")]
@@ -108,8 +108,8 @@ async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
 async def read_invoices(api: Api, pages: int) -> Stages:
     """Return the invoices by state; at most 2 × `pages` + 1 requests.
 
-    Of the paid ones, which only become more, one page is counted. Raises NotOffered when the server has no
-    list of invoices.
+    Paid invoices only become more, so one page of them is counted. Raises NotOffered when the server does not
+    list invoices.
     """
     stages, overdue = [], [0]
     for status, most in (("draft", pages), ("open", pages), ("paid", 1)):
@@ -205,5 +205,5 @@ async def _read_page(
     part: str | None = None,
     limit: int = PAGE_SIZE,
 ) -> Page:
-    """Return a page, as the lists read it; raises when the answer is not a ledger's."""
+    """Return a page in the form of the lists; raises when the answer is not a ledger's."""
     return await fetch_page(api, path, filters, Want(0, "page", 0, cursor, limit), part)

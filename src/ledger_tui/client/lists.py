@@ -60,9 +60,9 @@ async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
 
 
 async def learn_accounts_until(api: Api, names: AccountNames, name: str) -> None:
-    """Read accounts, newest first, until one has `name` in its name, up to a maximum of pages.
+    """Read accounts, newest first, until one contains `name` in its name, up to a maximum of pages.
 
-    The server has no search by name. Raises LedgerError.
+    The server cannot search by name. Raises LedgerError.
     """
     want = Want(0, "page", 0, None)
     for _page in range(_PAGES_SEARCHED):
@@ -116,7 +116,7 @@ async def _page_as_asked(
 
 
 async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
-    """Return what changed between two moments; the keys come last, as the server does not list them there."""
+    """Return the changes between two moments; keys come last, because the server does not list them there."""
     if not {"from", "to"} <= filters.keys():
         return Page((), None)
     start, end = filters["from"], filters["to"]
@@ -172,7 +172,7 @@ def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> Page:
 
 
 def _require_progress(page: Page, want: Want) -> None:
-    """Raise when the next cursor was met before, as it would lead to the same pages without end."""
+    """Raise when the next cursor was met before, because it would lead to the same pages without end."""
     if page.older is not None and (page.older == want.cursor or page.older in want.met):
         raise NotAList("The pages of this list repeat. Is this a ledger server?")
 

@@ -32,7 +32,7 @@ class Directory(Generic[Named]):
         self._known.clear()
 
     def _learn(self, found: Iterable[Named]) -> bool:
-        """Add objects; returns whether any is new or has another name."""
+        """Add objects; return whether any is new or renamed."""
         before = dict(self._known)
         self._known.update({named.id: named for named in found})
         return self._known != before
@@ -121,7 +121,7 @@ class AccountNames(Directory[AccountName]):
         return known.name if known else None
 
     def mark_absent(self, account_id: str) -> None:
-        """Note that the server does not have this account, so that it is not asked again."""
+        """Note that the server does not know this account, so that it is not asked again."""
         self._absent.add(account_id)
 
     def currency(self, account_id: object) -> str | None:

@@ -176,7 +176,7 @@ body {{ font: 18px system-ui; margin: 20vh auto; max-width: 32em; text-align: ce
 
 
 class OAuthTokenManager(TokenManager):
-    """Like TokenManager, with the user's grant in place of the exchange of a key."""
+    """Like TokenManager, with the user's grant instead of the exchange of a key."""
 
     def __init__(self, api: Api, app: OAuthApp, store: TokenStore) -> None:
         self.app = app

@@ -1,7 +1,7 @@
-"""The ledger at an earlier moment: how requests ask for it, and what an answer may show of it.
+"""The ledger at an earlier moment: how requests name it, and which parts of an answer may be shown.
 
 A moment is the end of a millisecond (docs/decisions.md#looking-back). A server that looks back is asked with
-`at`; any other shows the present alone, and a sentence says so.
+`at`; any other shows the present alone, and a sentence tells the user.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def moment_text(ms: int) -> str:
 
 
 def moment_ms(text: object) -> int | None:
-    """Return the milliseconds of a time of the interface; None for what is none."""
+    """Return the milliseconds of a time of the interface; None for any other text."""
     try:
         return round(datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() * 1000)
     except (ValueError, OverflowError):
@@ -129,7 +129,7 @@ def happenings(rows: Sequence[Record]) -> list[Happening]:
 
 
 def _about(row: Record) -> str:
-    """Return an event in a few words: its type and what people call its object."""
+    """Return an event in a few words: its type and the common name of its object."""
     data = row.get("data")
     subject = data.get("object") if isinstance(data, dict) else None
     if not isinstance(subject, dict):

@@ -21,7 +21,7 @@ class Page:
     rows: Sequence[Record]
     older: str | None
     total: int | None = None
-    summary: Record | None = None  # what the server counts of the whole list, where it does
+    summary: Record | None = None  # the server's counts of the whole list, if it sends them
 
 
 @dataclass(frozen=True, slots=True)

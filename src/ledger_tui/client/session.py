@@ -12,7 +12,7 @@ from typing import Any
 # Reading must not use up the plan: polling takes at most this share of the requests a minute.
 _POLL_SHARE = 0.25
 _FASTEST_POLL_SECONDS = 2.0
-# Seconds that a request is unanswered before the screen says that the server is slow.
+# Seconds without an answer before the screen says that the server is slow.
 PATIENT_SECONDS = 2.5
 _LOOK_SECONDS = 0.15  # seven requests a second are within the burst of every plan
 _OFFSET_MS_MAX = 100 * 365 * 86_400_000  # a century; no date could be made of much more
@@ -79,7 +79,7 @@ class Session:
 
     @property
     def mode(self) -> Mode:
-        """Return LIVE if either the key or any record says so: live money must never look like a test."""
+        """Return LIVE if either the key or any record is live: live money must never look like a test."""
         modes = {self._key_mode, self._seen_mode}
         if Mode.LIVE in modes:
             return Mode.LIVE
@@ -147,7 +147,7 @@ class Session:
         return self._sent
 
     def done(self, number: int) -> None:
-        """Note that a request has its answer, or will have none."""
+        """Note that a request was answered, or never will be."""
         self._under_way.pop(number, None)
 
     @property
@@ -165,7 +165,7 @@ class Session:
         return self.state is ConnectionState.ONLINE and not self.unanswered_seconds
 
     def saw_ledger(self) -> None:
-        """Note that an answer had the form of a ledger's."""
+        """Note that an answer had a ledger's form."""
         self.known_ledger = True
         if self._foreign:
             self._foreign = False
@@ -196,7 +196,7 @@ class Session:
 
     def lost(self, sentence: str) -> None:
         """Note that a request got no answer."""
-        if self.state is ConnectionState.ENDED:  # its sentence already says why
+        if self.state is ConnectionState.ENDED:  # its sentence already gives the reason
             return
         self.state, self.sentence = ConnectionState.LOST, sentence
         self.on_change()
@@ -235,9 +235,9 @@ class Session:
 
     @property
     def look_pause(self) -> float:
-        """Return the seconds between two pages that are read one after the other to find something.
+        """Return the seconds between two pages that are read in sequence to search them.
 
-        The first half of the rate limit may be used at once; the rest is left for what else is shown.
+        The first half of the rate limit may be used at once; the rest is left for the rest of the screen.
         """
         if self.limit and self.remaining is not None and self.remaining * 2 < self.limit:
             return self.pause_after(1)
@@ -257,7 +257,7 @@ class Session:
 
     @property
     def server_time(self) -> float:
-        """Return Unix time by the ledger's clock, which its figures use; always one that a date can have.
+        """Return Unix time by the ledger's clock, which its figures use; always a time that a date can show.
 
         While an earlier moment is shown it is that moment.
         """
@@ -269,7 +269,7 @@ class Session:
         return min(max(0.0, time.time() + self._server_ahead + self._ledger_ahead), _LAST_TIME)
 
     def saw_clock(self, offset_ms: object) -> None:
-        """Note how far the ledger's clock is ahead of the server's, as the test helpers say."""
+        """Note how far the ledger's clock is ahead of the server's, according to the test helpers."""
         known = isinstance(offset_ms, int) and abs(offset_ms) <= _OFFSET_MS_MAX
         ahead = offset_ms / 1000 if known and isinstance(offset_ms, int) else 0.0
         if ahead != self._ledger_ahead:
@@ -300,7 +300,7 @@ class Session:
 
         with suppress(ValueError, OverflowError):
             ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
-            # The header has whole seconds, cut off, so of what is seen the most is nearest.
+            # The header gives whole seconds, cut off, so the greatest value seen is nearest.
             if not ahead <= self._server_ahead < ahead + 1:
                 self._server_ahead = ahead
 

@@ -1,4 +1,4 @@
-"""Events as they happen, over server-sent events: a listener that needs no address of its own."""
+"""Events as they happen, over server-sent events: a listener that needs no address."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class EventLine:
             yield ReceivedEvent(event, received.is_signed)
 
     def forget(self) -> None:
-        """Start anew: the server does not know the last event, or no longer."""
+        """Start again: the server does not know the last event, or no longer."""
         self._last_id = None
 
 
 async def repair(api: Api, endpoint: str) -> str:
     """Tell the receiver behind a webhook endpoint to answer well from now on; return its URL.
 
-    The request has no credential: it goes to the receiver and not to the ledger. Raises LedgerError.
+    The request carries no credential: it goes to the receiver and not to the ledger. Raises LedgerError.
     """
     path = f"/v1/webhook_endpoints/{quote(endpoint, safe='')}"
     url = str((await api.read(path, part="webhook_endpoints")).record.get("url"))

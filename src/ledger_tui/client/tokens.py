@@ -61,7 +61,7 @@ class TokenManager:
             self._api.use(self.key)
 
     def is_own(self, api_key: Record) -> bool:
-        """Return whether a key's record has the last characters of the key in use here."""
+        """Return whether a key's record shows the last characters of the key in use here."""
         last = api_key.get("last4")
         return bool(self.key and isinstance(last, str) and last and self.key.endswith(last))
 
@@ -92,7 +92,7 @@ class TokenManager:
 
 
 def refusal_of(error: LedgerError) -> str:
-    """Return why no tokens were issued, where the server's own message would mislead."""
+    """Return why no tokens were issued, when the server's own message would mislead."""
     if error.status in (404, 405):
         return "This server issues no tokens."
     return str(error)

@@ -157,7 +157,7 @@ class PostingRate:
         return range(last - buckets, last)
 
     def _reaches(self, bucket: int) -> bool:
-        """Return whether the bucket is after the beginning of what was read."""
+        """Return whether the bucket begins after the beginning of the read rows."""
         return self._complete_from is not None and bucket * BUCKET_SECONDS >= self._complete_from
 
 

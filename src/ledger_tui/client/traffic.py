@@ -40,7 +40,7 @@ class Traffic:
     def __init__(self) -> None:
         self._exchanges: deque[Exchange] = deque(maxlen=KEPT)
         self.count = 0
-        self._ids: dict[str, None] = {}  # of the latest requests, as the server's log names them
+        self._ids: dict[str, None] = {}  # of the latest requests, with their names in the server's log
 
     def add(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)

@@ -41,9 +41,10 @@ def client_of(url: str, credential: str | None = None, **settings: Any) -> Async
 
 
 def decoded(text: bytes | str) -> Any:
-    """Return the value of a JSON text, or a signed note; None for all else, and what is too deep or large.
+    """Return the value of a JSON text, or a signed note; None for anything else, and for a text that is too
+    deep or large.
 
-    Lone surrogates are replaced: no id or text that has them could be sent back, shown or stored.
+    Lone surrogates are replaced: no id or text with them could be sent back, shown or stored.
     """
     try:
         found = parsed(text, number=_number) if text else None
@@ -62,7 +63,7 @@ def _signed_note(text: bytes | str) -> str | None:
 
 
 def _number(text: str) -> int | float | str:
-    """Return a number of JSON, as text when it has too many digits for arithmetic with floats."""
+    """Return a number of JSON, as text when it is too long for arithmetic with floats."""
     if len(text) > _NUMBER_LENGTH_MAX:
         return text
     try:

@@ -31,7 +31,7 @@ def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]
     chosen = [by_name[name] for name in settings.columns if name in by_name]
     if not chosen:
         return resource.columns
-    # When space is short the last ones are hidden first, as the user put them there.
+    # When space is short the last ones are hidden first, in the order that the user gave them.
     return tuple(replace(column, rank=rank) for rank, column in enumerate(chosen))
 
 
@@ -86,7 +86,7 @@ def _test(matches: Callable[[Record, str, AccountNames], bool], value: str, name
 
 
 def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
-    """Return the condition that a record has a text, in a column, shown or not, or in a field."""
+    """Return the condition that a record contains a text, in a column, shown or not, or in a field."""
     wanted = text.casefold()
 
     def has_it(record: Record) -> bool:
@@ -184,7 +184,7 @@ class ColumnsScreen(Dialog[ListSettings]):
         self._preview(settings)
 
     def _columns(self) -> tuple[str, ...]:
-        """Return the chosen columns; none when they are what the program shows anyway."""
+        """Return the chosen columns; none when they equal the default ones."""
         columns = [name for name in self._order if name in self._shown]
         return () if columns == self._all else tuple(columns)
 

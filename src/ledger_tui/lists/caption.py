@@ -16,8 +16,8 @@ from ledger_tui.ui.status_bar import awaited
 class Caption(Widget):
     """The title, filter, problem and position of a list, as far as they are known.
 
-    `news` returns the text beside the position, `covered` whether the detail is shown in place of the list,
-    `paused` whether new rows are held back.
+    `news` returns the text next to the position, `covered` whether the detail replaces the list, `paused`
+    whether new rows are held back.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Caption(Widget):
 
     def _right(self) -> Content:
         list_, window = self._list, self._list.window
-        # Where the detail covers the list, only the row under the cursor is shown.
+        # If the detail covers the list, only the row under the cursor is shown.
         eye = (window.cursor, 1) if self._covered() else (list_.table.top, list_.table.height_in_rows)
         news = self._searching() if list_.searching else self._window_news()
         position = self._sorted() + window.position(*eye)
@@ -94,13 +94,13 @@ class Caption(Widget):
         return Content.styled(f"● {marked:,} marked   ", "bold $accent") if marked else Content("")
 
     def _searching(self) -> Content:
-        """Return how far the search in older pages has come."""
+        """Return the progress of the search in older pages."""
         window = self._list.window
         return Content.styled(f"⌕ searching, {window.resident:,} rows read; esc stops   ", "bold $accent")
 
     @property
     def why_empty(self) -> str:
-        """Why the list has no rows, in a sentence."""
+        """The reason for an empty list, in a sentence."""
         list_ = self._list
         if not (list_.filters or list_.text):
             resource, forbidden = list_.resource, list_.context.session.forbids_changes

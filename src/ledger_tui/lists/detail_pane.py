@@ -1,7 +1,7 @@
 """One record in full: its facts in aligned lines, and links to related objects.
 
-It also reads what a resource shows beyond the record, such as an account's balance over time. `Panes` has the
-list and the detail beside each other, or one of them: by the width, or as the user chose.
+It also reads more than the record, such as an account's balance over time. `Panes` shows the list and the
+detail side by side, or one of them: by the width, or by the user's choice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TABLE_KEYS
 from ledger_tui.ui.view import Context, LinkFollowed, Row, toned, toned_line
 
-WIDE_COLUMNS = 120  # from here on both are shown unless the user chose otherwise
+WIDE_COLUMNS = 120  # from here on both are shown unless the user chose one
 WIDER_COLUMNS = 150  # from here on the detail is wide enough for ids in JSON
 WIDER_DETAIL_COLUMNS = 60
 STEP = 4
@@ -49,7 +49,7 @@ class Panes(Row):
         return [self._list, self._detail]
 
     def lay_out(self, width: int, *, opened: bool) -> None:
-        """Show both panes or one; `opened` says which one that is."""
+        """Show both panes or one; `opened` says which one."""
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
         # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
         self._list.display = self.wide or not opened
@@ -131,7 +131,7 @@ def _as_here(binding: BindingType) -> BindingType:
 
 
 class _Links(OptionList, inherit_bindings=False):
-    """The links of a detail. The pane handles the keys that move, as they also scroll."""
+    """The links of a detail. The pane handles the keys that move, because they also scroll."""
 
     BINDINGS = [Binding("enter", "select", "follow", show=False)]
 
@@ -149,7 +149,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._resource = resource
         self._view_context = context
         self._record: Record | None = None
-        self._more: dict[str, tuple[Record, Any]] = {}  # by id: the record, and what was read beyond it
+        self._more: dict[str, tuple[Record, Any]] = {}  # by id: the record, and the figures read beyond it
         self._about = ""
         self._detail: Detail | None = None
         self._note = ""
@@ -161,11 +161,11 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield _Links(id="links", markup=False, compact=True)
 
     def moment_changed(self) -> None:
-        """Read again what is beyond the records, as another moment is shown; it stays until then."""
+        """Read the figures beyond the records again, because another moment is shown; they stay until then."""
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:
-        """Show a record, from its beginning when it is another one; without a record, show the note."""
+        """Show a record, from its beginning when it is a new one; without a record, show the note."""
         self._record = record
         if record is None:
             self._show_detail(None, note, "")
@@ -216,7 +216,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     @property
     def can_read_objects(self) -> bool:
-        """Whether the server has a path for single objects of this kind, as far as is known."""
+        """Whether the server offers a path for single objects of this kind, as far as is known."""
         missing = self._resource.object_part in self._view_context.session.missing_parts
         return self._resource.has_object_path and not missing
 
@@ -224,8 +224,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     async def read(self, record_id: str, *, required: bool = False) -> None:
         """Read one object and post `RecordLoaded` or `RecordFailed`.
 
-        A server without single objects fails only if the object is `required`: otherwise the row is shown as
-        it was listed.
+        A server without single objects fails only if the object is `required`: if not, the row is shown as it
+        was listed.
         """
         path, part = self._resource.object_path(record_id), self._resource.object_part
         try:

@@ -1,4 +1,4 @@
-"""The line to type a filter, an id or a text into, with what it offers while it is typed, and a hint."""
+"""The line to type a filter, an id or a text into, with completions while the user types, and a hint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ledger_tui.ui.handlers import asks, while_running
 
 MOST_OFFERED = 8
 _NAMES_OFFERED = 6
-_LETTERS_OF_A_VALUE = 2  # so many are typed before values and names are offered without their filter
+_LETTERS_OF_A_VALUE = 2  # characters typed before values and names are offered without their filter
 
 
 class Offer(NamedTuple):
@@ -81,7 +81,7 @@ def without_last_word(line: str) -> str:
 
 
 class BegunName(NamedTuple):
-    """The end of a line that names an account or a user, as far as it is typed."""
+    """The typed end of a line that names an account or a user."""
 
     before: str
     filter: Filter
@@ -126,7 +126,7 @@ def _filter_names(before: str, begun: str, filters: Sequence[Filter]) -> list[Of
 
 
 def _with_value(before: str, begun: str, filters: Sequence[Filter]) -> list[Offer]:
-    """Return the filters that have a value with this beginning."""
+    """Return the filters with a value that begins like this."""
     return [
         Offer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
         for each in filters
@@ -139,7 +139,7 @@ def _with_value(before: str, begun: str, filters: Sequence[Filter]) -> list[Offe
 def _with_name(
     line: str, starts: Sequence[int], filters: Sequence[Filter], names: AccountNames
 ) -> list[Offer]:
-    """Return the accounts and users whose name has the words that the line ends with."""
+    """Return the accounts and users whose name contains the words at the line's end."""
     number = len(starts) - 1
     while number and ":" not in line[starts[number - 1] : starts[number]]:
         number -= 1
@@ -181,7 +181,7 @@ _OFFER_WIDTH = 48
 class FilterBar(Vertical):
     """Hidden until opened. Posts `Applied` with query parameters, `OpenId` or `Closed`.
 
-    A text narrows the list itself while it is typed. The bar stays open, with what was typed, until the view
+    A text narrows the list itself while it is typed. The bar stays open, with the typed text, until the view
     closes it.
     """
 
@@ -233,7 +233,7 @@ class FilterBar(Vertical):
         self._text_before = self._list.text
         line = self.query_one(Input)
         there = filter_line(self._list.filters, self._filters)
-        # With a space, as another word follows.
+        # With a space, because another word follows.
         line.value = self._text_before or (f"{there} " if there else "")
         line.focus()
         if self._text_before:
@@ -284,7 +284,7 @@ class FilterBar(Vertical):
         return bool(line) and not is_id and not is_filter_line(line, self._filters)
 
     def _narrow(self) -> None:
-        """Show only the loaded rows with the typed text, and say how many they are."""
+        """Show only the loaded rows with the typed text, and their number."""
         text = self.line if self._is_text else ""
         self._list.narrow(text)
         if text and self._offers and not len(self._list.window):  # the beginning of a filter's name
@@ -341,7 +341,7 @@ class FilterBar(Vertical):
         return taken
 
     def _look_for_names(self) -> None:
-        """Read accounts or users when none of the known ones has the typed part of a name."""
+        """Read accounts or users when the typed part is in none of the known names."""
         begun = begun_name(self.query_one(Input).value, self._filters)
         if begun is not None and len(begun.text) > 1 and not self._offers:
             self._read_names(begun.text, user=begun.filter.user)
@@ -403,7 +403,7 @@ class FilterBar(Vertical):
     @while_running
     def names_read(self) -> None:
         """Apply the typed filter with the names known now, if that was wanted; else offer them."""
-        if self.display and self.line == self._looking_up:  # otherwise the line has changed
+        if self.display and self.line == self._looking_up:  # if not, the line was changed
             self._filter(self.line, looked_up=True)
         elif self.display:
             self._offer()
@@ -427,6 +427,6 @@ class FilterBar(Vertical):
             self.post_message(self.Applied(params))
 
     def action_close(self) -> None:
-        """Close the line; a text that was typed in it has no effect."""
+        """Close the line; a text that was typed in it is ignored."""
         self._list.narrow(self._text_before)
         self.post_message(self.Closed())

@@ -41,7 +41,7 @@ _SHORTENED_FROM = 2  # columns with a higher rank are hidden before another is s
 
 
 def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
-    """Return the columns that fit, without the least important; those that grow share the remaining width."""
+    """Return the columns that fit, without the least important; growing columns share the remaining width."""
     shown = list(columns)
     while len(shown) > 1:
         last = max(reversed(shown), key=lambda column: column.rank)
@@ -59,7 +59,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
         widths[number] += eased
         spare -= eased
     growing = [number for number, column in enumerate(shown) if column.grow]
-    # Then those that grow up to a maximum; what they leave goes to the others, such as descriptions.
+    # Then the columns that grow up to a maximum; the rest of the width goes to others, such as descriptions.
     for number in sorted(growing, key=lambda number: not shown[number].most):
         shares = sum(shown[each].grow for each in growing)
         column = shown[number]
@@ -125,7 +125,7 @@ class PagedTable(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """`by_hand`: the user moved the cursor; otherwise only the visible rows have changed."""
+        """`by_hand`: the user moved the cursor; if not, only the visible rows have changed."""
 
         by_hand: bool = True
 
@@ -195,7 +195,7 @@ class PagedTable(ScrollView, can_focus=True):
         self._draw_what_changed()
 
     def redraw(self) -> None:
-        """Draw every row anew, because names, columns or colours have changed."""
+        """Draw every row again, because names, columns or colours have changed."""
         self._strips.clear()
         self.refresh()
 
@@ -214,7 +214,7 @@ class PagedTable(ScrollView, can_focus=True):
         self._shown, self._rows = shown, rows
 
     def _flash(self, rows: Sequence[Record | None]) -> None:
-        """Mark the balances and states that differ from what was shown, for a second."""
+        """Mark the balances and states that differ from the shown ones, for a second."""
         before = {row["id"]: row for row in self._rows if row is not None and "id" in row}
         found = {}
         for row in filter(None, rows):
@@ -391,7 +391,10 @@ class PagedTable(ScrollView, can_focus=True):
         return strip
 
     def _row_strip(self, record: Record, cursor: str = "") -> Strip:
-        """Return a row in as few segments as possible, as each has a cost. `cursor` is the cursor's style."""
+        """Return a row in as few segments as possible, because each costs time.
+
+        `cursor` is the cursor's style.
+        """
         mark = "●" if record.get("id") in self.marked else " "
         edge = f"{'▌' if cursor else ' '}{mark}"
         segments = [Segment(edge, self._style("accent", cursor) if edge.strip() else self._style(""))]

@@ -70,9 +70,9 @@ class RecordList(Stack):
         self._polls = 0
         self._next_page_at = 0.0  # when the cursor at the end may read another page
         self._tries_end_again = False
-        self.summary: Record = {}  # what the server counts of the whole list, where it does
-        self.problem = ""  # a sentence that says what is wrong
-        self.remembered: list[Record] = []  # objects read one by one, shown when the server has no list
+        self.summary: Record = {}  # the server's counts of the whole list, if it sends them
+        self.problem = ""  # a sentence about the problem
+        self.remembered: list[Record] = []  # objects read one by one, shown when the server lacks the list
         self._changed = changed
         self._stand_in_rows = stand_in_rows
         self._created: object = None  # the id of a created object that is not listed yet
@@ -91,11 +91,11 @@ class RecordList(Stack):
 
     @property
     def list_is_missing(self) -> bool:
-        """Whether the server does not have this list."""
+        """Whether the server lacks this list."""
         return self.resource.part in self.context.session.missing_parts
 
     def show_missing(self) -> None:
-        """Show a note above the rows when the server does not have the list."""
+        """Show a note above the rows when the server lacks the list."""
         lacks = self.query_one(".lacks", Static)
         lacks.display = self.list_is_missing and bool(self.problem)
         if lacks.display:
@@ -208,7 +208,7 @@ class RecordList(Stack):
         self._changed()
 
     def stand_in(self) -> None:
-        """Show the substitute rows when the server does not have the list."""
+        """Show the substitute rows when the server lacks the list."""
         rows = self._stand_in_rows()
         if [*self.window.rows_between(0, len(self.window))] != rows:
             cursor, following = self.window.cursor, self.window.following
@@ -221,7 +221,7 @@ class RecordList(Stack):
             self.show_rows()
 
     def remember(self, record: Record) -> None:
-        """Keep an object that was read or created, to be shown when the server has no list."""
+        """Keep an object that was read or created, to be shown when the server lacks the list."""
         self.remembered = [record, *(r for r in self.remembered if r.get("id") != record.get("id"))]
         if self.list_is_missing:
             self.stand_in()
@@ -310,7 +310,7 @@ class RecordList(Stack):
         self.reach_end()
 
     def search(self) -> None:
-        """Read older pages, one after the other, until a row more is shown or the list ends."""
+        """Read older pages, in sequence, until one more row is shown or the list ends."""
         if not self.searching and self.window.arranged and self.window.has_older:
             self.searching, self._found_before = True, len(self.window)
             self._search_on()
@@ -362,7 +362,7 @@ class RecordList(Stack):
         self.fetch()
 
     def read_anew(self) -> None:
-        """Read the list from its beginning, as another moment is shown; its rows stay until then."""
+        """Read the list from its beginning, because another moment is shown; its rows stay until then."""
         self.context.session.missing_parts.discard(self.resource.part or "")
         self.searching = False
         self.problem = ""
@@ -382,12 +382,12 @@ class RecordList(Stack):
     # ------------------------------------------------------------------ far away
 
     def go_to_oldest(self) -> None:
-        """Show the oldest rows of all, where the server takes a moment for its list."""
+        """Show the oldest rows of all, if the server takes a moment for its list."""
         if self.window.has_older and self._takes_moments:
             self._find_oldest()
 
     def go_to_date(self, date: str) -> None:
-        """Show the rows from this date on back, where the server takes a moment for its list."""
+        """Show the rows from this date on back, if the server takes a moment for its list."""
         if self._takes_moments:
             self._find_date(date)
         else:
@@ -459,7 +459,7 @@ class RecordList(Stack):
         if at is None:
             return
         self._created = None
-        if self.window.following:  # otherwise the user has moved on
+        if self.window.following:  # if not, the user has moved on
             self.table.go_to(at)
             self.window.hold()  # the next key is meant for it, whatever others create
             self._changed()
@@ -486,7 +486,7 @@ class RecordList(Stack):
 
     @asks("users")
     async def _learn_users(self) -> None:
-        """Read the newest users, once, to show their names in place of their ids."""
+        """Read the newest users, once, to show their names instead of their ids."""
         with suppress(LedgerError):
             await learn_users_until(self.context.api, self.context.names, "")
             self.post_message(NamesLoaded())

@@ -89,12 +89,12 @@ class ResourceView(View):
         return self.pinned or self.window.current
 
     def news(self) -> Content:
-        """Return the text beside the position in the caption: what the server counts of the whole list."""
+        """Return the text next to the position in the caption: the server's counts of the whole list."""
         said = self.resource.counted(self.record_list.summary, self.context.session.missing_parts)
         return Content.styled(f"{said}   " if said else "", "$muted")
 
     def stand_in_rows(self) -> list[Record]:
-        """Return the rows to show when the server does not have the list, newest first."""
+        """Return the rows to show when the server lacks the list, newest first."""
         return [*self.record_list.remembered]
 
     def on_mount(self) -> None:
@@ -182,7 +182,7 @@ class ResourceView(View):
         self.changed()
 
     def _say_problem(self) -> None:
-        """Show a problem that is too long for the caption on a line of its own, but not a missing list."""
+        """Show a problem that is too long for the caption on its own line, but not a missing list."""
         sentence, line = self.record_list.problem, self.query_one(".problem", Static)
         self.record_list.show_missing()
         line.display = bool(sentence) and not (
@@ -422,7 +422,7 @@ class ResourceView(View):
         self._open_id(message.record_id)  # the line stays open, to correct a typo
 
     def shown_path(self) -> str:
-        """Return the path, with its query, of what is shown: the open object or the list."""
+        """Return the path, with its query, of the open object or the list."""
         if self.selected is not None and self.opened and self.detail.can_read_objects:
             return self.resource.object_path(self.selected.get("id"))
         return self.record_list.shown_path()
@@ -485,7 +485,7 @@ class ResourceView(View):
 
     @property
     def marked(self) -> list[Record]:
-        """The marked records, in the order they were marked, as they are loaded now."""
+        """The marked records, in the order they were marked, in their loaded state."""
         if not self.is_mounted or not self.table.marked:
             return []
         now = {str(record.get("id")): record for _index, record in self.record_list.window.at_hand()}
@@ -559,7 +559,7 @@ class ResourceView(View):
         self.record_list.search()
 
     def leaves_something(self) -> bool:
-        """Return whether esc has something to end before it goes back."""
+        """Return whether esc can close something before it goes back."""
         list_ = self.record_list
         return self.is_mounted and bool(list_.searching or self.table.marked or list_.text)
 

@@ -3,7 +3,7 @@
 The server returns a list newest first; each page is fetched with a cursor from the page before it. The window
 remembers every page as a `Slot` (its cursor and number of rows), and keeps the rows near the screen. Other
 rows are dropped and fetched again with the slot's cursor when they are scrolled to, in either direction, on
-any server that has cursors. The first page needs no cursor and is always kept: new rows are added above it.
+any server with cursors. The first page needs no cursor and is always kept: new rows are added above it.
 
 A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
 are fetched with `ending_before` until the newest row is met.
@@ -11,8 +11,8 @@ Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network,
 
 The loaded rows can be shown in another order, or only some of them. No server sorts its lists, and none
 searches them: both are done here, among the rows that are loaded. While rows are arranged, row numbers count
-those shown, and older pages are loaded only when they are asked for (`want_more`), as a page may have no row
-to show.
+the shown rows, and older pages are loaded only on request (`want_more`), because a page may contain no row to
+show.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Slot:
 class Window:
     """The rows known of one list, the row the cursor is on, and what to fetch next.
 
-    `following` means the cursor stays on the newest row and new ones are shown at once; otherwise the cursor
+    `following` means the cursor stays on the newest row and new ones are shown at once; if not, the cursor
     stays on its object and new rows are counted in `waiting`. Without an order and a condition all rows are
     shown, in the server's order.
     """
@@ -74,7 +74,7 @@ class Window:
         self.cursor = 0
         self.following = True
         self._waits: set[object] = set()  # ids of new rows on top that are not shown
-        self._pushed: set[object] = set()  # those of them that were pushed and not read
+        self._pushed: set[object] = set()  # pushed rows that were not read
         self.waiting_is_least = False
         self.in_flight: Want | None = None
         self._shown: list[Record] = []
@@ -83,7 +83,7 @@ class Window:
         self._aside.clear()
 
     def open_at(self, record: Record) -> None:
-        """Start anew with one object in the middle of its list; the rows above and below it are fetched."""
+        """Start again with one object in the middle of its list; the rows above and below it are fetched."""
         self._order = self._keep = None
         self.reset()
         record_id = str(record.get("id"))
@@ -359,7 +359,7 @@ class Window:
     def push(self, records: Sequence[Record]) -> list[Record]:
         """Add pushed rows, newest first. Returns those shown: none unless it follows.
 
-        For lists whose cursor is an id: the head is kept short, and what is cut off is fetched again.
+        For lists whose cursor is an id: the head is kept short, and the rows cut off are fetched again.
         """
         head = self.slots[0] if self.slots else None
         if head is None or head.rows is None:
@@ -478,7 +478,7 @@ class Window:
         self.cursor = max(0, min(before if found is None else found, len(self) - 1))
 
     def _evict(self, top: int) -> None:
-        """Drop the rows of the pages farthest from the screen, never those of the first page or on screen."""
+        """Drop the rows of the pages farthest from the screen, but not of the first page or on screen."""
         surplus = self.resident - self.cap
         if surplus <= 0:
             return
@@ -495,7 +495,7 @@ class Window:
             self._at_hand.discard(number)
 
     def _evict_arranged(self, surplus: int) -> None:
-        # Rows on the screen may be of any page: those that match are kept when their page is dropped.
+        # Rows on the screen may be of any page: matching rows are kept when their page is dropped.
         for number in sorted(self._at_hand - {0}):
             if surplus <= 0:
                 return

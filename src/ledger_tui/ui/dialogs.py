@@ -56,10 +56,10 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
 
     def on_mount(self) -> None:
         self.set_class(self.mode is Mode.LIVE, "-live")
-        self.mount(KeyBar())  # over that of the main screen, whose keys do nothing now
+        self.mount(KeyBar())  # over the bar of the main screen, whose keys do nothing now
 
     def note(self, text: str, *, problem: bool = False) -> None:
-        """Show a note, or a problem, in place of the one before."""
+        """Show a note, or a problem, instead of the last one."""
         style = "bold $error" if problem else "$muted"
         self.notes.update(Content.styled(f"✕ {text}" if problem and text else text, style))
 
@@ -70,7 +70,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         self.refresh_bindings()
 
     def rest(self, text: str, *, problem: bool = False) -> None:
-        """Note what a worker has come to."""
+        """Note the result of a worker."""
         self.working = False
         self.note(text, problem=problem)
         self.refresh_bindings()
@@ -117,21 +117,21 @@ class DiscardScreen(Dialog[bool]):
 
 
 class Offers(OptionList, can_focus=False):
-    """What a typed line may become, beside the input, which keeps the focus."""
+    """Completions of a typed line, next to the input, which keeps the focus."""
 
     def __init__(self) -> None:
         super().__init__(markup=False, compact=True)
         self.display = False
 
     def offer(self, lines: Iterable[Content], highlighted: int | None = None) -> None:
-        """Show these lines in place of those before."""
+        """Show these lines instead of the last ones."""
         self.clear_options()
         self.add_options(lines)
         self.display = self.option_count > 0
         self.highlighted = highlighted if self.display else None
 
     def step(self, step: int) -> None:
-        """Highlight the next line or the one before; from the last goes on with the first."""
+        """Highlight the next or the previous line; the first line follows the last."""
         if count := self.option_count:
             at = (-1 if step > 0 else 0) if self.highlighted is None else self.highlighted
             self.highlighted = (at + step) % count
@@ -149,7 +149,7 @@ class ConfirmScreen(Dialog[bool]):
         super().__init__("confirm", "Are you sure?", mode)
         self._question = question
         self._typed = typed
-        self._what = what  # names what is to be typed
+        self._what = what  # names the text to type
 
     def content(self) -> ComposeResult:
         yield Static(Content(self._question))
@@ -250,9 +250,10 @@ _TWO_COLUMNS = 116  # from this width of the screen on
 
 
 class HelpScreen(Dialog[None]):
-    """All keys that are active where it was opened, from the bindings themselves: those of the view first.
+    """All keys that are active on the screen that opened it, from the bindings themselves: the view's keys
+    first.
 
-    `/` searches: only keys whose description or name has the typed text are shown.
+    `/` searches: only keys whose description or name contains the typed text are shown.
     """
 
     BINDINGS = [
@@ -262,7 +263,7 @@ class HelpScreen(Dialog[None]):
 
     def __init__(self, bindings: Mapping[str, ActiveBinding], view: DOMNode) -> None:
         super().__init__("help", "Keys")
-        # Bindings without an id are Textual's own and left out, but for that of the palette, which finds all.
+        # Bindings without an id are Textual's own and left out, except the palette's, which finds all.
         known = [each for each in bindings.values() if each.binding.id or _is_palette(each.binding)]
         self._active = sorted(known, key=lambda each: _order(each, view))
 
@@ -285,7 +286,7 @@ class HelpScreen(Dialog[None]):
         self.query_one(Static).update(self._text(event.value.strip().casefold()))
 
     def _text(self, wanted: str = "") -> Content:
-        """Return the keys that have a text, in two columns where there is room."""
+        """Return the keys with a text, in two columns if there is room."""
         lines = self._lines(wanted)
         if self.app.size.width < _TWO_COLUMNS:
             return Content("\n").join(lines)
@@ -312,7 +313,9 @@ class HelpScreen(Dialog[None]):
 
 
 def _order(active: ActiveBinding, view: DOMNode) -> tuple[bool, bool, bool]:
-    """Return the rank of a key: the palette, those of the view, of what is in it, then of all screens."""
+    """Return the rank of a key: the palette, the view's keys, its content's keys, then the keys of all
+    screens.
+    """
     ours = view in active.node.ancestors_with_self
     return not _is_palette(active.binding), not ours, ours and active.node is not view
 

@@ -3,10 +3,10 @@
 While Textual removes the screens it still delivers pending messages, to widgets whose children are gone.
 `handles` is Textual's `on` without those, and `asks` its `work`.
 
-Keys are handled in order: `KeyOrder` dispatches each one when the effects of the one before are complete.
+Keys are handled in order: `KeyOrder` dispatches each one when the effects of the previous one are complete.
 Textual sends a key to the focused widget, from which it bubbles up to the application, and only there its
 binding is looked up. Keys that arrive in one read (a slow connection delivers them in bunches) would all go
-to the widget that has the focus now, even when the first of them opens the form that the others are for.
+to the focused widget, even when the first of them opens the form that the rest are meant for.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Starting = Callable[Concatenate[Node, P], Worker[None]]
 
 
 def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], Starting[Node, P]]:
-    """Make an async method a worker, which takes the place of the one of its group if it is `exclusive`.
+    """Make an async method a worker, which replaces the worker of its group if it is `exclusive`.
 
     It asks the server and touches no widget: it passes the answer to a method by `call_later`. An unexpected
     error goes up from its widget as `WorkFailed`.
@@ -87,7 +87,9 @@ _JOINERS = ("\u200d", "\u200c")
 
 
 def _joiner_as_text(event: events.Event) -> events.Event:
-    """Return what joins characters, as of an emoji, as pasted text: Textual's fields take no such key."""
+    """Return a character that joins others, as in an emoji, as pasted text: Textual's fields take no such
+    key.
+    """
     if isinstance(event, events.Key) and event.character is not None and event.character in _JOINERS:
         return events.Paste(event.character)
     return event
@@ -98,7 +100,7 @@ class KeyOrder:
 
     After each key a callback passes from the focused widget up to the application. Each widget runs it after
     the messages that were in its queue. When it has passed all of them and their queues are empty, the key is
-    complete; otherwise, or when the screen or the focus has changed, it passes through again.
+    complete; if not, or when the screen or the focus has changed, it passes through again.
     """
 
     def __init__(self, app: App[Any], give_out: Callable[[events.Event], Awaitable[None]]) -> None:
@@ -111,7 +113,7 @@ class KeyOrder:
 
     @property
     def all_done(self) -> bool:
-        """Whether every key pressed has had its effect."""
+        """Whether every key pressed has taken effect."""
         return self._given_at is None
 
     async def take(self, event: events.Event) -> None:

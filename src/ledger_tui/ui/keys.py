@@ -37,7 +37,7 @@ SCREEN_KEYS: list[BindingType] = [
     _key(place.key, f"show('{place.kind}')", place.title) for place in (*PLACES, TEST_HELPERS)
 ]
 
-# One key may mean different actions on different screens: only those of the shown resource are active.
+# One key may mean different actions on different screens: only the shown resource's actions are active.
 ACTION_KEYS: list[BindingType] = [
     _key(action.key, f"act('{action.name}')", action.label, show=True)
     for action in dict.fromkeys(action for resource in RESOURCES for action in resource.actions)
@@ -67,7 +67,8 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("R", "app.repair", "repair a demo's receiver, or restart the server", show=True),
 ]
 
-# Of the time machine, while the past is shown: nothing is written, and these come before a screen's keys.
+# Keys of the time machine, while the past is shown: nothing is written, and these come before a screen's
+# keys.
 PAST_KEYS: list[BindingType] = [
     _key("space", "past('play')", "play what happened", show=True, priority=True),
     _key("a", "past('a')", "the first moment to compare", priority=True),
@@ -83,7 +84,7 @@ _COPY: list[BindingType] = [
     _key("c", "screen.copy_curl", "copy as curl, compare accounts"),
 ]
 
-# The keys of every view, then those of a list, in the order of the key bar.
+# The keys of every view, then the keys of a list, in the order of the key bar.
 VIEW_KEYS: list[BindingType] = [_BACK, _REFRESH, *_COPY]
 RESOURCE_KEYS: list[BindingType] = [
     _key("enter", "open", "open", show=True),
@@ -164,7 +165,7 @@ TABLE_KEYS: list[BindingType] = [
     _key("pageup,ctrl+b", "move_pages(-1)", "page up"),
     _key("pagedown,ctrl+f", "move_pages(1)", "page down"),
     _key("home", "newest", "the newest"),
-    # By the name that the key has in lists: who changes it there changes it everywhere.
+    # By the name of the key in lists: a change there changes it everywhere.
     Binding("g", "newest", "the newest", show=False, id="group"),
     _key("end,G", "oldest", "the oldest loaded, then the oldest"),
 ]
@@ -179,8 +180,8 @@ LIST_TABLE_KEYS: list[BindingType] = [
 
 MOST_KEYS_IN_BAR = 12
 
-# The keys of the bar in its order, the most useful first; those of a dialog, not listed, come before.
-# Where it is too narrow for all, the last are left out, but never the key of the help.
+# The keys of the bar in its order, the most useful first; a dialog's keys, not listed, come before. If it is
+# too narrow for all, the last are left out, but never the key of the help.
 _BY_USE = (
     "open",
     "past(",
@@ -229,7 +230,7 @@ class NamesItsKeys(Protocol):
 
 
 class _Shown(NamedTuple):
-    """One key of the bar: the text, its rank, and what a click on it runs."""
+    """One key of the bar: the text, its rank, and the action of a click on it."""
 
     text: Content
     rank: tuple[bool, bool, int]  # the highest is left out first
@@ -316,7 +317,7 @@ def spelled(key: str) -> str:
     return before + joint + _SHORT.get(last, last)
 
 
-# Groups of bindings that are active at the same time: within a group a key has one meaning.
+# Groups of bindings that are active at the same time: within a group each key has one meaning.
 TOGETHER: list[list[Binding]] = [
     _made([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS]),
     _made([*_EVERYWHERE, *VIEW_KEYS, *EVENTS_KEYS, *LIST_TABLE_KEYS]),
@@ -342,7 +343,7 @@ def descriptions() -> dict[str, str]:
 
 
 def elsewhere(key: str, chosen: Mapping[str, str]) -> list[str]:
-    """Return what a letter does on the screens where it does something; `chosen` has the user's own keys."""
+    """Return the action of a letter on each screen that uses it; `chosen` holds the user's own keys."""
     shown = ((name, binding) for name, binding in BY_ID.items() if binding.show and len(key) == 1)
     found = (each.description for name, each in shown if key in _split(chosen.get(name, each.key)))
     return [*dict.fromkeys(found)]
@@ -372,7 +373,7 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
 _TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the terminal uses it"}
 _AS_ESC = "what a terminal sends for esc and the key after it"
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
-# For each of these, most terminals send the same bytes as for the other.
+# For each of these, most terminals send the same bytes as for its partner.
 _SENT_AS = {
     "ctrl+i": "tab",
     "ctrl+m": "enter",
@@ -384,7 +385,7 @@ _SENT_AS = {
 def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str], file: str) -> list[Binding]:
     """Return a binding for each of the user's own commands.
 
-    Raises BadConfig for an unknown key, one that is taken, and an unknown screen.
+    Raises BadConfig for an unknown key, a key in use, and an unknown screen.
     """
     taken = {key: name for name, binding in BY_ID.items() for key in _split(keys.get(name, binding.key))}
     made = []

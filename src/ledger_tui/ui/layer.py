@@ -22,7 +22,7 @@ class Layer(Screen[ScreenResultType]):
     def _compositor_refresh(self) -> None:
         """Draw what has changed; behind a dialog, collect it until `_draw_behind`.
 
-        Textual's own method has the dialog draw each change at once and also marks this screen to be drawn
+        Textual's own method makes the dialog draw each change at once and also marks this screen to be drawn
         again. The next frame finds that mark and makes a new one, so one change would be drawn for ever.
         Several frames of small changes also cost more there: the dialog draws each line from its beginning.
         """

@@ -81,7 +81,7 @@ def breadcrumbs(trail: Sequence[str], width: int) -> Content:
 
 
 def connection(session: Session, width_left: int = 1_000) -> Content:
-    """Return the connection's state, with a symbol of its own, in at most `width_left` cells if possible."""
+    """Return the connection's state, with its symbol, in at most `width_left` cells if possible."""
     if (seconds := session.waiting_seconds) > 0:
         return Content.styled(f"◔ rate limit: waiting {seconds:.0f} s", "bold $warning")
     unanswered = session.unanswered_seconds
@@ -120,20 +120,20 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
 
 
 def _trouble(sentence: str, then: str, width_left: int) -> Content:
-    """Return what is wrong and what follows; when both do not fit, the first is cut."""
+    """Return the problem and its consequence; when both do not fit, the first is cut."""
     wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(then) - 3), ellipsis=True)
     return Content.assemble(wrong, f" · {then}").stylize("bold $error")
 
 
 def awaited(session: Session) -> Content:
-    """Return the text in place of data that was not read yet: that it is loading, or why it is not."""
+    """Return the text for data that was not read yet: that it is loading, or the reason why not."""
     if session.state is ConnectionState.ONLINE and not session.waiting_seconds:
         return Content.styled("loading…", "$muted")
     return connection(session)
 
 
 def limits(session: Session) -> Content:
-    """Return the rest of the rate limit, as the server last reported it."""
+    """Return the rest of the rate limit, according to the server's last answer."""
     if session.limit is None or session.remaining is None:
         return Content("")
     style = "bold $warning" if session.is_scarce else "$muted"

@@ -28,7 +28,7 @@ from ledger_tui.ui.keys import TILE_KEYS, VIEW_KEYS
 from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.view import TONE_STYLES, Context, View
 
-MARGIN = 2  # cells left of each row, for the mark of the one that enter opens
+MARGIN = 2  # cells left of each row, for the mark of the row that enter opens
 
 
 _MARK = "▸ "
@@ -60,7 +60,7 @@ class TileRow:
 
 @dataclass(frozen=True, slots=True)
 class TileContent:
-    """What a tile shows: its rows, and a fact on the right of its title."""
+    """The content of a tile: its rows, and a fact on the right of its title."""
 
     rows: Sequence[TileRow]
     fact: Sequence[Cell] = ()
@@ -103,7 +103,7 @@ class Tile(Widget):
         self._lines: list[_Line] = []
         self._size_drawn: Size | None = None
         self._styles: dict[str, RichStyle] = {}
-        self._chosen = 0  # among the rows that have a link
+        self._chosen = 0  # among the rows with a link
         self.current = False
 
     def on_click(self, event: events.Click) -> None:
@@ -117,7 +117,7 @@ class Tile(Widget):
 
     @property
     def chosen(self) -> TileRow | None:
-        """The chosen row; None for a tile whose rows lead nowhere of their own."""
+        """The chosen row; None for a tile whose rows lead nowhere."""
         stops = self._stops
         return stops[min(self._chosen, len(stops) - 1)] if stops else None
 
@@ -171,7 +171,7 @@ class Tile(Widget):
     def render_line(self, y: int) -> Strip:
         if not self._styles:
             self._look_at_styles()
-        if self._size_drawn != self.content_size:  # it was laid out anew
+        if self._size_drawn != self.content_size:  # it was laid out again
             self._compose_lines()
         width = self.content_size.width
         line = self._lines[y] if y < len(self._lines) else _EMPTY
@@ -223,14 +223,14 @@ class Tile(Widget):
 
 
 def sentence(text: str, width: int) -> TileContent:
-    """Return a text in place of rows, such as why there are none."""
+    """Return a text instead of rows, such as the reason why there are none."""
     return TileContent([TileRow([Cell(line, "dim")]) for line in wrap(text, max(1, width))])
 
 
 class TiledView(View, can_focus=True):
     """A screen of tiles under a caption, whose figures are read together; enter opens the chosen row.
 
-    What it is made of, `tiles`, is set before it is mounted. Reading ends with `read_in` or `failed`.
+    Its parts, `tiles`, are set before it is mounted. Reading ends with `read_in` or `failed`.
     """
 
     BINDINGS = [*TILE_KEYS, *VIEW_KEYS]
@@ -265,7 +265,7 @@ class TiledView(View, can_focus=True):
         return super().may_poll() and not (self.context.session.moment_ms is not None and self.settled)
 
     def read_in(self, requests: int) -> None:
-        """Note that the figures were read in so many requests: when they are read again depends on it."""
+        """Note that the figures were read in this many requests: when they are read again depends on it."""
         session = self.context.session
         self.problem, self.reading = "", False
         self.next_poll_at = session.clock() + session.pause_after(max(1, requests))
@@ -282,7 +282,7 @@ class TiledView(View, can_focus=True):
 
     @abstractmethod
     def caption_text(self) -> Content:
-        """Return the title, and what holds for all tiles."""
+        """Return the title, and the facts about all tiles."""
 
     def status(self, known: Content) -> Content:
         """Return why there are no figures, else what is known of them."""

@@ -33,7 +33,7 @@ RECENT_KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A screen, its filters, and the object that was open there, as it was then, or None."""
+    """A screen, its filters, and the open object, in its state then, or None."""
 
     kind: str
     filters: Mapping[str, str] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class ActionRequested(Message):
 
 
 class BackRequested(Message):
-    """The user goes back, and the view has nothing left to close."""
+    """The user goes back, and the view can close nothing more."""
 
 
 # While a key is held down, rows pass faster than a detail is worth drawing or an account worth reading.
@@ -176,7 +176,7 @@ _REST_SECONDS = 0.06
 
 @dataclass(frozen=True)
 class Context:
-    """What every screen shares: one server, used with one credential."""
+    """State that every screen shares: one server, used with one credential."""
 
     api: Api
     session: Session
@@ -204,7 +204,7 @@ class View(Widget):
         self.next_poll_at = 0.0
         self.problem = ""  # why it could not be read
         self.reading = False
-        self._moment = context.session.moment_ms  # the one that is drawn; None for now
+        self._moment = context.session.moment_ms  # the drawn one; None for now
         self._rest: Timer | None = None
 
     def on_mount(self) -> None:
@@ -235,7 +235,7 @@ class View(Widget):
         return iter(())
 
     def key_text(self, binding: Binding) -> str:
-        """Return the description of a key in the key bar, as it is now."""
+        """Return the present description of a key in the key bar."""
         return binding.description
 
     def why_not(self, _binding: Binding) -> str:
@@ -244,7 +244,7 @@ class View(Widget):
 
     @property
     def location(self) -> Location:
-        """What is shown, to return to."""
+        """The shown place, to return to."""
         return Location(self.place.kind)
 
     def show_location(self, location: Location) -> None:
@@ -254,7 +254,7 @@ class View(Widget):
         """Trace an object; only the screen of the trace does."""
 
     def enter(self) -> None:
-        """Read and take the focus, as this view is shown from now on."""
+        """Read and take the focus, because this view is shown from now on."""
         self.next_poll_at = 0.0
         self.see_moment()
         self.focus_content()
@@ -266,12 +266,12 @@ class View(Widget):
             self.moment_changed()
 
     def moment_changed(self) -> None:
-        """Read again, as another moment is looked at."""
+        """Read again, because another moment is shown."""
         self.forget()
         self.tick()
 
     def forget(self) -> None:
-        """Drop what was read of a ledger that is another one now."""
+        """Drop the data of a ledger that was replaced by another."""
         self.next_poll_at = 0.0
 
     def focus_content(self) -> None:
@@ -338,15 +338,15 @@ class View(Widget):
         """Draw what costs more than a line, once the cursor has stopped moving."""
 
     def names_loaded(self) -> None:
-        """Redraw, as names and currencies of accounts were read."""
+        """Redraw, because names and currencies of accounts were read."""
 
     def session_changed(self) -> None:
-        """Redraw, as the connection or the rights of the credential have changed."""
+        """Redraw, because the connection or the rights of the credential have changed."""
 
     # ------------------------------------------------------------------ copying
 
     def shown_path(self) -> str:
-        """Return the path, with its query, that reads what is shown."""
+        """Return the path, with its query, of the shown data."""
         return ""
 
     def shown_exchange(self) -> Exchange:

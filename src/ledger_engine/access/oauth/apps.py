@@ -101,7 +101,7 @@ def every(unit: Unit, project: str) -> list[App]:
 
 
 def find(unit: Unit, client_id: str) -> App:
-    """Delete up to `limit` grants of apps deleted before `before`, then the apps without grants."""
+    """Return the app with this `client_id`; raises NotFound, also when it or its project is not in use."""
     row = unit.first(
         "SELECT a.* FROM apps AS a JOIN projects AS p ON p.id = a.project"
         " WHERE a.id = :id AND a.deleted_at IS NULL AND p.archived_at IS NULL",

@@ -43,7 +43,7 @@ class UnknownMethod(BadRequest):
 
 
 class BodyTooLarge(BadRequest):
-    """The length of the body has too many digits."""
+    """The length of the body is written with too many digits."""
 
 
 class TargetTooLong(BadRequest):

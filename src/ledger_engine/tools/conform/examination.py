@@ -49,7 +49,7 @@ async def examine(
 ) -> list[Verdict]:
     """Examine the server, and return a verdict on every rule. Raises Unreachable.
 
-    `mark` is part of the names and keys of what is made, so it must be another one each time.
+    `mark` is part of the names and keys of the objects that it makes, so it must differ each time.
     """
     ask = Examiner(client, key, mark, sleep)
     await _require_ledger(ask)

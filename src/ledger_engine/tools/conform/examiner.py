@@ -1,9 +1,9 @@
 """The examiner: sends requests to a server and notes, rule by rule, whether the answers are as they must be.
 
-What holds for every answer, such as the rate limit's headers, is looked at in every answer.
+Rules for every answer, such as the rate limit's headers, are checked in every answer.
 
-The rules are those of docs/interface.md, each with the sentence it has there. The page travels inside the
-package: it is the one catalogue of the contract.
+The rules come from docs/interface.md, each with its sentence there. The page travels inside the package: it
+is the one catalogue of the contract.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WAITS_MAX = 90  # answers 429 in a row that are waited out, each as long as it 
 
 
 class Unreachable(Exception):
-    """The server cannot be examined; the text says why."""
+    """The server cannot be examined; the text gives the reason."""
 
 
 class Unusable(Exception):
@@ -177,7 +177,7 @@ class Examiner:
         raise Unreachable(f"{method} {path} is still rate limited after several tries.")
 
     def expect(self, rules: str, holds: object, exchange: Exchange, wanted: str) -> bool:
-        """Note whether these rules hold in this exchange; `wanted` says what must be so."""
+        """Note whether these rules hold in this exchange; `wanted` states the requirement."""
         for rule in rules.split():
             assert rule in RULES, rule
             if holds:

@@ -1,4 +1,4 @@
-"""The checks that change nothing: those of `conform --read-only`."""
+"""The checks that change nothing, for `conform --read-only`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def directory(ask: Examiner) -> None:
 
 
 async def counted(ask: Examiner) -> None:
-    """Look at two requests of one window: the second has fewer left."""
+    """Compare two requests of one window: fewer are left after the second."""
     for _ in range(3):
         first = await ask.send("GET", "/v1/accounts", params={"limit": "1"})
         second = await ask.send("GET", "/v1/accounts", params={"limit": "1"})

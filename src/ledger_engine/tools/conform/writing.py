@@ -7,7 +7,7 @@ from typing import Any
 from ledger_engine.tools.conform.examiner import Examiner, Exchange, is_id, is_number
 from ledger_engine.tools.conform.reading import envelope, is_amount, is_time
 
-_MANY = 21  # one more than a page has without a limit
+_MANY = 21  # one more than a page contains without a limit
 _OPTIONAL = "the server does not offer what this check needs, which goes beyond the contract"
 
 
@@ -41,7 +41,7 @@ async def accounts(ask: Examiner) -> None:
 
 
 async def anonymous(ask: Examiner) -> None:
-    """Write without a credential. Where that is refused, as it must be, nothing is made."""
+    """Write without a credential. If that is refused, as it must be, nothing is made."""
     for rule, method, path in (
         ("auth-bearer", "POST", "/v1/accounts"),
         ("auth-bearer", "POST", "/v1/transactions"),
@@ -308,7 +308,7 @@ async def _orders(ask: Examiner, user: str) -> None:
 
 
 async def _rights(ask: Examiner, user: str) -> None:
-    """Look at what a key without the role cannot do, where the server lets keys be made."""
+    """Check that a key without the role is refused, if the server lets keys be made."""
     made = await ask.send("POST", "/v1/api_keys", {"role": "member", "name": "conform"})
     key, id = made.field("key"), made.field("id")
     ask.hide(key)

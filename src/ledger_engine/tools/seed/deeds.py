@@ -1,6 +1,6 @@
-"""Deeds: what those who use a ledger do with it, for the demo's last minutes and for its traffic.
+"""Deeds: the actions of a ledger's users, for the demo's last minutes and for its traffic.
 
-They repeat what they find: transactions, invoices and orders like earlier ones, with other amounts. So they
+They repeat existing records: transactions, invoices and orders like earlier ones, with other amounts. So they
 fit whatever data set is loaded. They reach the ledger through `Books`: directly, in the past
 (`tools.seed.recent`), or over HTTP (`tools.seed.traffic`).
 """
@@ -35,7 +35,7 @@ class Past:
 
 
 class Books(Protocol):
-    """The ledger as deeds reach it. Objects have their fields as attributes."""
+    """The ledger as deeds reach it. Objects show their fields as attributes."""
 
     @property
     def past(self) -> Past: ...
@@ -53,7 +53,7 @@ class Books(Protocol):
         ...
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
-        """Return the newest objects of a kind, such as `invoices`, that have these values."""
+        """Return the newest objects of a kind, such as `invoices`, with these values."""
         ...
 
     async def create(self, kind: str, fields: Fields) -> None:
@@ -80,7 +80,7 @@ def like_earlier(books: Books) -> Fields | None:
 
 
 async def post(books: Books) -> None:
-    """Post a transaction like an earlier one; debit only what the account holds."""
+    """Post a transaction like an earlier one; debit only money that the account holds."""
     fields = like_earlier(books)
     if fields is None:
         return

@@ -26,10 +26,9 @@ from ledger_engine.tools.seed.deeds import Past
 from ledger_engine.tools.seed.reading import read
 from ledger_engine.tools.seed.steps import History, Step, UnitInThePast, steps_of
 
-# The receivers of its webhooks: one good, one slow and flaky, one that fails until it is repaired.
-#
-# They listen on one port of this machine, each at a path of its own. `POST {path}/repair` repairs one, as the
-# dashboard does for the key `R`.
+# The receivers of its webhooks: one good, one slow and flaky, one that fails until it is repaired. They
+# listen on one port of this machine, each at its own path. `POST {path}/repair` repairs one; the dashboard's
+# key `R` sends it.
 
 
 _HEAD_MAX = 64 * 1024
@@ -37,7 +36,7 @@ _HEAD_MAX = 64 * 1024
 
 @dataclass(slots=True)
 class Receiver:
-    """How one receiver answers: after `least_s` to `most_s`, with a share of 503 in place of 200."""
+    """The answers of one receiver: after `least_s` to `most_s`, with a share of 503 instead of 200."""
 
     path: str
     kinds: tuple[str, ...]  # the events that are sent to it
@@ -95,7 +94,7 @@ async def receiving(receivers: list[Receiver], random: Random) -> AsyncIterator[
 
 
 async def _read_path(reader: asyncio.StreamReader) -> str:
-    """Read one request and return its path. Raises ValueError for what is not HTTP."""
+    """Read one request and return its path. Raises ValueError for a text that is not HTTP."""
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     _method, path, _version = first.split(" ")
     headers = {name.lower(): value for name, _, value in (line.partition(":") for line in lines)}

@@ -1,7 +1,7 @@
 """Loading of a data set: the whole history in one transaction, by the engine's own rules.
 
 A load that fails or is interrupted has changed nothing. A ledger that does not exist yet is made in a hidden
-folder beside its target and put there when it is complete.
+folder next to its target and moved there when it is complete.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def load(
 ) -> Loaded:
     """Load the data set into the project with this id, by default the first one; or change nothing.
 
-    A ledger without a project gets one. Call it in a process that does not have the ledger open. Raises what
+    A ledger without a project gets one. Call it in a process that does not use the ledger. Raises what
     `load_into` does, NotFound, and StorageUnavailable.
     """
     progress = progress or Progress()
@@ -100,7 +100,10 @@ def _is_missing(database: Location) -> bool:
 
 
 async def _write(database: Location, project: str | None, work: Work[Loaded], progress: Progress) -> Loaded:
-    """Run the load as one transaction. Works of other projects may run beside it, if its own is known."""
+    """Run the load as one transaction.
+
+    Works of other projects may run at the same time, if its own project is known.
+    """
     engine = open_engine(database)
     try:
         first = await engine.read(projects.first) if project is None else None
@@ -124,8 +127,8 @@ def load_into(
     """Load the data set in this work.
 
     Raises BadDataSet for a step that the engine's rules forbid, and Conflict when the data set was loaded
-    before or the project has records from the history's time: lists and running balances are in the order of
-    time, so nothing may be inserted before existing records.
+    before or the project contains records from the history's time: lists and running balances are in the
+    order of time, so nothing may be inserted before existing records.
     """
     tenant = tenant_of(projects.to_add_to(unit, project))
     start = start_of(data_set, unit.now)
@@ -169,7 +172,10 @@ def happen(
     start: int,
     count: Callable[[], None] = lambda: None,
 ) -> None:
-    """Make and count each step at its time. Raises BadDataSet for one that the engine's rules forbid."""
+    """Make and count each step at its time.
+
+    Raises BadDataSet for a step that the engine's rules forbid.
+    """
     history.unit, history.tenant = unit, tenant
     for step in steps:
         unit.now = start + step.at
@@ -184,7 +190,7 @@ def happen(
 
 
 def _require_older(unit: Unit, tenant: Tenant, start: int) -> None:
-    """Raise Conflict when the project has records of this time or later."""
+    """Raise Conflict when the project contains records of this time or later."""
     newest = 0
     for table in TABLES:
         row = unit.first(f"SELECT max(id) AS id FROM {table} WHERE {condition_on(table)}", tenant.bind())

@@ -49,7 +49,7 @@ def _mistake(message: str, *, field: str = "") -> PydanticCustomError:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An integer drawn from `least` to `most` in steps; a fixed one has both the same."""
+    """An integer drawn from `least` to `most` in steps; for a fixed one both are the same."""
 
     least: int
     most: int
@@ -104,7 +104,7 @@ def _texts(value: object) -> object:
 
 
 def _item(value: object) -> object:
-    """Return an item of an order, which has any fields; two of them may vary."""
+    """Return an item of an order, with any fields; two of them may vary."""
     if not isinstance(value, dict):
         raise _mistake("must be an object.")
     spans = {
@@ -137,7 +137,7 @@ class _Fields(BaseModel):
 
 
 class Once(_Fields):
-    """What appears on one day, early, so that whatever happens later on that day finds it.
+    """Objects that appear on one day, early, so that later entries of that day find them.
 
     Other entries refer to it by `ref`.
     """
@@ -156,7 +156,7 @@ class Repeat(_Fields):
 
 
 class Repeated(_Fields):
-    """What happens on one day or, with `repeat`, on several."""
+    """Changes on one day or, with `repeat`, on several."""
 
     day: Day = 1
     time: Minute = BY_DAY
@@ -403,8 +403,8 @@ def names() -> list[str]:
 def path(name_or_path: str) -> Path:
     """Return the path of a data set: one of `names()`, or any JSON file by its path.
 
-    An included name comes first, so that a file that happens to be in the working directory has no effect.
-    Raises FileNotFoundError, whose message lists the names.
+    An included name comes first, so that a file of that name in the working directory has no effect. Raises
+    FileNotFoundError, whose message lists the names.
     """
     bundled = _folder() / f"{name_or_path}.json"
     if name_or_path in names():

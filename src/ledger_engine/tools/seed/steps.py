@@ -1,7 +1,7 @@
 """The steps of a data set's history, each with its time, in order.
 
-Each entry draws from a random stream of its own, so that the same file gives the same history, and adding an
-entry changes no other.
+Each entry draws from its own random stream, so that the same file gives the same history, and adding an entry
+changes no other entry.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _moments(entry: Entry, days: int, random: Random) -> Iterator[int]:
 
 
 def _steps(entry: Entry, at: int, number: int, key: str, random: Random) -> Iterator[Happening]:
-    """Yield what happens for one repetition of an entry; `key` names what it makes."""
+    """Yield the steps of one repetition of an entry; `key` names the object it makes."""
     match entry:
         case AccountEntry():
             yield at, partial(_open_account, entry)

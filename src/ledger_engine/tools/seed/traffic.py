@@ -1,8 +1,8 @@
 """The demo's traffic: requests over HTTP such as several clients send, good ones and bad ones.
 
-They do the deeds of `tools.seed.deeds`, so they fit whatever data set is loaded. Each client has a key of its
-own, and mistakes of its own: an import that sends the same request twice or too many at once, a report that
-asks for what is not there or may not be done with its key.
+They do the deeds of `tools.seed.deeds`, so they fit whatever data set is loaded. Each client uses its own
+key, and makes its own mistakes: an import that sends the same request twice or too many at once, a report
+that asks for missing objects or for some that its key may not read.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Traffic:
         return int(found.get("balance", 0))
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
-        """Return those of the newest objects of a kind that belong to the demo."""
+        """Return the demo's own among the newest objects of a kind."""
         return await self._newest_by(CLIENT_OF[kind], kind, **only)
 
     async def _newest_by(self, client: str, kind: str, **only: str) -> list[Any]:
@@ -209,13 +209,14 @@ class Traffic:
 
     async def flood(self) -> None:
         """Send more requests in one second than a client may: some are 429."""
-        await asyncio.sleep(1 - time.time() % 1)  # a second of the wall clock, as they are counted
+        # a second of the wall clock, because requests are counted by it
+        await asyncio.sleep(1 - time.time() % 1)
         many = self._burst + _FLOOD_BEYOND
         await asyncio.gather(*(self.send("old import", "GET", "/v1/accounts", limit=1) for _ in range(many)))
 
 
 Act = Callable[[Traffic], Awaitable[None]]
-# How often each is done, beside a hundred deeds.
+# The frequency of each, for a hundred deeds.
 ACTS: dict[Act, int] = dict[Act, int](DEEDS.items()) | {
     Traffic.look: 12,
     Traffic.ask_wrongly: 4,

@@ -91,7 +91,7 @@ THEMES = (
 
 
 def background_of(config: Config) -> str:
-    """Return the background, as CSS writes it, of the theme that the config file names."""
+    """Return the background, in CSS, of the theme that the config file names."""
     own = config.themes.get(config.theme or "", {})
     base = own.get("base", DEFAULT_THEME) if own else config.theme or DEFAULT_THEME
     found = own.get("background") or next((t.background for t in THEMES if t.name == base), None)
