@@ -117,7 +117,7 @@ def _ask_key(key_stdin: bool) -> str:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Raise UsageError for BadConfig, as the config file is part of the call; a full disk is an error."""
+    """Raise UsageError for BadConfig: the config file is part of the call; a full disk is an error."""
 
     try:
         yield
@@ -128,9 +128,11 @@ def _usage_errors() -> Iterator[None]:
 
 
 def read_checked(file: Path) -> Config:
-    """Return the file's content. Raises BadConfig, also for a key or a theme that the dashboard has not.
+    """Return the file's content. Raises BadConfig, also for a key or a theme that the dashboard does not
+    know.
 
-    What knows the keys and the themes loads Textual, so it is imported only where the file names one.
+    The modules that know the keys and the themes load Textual, so they are imported only if the file names
+    one.
     """
     config = read_config(file)
     if config.keys or config.commands:
@@ -234,7 +236,7 @@ def command(
 ) -> None:
     """Open a dashboard for a ledger server in the terminal.
 
-    Without --url or --profile it runs a server of its own on the default database.
+    Without --url or --profile it runs its own server on the default database.
     """
     if context.invoked_subcommand is not None:
         return
@@ -324,7 +326,7 @@ def _save_left(options: Options, app: LedgerApp) -> None:
 
 def _draw(options: Options, *, resume: bool) -> int:
     """Show dashboards until the user quits; with `resume` each begins where it was left."""
-    # Under textual-serve the dashboard draws to its pipe; otherwise Textual reads stdin and draws to stderr.
+    # Under textual-serve the dashboard draws to its pipe; if not, Textual reads stdin and draws to stderr.
     on_a_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     if "TEXTUAL_DRIVER" not in os.environ and not on_a_terminal:
         raise click.UsageError("ledger-tui draws on a terminal: stdin, stdout and stderr must all be one.")

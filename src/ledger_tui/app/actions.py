@@ -1,4 +1,4 @@
-"""What the main screen does when asked: actions, test helpers, own commands, themes, the command line.
+"""The main screen's actions, test helpers, own commands, themes, and the command line.
 
 An action, such as paying an invoice, asks first, is sent, and shows its result.
 """
@@ -139,7 +139,7 @@ def ask_helper(navigation: Navigation, request: HelperRequest) -> None:
     session = navigation.context.session
     if why := session.forbids_changes:
         navigation.notify(why, markup=False)
-    elif request.question:  # live keys have no test helpers, so nothing has to be typed
+    elif request.question:  # live keys have no test helpers, so nothing needs to be typed
         confirm(
             navigation.app,
             request.question,
@@ -169,7 +169,7 @@ async def _ask_helper(navigation: Navigation, request: HelperRequest) -> None:
 
 
 async def _show_helped(navigation: Navigation, request: HelperRequest, answer: Record, clock: Record) -> None:
-    """Say what was done; after the ledger went back or was emptied, read everything anew."""
+    """Confirm an action; after the ledger went back or was emptied, read everything again."""
     navigation.context.session.saw_clock(clock.get("offset_ms"))
     if request.rewinds:
         await navigation.forget()
@@ -205,7 +205,7 @@ async def _run(navigation: Navigation, command: OwnCommand, variables: Mapping[s
 
 
 async def _prove(navigation: Navigation) -> None:
-    """Save the proof of the selected transaction or event to a file beside the exports."""
+    """Save the proof of the selected transaction or event to a file next to the exports."""
     from ledger_tui.resources.proofs import NO_LOG, read_proof
 
     record_id = str((navigation.view.selected or {}).get("id"))
@@ -262,7 +262,7 @@ def _use_theme(navigation: Navigation, name: str) -> None:
 
 # ---------------------------------------------------------------------- the command line
 
-# Of use only as keys, or the command line itself; a screen's own name is a command.
+# Useful only as keys, or the command line itself; a screen's own name is a command.
 _NOT_OFFERED = ("move", "open", "newest", "oldest", "show.", "command_line")
 
 
@@ -283,7 +283,7 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
 
 
 def _actions(navigation: Navigation) -> Iterator[Offer]:
-    """Yield what has a key here, except screens, which are commands."""
+    """Yield the actions with a key here, except screens, which are commands."""
     from ledger_tui.app.command_line import action_offer
 
     app, seen = navigation.app, set()
@@ -296,7 +296,7 @@ def _actions(navigation: Navigation) -> Iterator[Offer]:
 
 
 def _recent(navigation: Navigation) -> Iterator[Offer]:
-    """Yield the objects that were opened lately."""
+    """Yield the recently opened objects."""
     from ledger_tui.app.command_line import Offer
 
     for recent in navigation.context.recent:

@@ -85,7 +85,7 @@ class LedgerApp(App[int]):
         self._begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
-        self.left: Left | None = None  # where it was when it ended
+        self.left: Left | None = None  # its place at the end
         self.next_options: Options | None = None  # what to connect to after this dashboard has ended
         self.keys = KeyOrder(self, super().on_event)
         self._tour: Tour | None = None
@@ -119,7 +119,7 @@ class LedgerApp(App[int]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a notification in place of the one before, so that no row of the view is covered."""
+        """Show a notification instead of the last one, so that no row of the view is covered."""
         self.clear_notifications()
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
@@ -135,7 +135,7 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     def _say_what_is_kept(self, event: events.Key | events.Paste) -> None:
-        """Say that a field takes the first of several pasted lines alone, as Textual's does."""
+        """Warn that a field takes only the first of several pasted lines, as Textual's does."""
         lines = len(event.text.splitlines()) if isinstance(event, events.Paste) else 0
         if lines > 1 and isinstance(self.focused, Input):
             self.notify(f"Of the {lines:,} pasted lines only the first was kept.", severity="warning")
@@ -236,7 +236,7 @@ class LedgerApp(App[int]):
         self.refresh_bindings()
 
     def action_repair(self) -> None:
-        """Restart the server that ended, or have the demo's selected receiver work again."""
+        """Restart the server that ended, or let the demo's selected receiver work again."""
         if self.session.state is ConnectionState.ENDED:
             self._connecting.connect()
         elif (endpoint := self.dashboard.broken_endpoint) is not None:
@@ -254,7 +254,7 @@ class LedgerApp(App[int]):
 
     @handles(ReconnectRequested)
     def reconnect(self, message: ReconnectRequested) -> None:
-        """End this dashboard for another one: nothing of a server is left beside the next one's."""
+        """End this dashboard and begin another one: no data of the former server is left in it."""
         if self.is_web:
             self.notify("In a browser, start another --web with that profile.", severity="warning")
             return
@@ -283,7 +283,7 @@ class LedgerApp(App[int]):
 
     @handles(ProfileSaved)
     def profile_saved(self, message: ProfileSaved) -> None:
-        """Know the new profile from now on, as the next start will."""
+        """Know the new profile from now on, as after a restart."""
         config, profile = self.options.config, message.profile
         profiles = {**config.profiles, profile.name: profile}
         self.options = replace(self.options, config=replace(config, profiles=profiles))
@@ -332,7 +332,8 @@ class LedgerApp(App[int]):
         return self._driver is not None and self._driver.can_suspend
 
     def action_suspend_process(self) -> None:
-        """Restore the terminal and stop the process group, as ctrl+z does elsewhere; `fg` redraws the screen.
+        """Restore the terminal and stop the process group, like ctrl+z in other programs; `fg` redraws the
+        screen.
 
         Textual's own action stops this process alone: a `make run` around it would keep running, and the
         shell would wait for it. Without a shell's job control the signal stops nothing, so that nobody is
@@ -410,7 +411,7 @@ def crash_report(error: BaseException, secrets: list[str]) -> str:
     """
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES_KEPT:]
     lines = [f"  {_short(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
-    # The message may quote anything: the server's answer, or what the user typed.
+    # The message may quote anything: the server's answer, or the typed text.
     message = _without(str(error), secrets)
     head = "ledger-tui failed and ended. Changes that the server confirmed are stored."
     return "\n".join([head, *lines, f"{type(error).__name__}: {message}", ""])

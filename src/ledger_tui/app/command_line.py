@@ -53,7 +53,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Command:
-    """What a line asks for: `argument` is a screen, an id, a profile or a theme; `filters` are a screen's."""
+    """The request of a line: `argument` is a screen, id, profile or theme; `filters` are a screen's."""
 
     kind: Kind
     argument: str = ""
@@ -64,7 +64,7 @@ class Command:
 
 
 class Offer(NamedTuple):
-    """What a line may mean: a longer line, or with `run` something to do at once; `also` has words for it."""
+    """A meaning of a line: a longer line, or with `run` an action; `also` holds words for it."""
 
     text: str
     about: str = ""
@@ -91,9 +91,9 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """What can be named besides screens: the profiles and themes there are, and the accounts known.
+    """Names other than screens: the profiles and themes there are, and the known accounts.
 
-    `snapshots` has the names of those that were read; None on a server without test helpers.
+    `snapshots` holds the names of the snapshots read; None on a server without test helpers.
     """
 
     profiles: Sequence[str]
@@ -157,7 +157,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
 _HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
 
 
-_LETTERS_OF_A_VALUE = 2  # so many are enough where only one value begins so
+_LETTERS_OF_A_VALUE = 2  # typed characters that are enough when only one value begins with them
 
 
 # Words that a filter may accept alone: `paid` for `status:paid`.
@@ -223,7 +223,7 @@ def others(line: str, actions: Sequence[Offer]) -> list[Offer]:
 
 
 def action_offer(name: str, description: str, key: str, run: Callable[[], object]) -> Offer:
-    """Return the offer of an action; `name` is that of the key map."""
+    """Return the offer of an action; `name` is its name in the key map."""
     return Offer(description[:1].upper() + description[1:], key, run, _ALSO.get(name, ""))
 
 
@@ -266,7 +266,7 @@ def _meant(word: str) -> str:
     words = _commands()
     exact = word in words or word in _HELPERS
     found = [word] if exact else [each for each in words if each.startswith(word)]
-    if not found:  # only few servers have helpers, so they make no other word ambiguous
+    if not found:  # only few servers offer helpers, so they make no other word ambiguous
         found = [each for each in _HELPERS if each.startswith(word)]
     meant = list(dict.fromkeys(_SHORT.get(each, each) for each in found))
     if len(meant) == 1:
@@ -277,7 +277,7 @@ def _meant(word: str) -> str:
 
 
 def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
-    """Return that no profile or theme has this name, and which there are."""
+    """Return that no profile or theme is named like this, and the names there are."""
     there = f"{kind.capitalize()}s: {', '.join(known)}." if known else ""
     if not name:
         return f"Which {kind}? {there or 'There are none yet; :save NAME makes one.'}"
@@ -312,7 +312,7 @@ def _screen(kind: str, rest: str, choices: Choices) -> Command:
 
 
 def _words(rest: str, resource: Resource) -> list[str]:
-    """Return the words of a line; those of one name, which stand together, as one in quotes."""
+    """Return the words of a line; the words of one name, which stand together, as one in quotes."""
     words: list[str] = []
     name: list[str] = []
     for word in [*split_words(rest), ""]:
@@ -409,12 +409,12 @@ class CommandScreen(Dialog[Command | None]):
         if line.strip():
             found = [*begun, *self._objects(line.strip()), *others(line, self._actions)]
             found.sort(key=lambda each: each.rank(line))
-            # An object may be known by its name and opened lately.
+            # An object may be known by its name and opened recently.
             self._found = [*{(each.text, each.about): each for each in reversed(found)}.values()][::-1]
         else:
             self._found = [*self._actions, *begun]
         del self._found[_SHOWN:]
-        # What is done at once is marked, so that nobody runs it unseen.
+        # A line that acts at once is marked, so that nobody runs it unseen.
         first = self._found[0] if line.strip() and self._found else None
         means = first and first.run and (first.is_named(line) or not self._is_command(line))
         self.query_one(Offers).offer(

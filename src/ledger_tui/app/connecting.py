@@ -1,4 +1,4 @@
-"""Connecting the application to its server: opening, signing in, restarting, and what is read at first."""
+"""Connecting the application to its server: opening, signing in, restarting, and the first reads."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ class Connecting:
         self._config_notice = config_notice
 
     def _work(self, group: str, work: Coroutine[Any, Any, None]) -> None:
-        """Start a worker in place of the one of its group."""
+        """Start a worker instead of the worker of its group."""
         self._app.run_worker(work, group=group, exclusive=True, exit_on_error=False)
 
     # ------------------------------------------------------------------ the server
 
     def connect(self) -> None:
-        """Connect, or ask to sign in, and read what the first screen needs."""
+        """Connect, or ask to sign in, and read the data of the first screen."""
         self._work("connect", self._connect())
 
     async def _connect(self) -> None:
@@ -122,7 +122,7 @@ class Connecting:
         self._app.post_message(NamesLoaded())
 
     async def _learn_scopes(self) -> None:
-        """Read the credential's scopes, where the server reports them, to know if it may change anything."""
+        """Read the credential's scopes, if the server reports them, to know if it may change anything."""
         with suppress(LedgerError):
             whoami = await self._api.read("/v1/whoami", part="whoami")
             self._session.saw_scopes(whoami.record.get("scopes"))

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Begun(Message):
-    """The dashboard has its first view, and can be ended from now on."""
+    """The dashboard shows its first view, and can be ended from now on."""
 
 
 _CHANGES = (
@@ -66,7 +66,7 @@ _CHANGES = (
     "helper(",
     "delete_helper",
 )  # the actions that change data
-_COMPARED = range(2, 6)  # so many accounts are compared
+_COMPARED = range(2, 6)  # the most accounts that are compared
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
@@ -174,7 +174,7 @@ class Dashboard(Layer[None]):
     def _tick(self) -> None:
         session = self._session
         shown = connection(session).plain, session.remaining
-        if shown != self._shown:  # with the seconds of what is awaited
+        if shown != self._shown:  # with the seconds of the wait
             self._shown = shown
             self._status.refresh()
             self.view.session_changed()
@@ -211,7 +211,7 @@ class Dashboard(Layer[None]):
             self._open_form(view.resource.form, view.selected)
 
     def on_key(self, event: events.Key) -> None:
-        """Say why a key does nothing: of the credential's rights, the object's state, or what is shown."""
+        """Say why a key does nothing: the credential's rights, the object's state, or the screen."""
         pressed = self.active_bindings.get(event.key)
         if pressed is None and (found := elsewhere(event.key, self._chosen_keys)):
             self.notify(f"{event.key} does nothing here: elsewhere it is {', '.join(found)}.", markup=False)
@@ -243,7 +243,7 @@ class Dashboard(Layer[None]):
             self._open_form(form, record)
 
     def _open_form(self, form: Form, record: Record | None) -> None:
-        # Imported here, as most dialogs are: the first paint does not need them.
+        # Imported here, like most dialogs: the first paint does not need them.
         from ledger_tui.forms.form_screen import FormScreen
         from ledger_tui.forms.questions import named
         from ledger_tui.forms.submission import Submission
@@ -324,7 +324,7 @@ class Dashboard(Layer[None]):
             self.notify(f"Copied {record_id}", markup=False)
 
     def action_copy_curl(self) -> None:
-        """Copy the request that read what is shown, or, in the request log, the selected request itself.
+        """Copy the request that read the shown data, or, in the request log, the selected request itself.
 
         With two to five accounts marked, compare these.
         """

@@ -134,7 +134,7 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
 
 
 def _short(text: str) -> str:
-    """Return the end of an id in place of all of it, and any other text as it is."""
+    """Return the end of an id instead of all of it, and any other text unchanged."""
     return f"…{text[-6:]}" if is_id(text) else text
 
 
@@ -145,7 +145,7 @@ _JUMP = "jump"  # the group of workers that read the object to go to
 class Navigation(Switcher):
     """Holds a view for each screen that was visited and shows one of them.
 
-    `tabs` highlights it, and `status` has the way back.
+    `tabs` highlights it, and `status` shows the way back.
     """
 
     def __init__(self, first: Place, tabs: ScreenTabs, status: StatusBar, context: Context) -> None:
@@ -253,7 +253,7 @@ class Navigation(Switcher):
 
     @property
     def left_at(self) -> Left:
-        """Where the user is now, to begin there another time."""
+        """The user's present place, to begin there another time."""
         view = self.view
         if not isinstance(view, ResourceView):
             return Left(view.place.kind if view.place not in (TRACE, COMPARISON) else TRACED_FROM)
@@ -323,7 +323,7 @@ class Navigation(Switcher):
         self._go_to_object(resource, record_id)
 
     def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
-        """Change to the object's screen once the object was read; on failure, stay and say why."""
+        """Change to the object's screen once the object was read; on failure, stay and show the reason."""
         views = self.query(f"#{resource.kind}").results(ResourceView)
         at_hand = (row for view in views for _index, row in view.window.at_hand())
         row = next((row for row in at_hand if row.get("id") == record_id), None)
@@ -344,7 +344,7 @@ class Navigation(Switcher):
 
     @asks(_JUMP)
     async def _find_via(self, link: Link, via: Via) -> None:
-        """Find the object of a link and go to it; where there is none, stay and say so."""
+        """Find the object of a link and go to it; if there is none, stay and report it."""
         try:
             rows = records_of((await self.context.api.read(via.path, dict(via.query))).record.get("data"))
         except LedgerError as error:
@@ -383,7 +383,7 @@ class Navigation(Switcher):
         return [*self.context.names.search(text), *self.context.names.users.search(text)]
 
     async def look_up(self, text: str) -> None:
-        """Read accounts and users until one has this text in its name."""
+        """Read accounts and users until one contains this text in its name."""
         api, names = self.context.api, self.context.names
         for read in (learn_accounts_until, learn_users_until):
             with suppress(LedgerError):  # the credential may be allowed to read only one of them
@@ -398,7 +398,7 @@ class Navigation(Switcher):
         return [name for view in views for name in view.snapshots]
 
     async def forget(self) -> None:
-        """Drop all that was read, as the ledger is another one now, and read the screen anew."""
+        """Drop all data, because the ledger was replaced, and read the screen again."""
         self.workers.cancel_group(self, _JUMP)
         context = self.context
         for known in (context.history, context.recent, context.names):

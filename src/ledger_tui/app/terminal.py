@@ -69,11 +69,11 @@ class TerminalDriver(LinuxDriver):
     Textual's thread for writing would end with the error of its first write, and after 30 more frames the
     event loop would wait for that thread for ever.
 
-    At each SIGCONT Textual starts threads for input and output. It forgets those that are running, which then
-    never end, and neither does the process. SIGCONT comes after SIGSTOP, and also as a terminal closes.
+    At each SIGCONT Textual starts threads for input and output. It forgets the running ones, which then never
+    end, and neither does the process. SIGCONT comes after SIGSTOP, and also when a terminal closes.
 
     SIGTSTP and SIGCONT are handled in the next turn of the event loop. A signal interrupts the main thread
-    anywhere, also while it holds the lock of the output's queue, on which Textual's handlers would then wait
+    anywhere, also while it holds the lock of the output's queue; Textual's handlers would then wait for it
     for ever.
     """
 
@@ -83,7 +83,7 @@ class TerminalDriver(LinuxDriver):
         self._suspended = False
 
     def run_input_thread(self) -> None:
-        # Textual's method makes a parser of this name; nothing else tells it which one.
+        # Textual's method makes a parser of this name; nothing else reveals it.
         vars(linux_driver)["XTermParser"] = KeyParser
         super().run_input_thread()
 
@@ -91,7 +91,7 @@ class TerminalDriver(LinuxDriver):
         self._handle_soon(super()._sigtstp_application)
 
     def _sigcont_application(self, *_: Any) -> None:
-        if self._auto_restart:  # otherwise it is resumed by the application, which has suspended it
+        if self._auto_restart:  # if not, the application resumes it, because it has suspended it
             self._handle_soon(self.resume_application_mode)
 
     def _handle_soon(self, handler: Callable[[], None]) -> None:
@@ -103,7 +103,7 @@ class TerminalDriver(LinuxDriver):
         self._suspended = True
 
     def resume_application_mode(self) -> None:
-        """Start if suspended; restart if running, as the shell may have used the terminal meanwhile."""
+        """Start if suspended; restart if running, because the shell may have used the terminal."""
         if self._is_running:
             if not os.isatty(self.fileno):
                 return

@@ -1,4 +1,4 @@
-"""A dialog that does the same with several objects, one after the other, and reports each failure."""
+"""A dialog that changes several objects in the same way, in sequence, and reports each failure."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def _counted(number: int, resource: Resource) -> str:
 class BulkScreen(Dialog[list[Record]]):
     """Asks once, then acts on each object; returns the objects as they are now.
 
-    `question` says what is done with how many. In live mode what cannot be undone asks for their number.
+    `question` names the change and the number of objects. In live mode what cannot be undone asks for their
+    number.
     """
 
     BINDINGS = [
@@ -163,7 +164,7 @@ class BulkScreen(Dialog[list[Record]]):
         self.call_later(self._end)
 
     async def _act_on(self, record: Record) -> tuple[Record | None, str]:
-        """Return the object as it is now, if the answer has it, and why the action failed, or ""."""
+        """Return the object's present state, if the answer contains it, and why the action failed, or ""."""
         action = self._action
         path = self._resource.action_path(action, record)
         key = self._keys[id(record)] if action.creates else None
@@ -209,7 +210,7 @@ class BulkScreen(Dialog[list[Record]]):
 
 
 def act_on_all(view: ResourceView, action: Action, records: Sequence[Record]) -> None:
-    """Ask once, then act on several of the view's objects one after the other."""
+    """Ask once, then act on several of the view's objects in sequence."""
     resource, context = view.resource, view.context
     left_out = len(view.marked) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)

@@ -77,7 +77,7 @@ def course_of(account: Record, newest_first: Sequence[Record], start_ms: int, en
 
 
 def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]:
-    """Return the courses in one plot, each in its tone, those of one currency on one scale."""
+    """Return the courses in one plot, each in its tone, all courses of one currency on one scale."""
     ends: dict[str | None, tuple[int, int]] = {}
     for course in courses:
         low, high = ends.get(course.currency, (course.balances[0], course.balances[0]))
@@ -211,7 +211,7 @@ class ComparisonView(TimedTiles):
         return self.context.session.poll_seconds
 
     def moment_changed(self) -> None:
-        if self._ids:  # what is drawn stays until the other is read
+        if self._ids:  # the drawing stays until the other is read
             self.poll()
 
     @asks("compare")
@@ -222,7 +222,7 @@ class ComparisonView(TimedTiles):
             for id_ in ids:
                 account = (await api.read(f"/v1/accounts/{quote(id_, safe='')}")).record
                 posted = await postings_after(api, start_ms, {"account": id_}, _PAGES)
-                # What was posted while it was read is not in the balance.
+                # Postings made during the reads are not in the balance.
                 courses.append(course_of(account, posted, start_ms, max(end_ms, start_ms)))
         except LedgerError as error:
             self.call_later(self.failed, literal(error))
@@ -284,7 +284,7 @@ class ComparisonView(TimedTiles):
         return TileContent(rows, [Cell(UNITS[self._unit], "dim")])
 
     def _spans(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
-        """Return each period with the one before it, the newest first."""
+        """Return each period with the previous one, the newest first."""
         first = self._courses[0]
         found = periods(first.start_ms, first.end_ms, UNITS[self._unit])
         return [*zip(found, [*found[1:], ("", first.start_ms)], strict=True)]

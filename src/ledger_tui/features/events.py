@@ -114,7 +114,7 @@ class EventsView(ResourceView):
             return
         try:
             endpoints, found = await read_deliveries(self.context.api)
-        except LedgerError:  # the status bar says what is wrong
+        except LedgerError:  # the status bar names the problem
             return
         self.call_later(self._take_deliveries, endpoints, found)
 

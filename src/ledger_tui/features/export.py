@@ -108,7 +108,7 @@ class ExportRequest:
 @dataclass(frozen=True, slots=True)
 class Progress:
     rows: int
-    total: int | None  # from the server; lists paged by cursor have none
+    total: int | None  # from the server; lists paged by cursor show none
 
 
 class CannotWrite(LedgerError):
@@ -122,8 +122,8 @@ class FileIsThere(CannotWrite):
 async def export(api: Api, wanted: ExportRequest, report: Callable[[Progress], object]) -> Progress:
     """Write the list as it is now, calling `report` after each page. Raises LedgerError.
 
-    The rows go to a file beside the wanted one (mode 0600), which takes its name at the end, and replaces an
-    existing file only with `replace`. When cancelled, it leaves no file.
+    The rows go to a temporary file next to the target (mode 0600), which takes the target's name at the end,
+    and replaces an existing file only with `replace`. When cancelled, it leaves no file.
     """
     try:
         if wanted.file.is_dir():
@@ -184,7 +184,7 @@ async def _write_pages(
 
 
 async def _with_currencies(api: Api, names: AccountNames, rows: Sequence[Record]) -> list[Record]:
-    """Return the rows, adding their account's `currency` after an `amount` that has none."""
+    """Return the rows, adding their account's `currency` after an `amount` without one."""
     bare = [row for row in rows if "amount" in row and "account" in row and "currency" not in row]
     for account_id in names.unknown(row["account"] for row in bare):
         await learn_account(api, names, account_id)
@@ -229,7 +229,7 @@ class _Draft:
         self._stream.write(csv_lines(csv_row(record, columns) for record in rows))
 
     def _widen(self, columns: list[str]) -> None:
-        """Write the head, or start the file again with more columns when a later page has new fields."""
+        """Write the head, or start the file again with more columns when a later page contains new fields."""
         before, old_path, old_stream = self._columns, self._path, self._stream
         self._columns = columns
         if not before:
@@ -255,7 +255,7 @@ class _Draft:
         self._stream.close()
 
     def take_name(self, replace: bool) -> None:
-        """Rename to the wanted name. Raises FileExistsError when it was taken meanwhile."""
+        """Rename to the wanted name. Raises FileExistsError when somebody else has made it."""
         if replace:
             os.replace(self._path, self._file)
             return

@@ -27,7 +27,7 @@ from ledger_tui.ui.tiles import Tile, TileContent, TileRow, TimedTiles, sentence
 from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded
 
 OUTSIDE, OTHERS = "", "…"
-_ROWS_EACH = 2  # of the drawing for each flow, at least, or it is among the others
+_ROWS_EACH = 2  # of the drawing for each flow, at least; a smaller flow is among the others
 _ROWS_EACH_MOST = 6
 _LEAST_MIDDLE = 12
 
@@ -37,7 +37,9 @@ Pair = tuple[str, str, str]  # the account it comes from, the one it goes to, an
 
 @dataclass(frozen=True)
 class Flow:
-    """What moved from one account to another in one currency; OUTSIDE is what no account of the ledger is."""
+    """Money moved from one account to another in one currency; OUTSIDE stands for the world outside the
+    ledger.
+    """
 
     source: str
     target: str
@@ -60,7 +62,7 @@ def pair_of(transaction: Record, currency: Currency) -> Pair | None:
 
 
 def flows_of(transactions: Iterable[Record], currency: Currency) -> list[Flow]:
-    """Return the flows, those of the currency with the most first, of each currency the largest first."""
+    """Return the flows, first the currency with the most flows, within each currency the largest first."""
     amounts, counts, per_currency = Counter[Pair](), Counter[Pair](), Counter[str]()
     for each in transactions:
         pair, amount = pair_of(each, currency), each.get("amount")
@@ -97,9 +99,9 @@ class _Box:
 def draw(
     flows: Sequence[Flow], named: Callable[[str], str], chosen: Flow | None, width: int, height: int
 ) -> list[list[Cell]]:
-    """Return flows of one currency as bands from the boxes on the left to those on the right.
+    """Return flows of one currency as bands from the boxes on the left to the boxes on the right.
 
-    The width of a band is its amount. The `chosen` one has a colour of its own.
+    The width of a band is its amount. The `chosen` one is drawn in its own colour.
     """
     flows = largest(flows, max(1, height // _ROWS_EACH))
     side = max(8, min(26, (width - _LEAST_MIDDLE) // 3))
@@ -122,7 +124,7 @@ def draw(
 
 
 def _thickness(flows: Sequence[Flow], height: int) -> dict[Flow, int]:
-    """Return the rows of each flow, in proportion to its amount, so that the boxes have room between them."""
+    """Return the rows of each flow, in proportion to its amount, so that the boxes fit between them."""
     boxes = max(len({flow.source for flow in flows}), len({flow.target for flow in flows}))
     room = max(len(flows), min(height - (boxes - 1), _ROWS_EACH_MOST * len(flows)))
     total = sum(flow.amount for flow in flows) or 1
@@ -227,7 +229,7 @@ class Read:
 
 
 async def read_since(api: Api, start_ms: int, known: Sequence[Record], pages: int) -> Read:
-    """Return the transactions after a moment, with those known already, in at most so many requests."""
+    """Return the transactions after a moment, together with known ones, in at most this many requests."""
     asked = {"created_after": moment_text(start_ms)}
     newest = known[0].get("id") if known else None
     rows: list[Record] = []
@@ -347,7 +349,7 @@ class FlowsView(TimedTiles):
     def _listed(self) -> list[Flow]:
         """Return the flows that are shown, of each currency the largest, the rest summed as others.
 
-        Of a currency these are as many as the list and the bands both show, so that the others are the same.
+        The list and the bands both show this many of a currency, so that "others" means the same in both.
         """
         currencies = dict.fromkeys(flow.currency for flow in self._flows)
         rows, bands = (tile.content_size.height - 1 for tile in (self._list, self._bands))  # below the title

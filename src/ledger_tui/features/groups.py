@@ -39,7 +39,7 @@ BY: Sequence[tuple[str, Callable[[Record, AccountNames], str]]] = (
 
 
 def _kind(record: Record) -> str:
-    """Return `credit` or `debit`; the lines of a statement have signed amounts in place of a type."""
+    """Return `credit` or `debit`; the lines of a statement show signed amounts instead of a type."""
     amount = record.get("amount")
     return str(record.get("type") or ("debit" if isinstance(amount, int) and amount < 0 else "credit"))
 
@@ -47,7 +47,7 @@ def _kind(record: Record) -> str:
 def groups_of(records: Iterable[Record], by: str, names: AccountNames) -> list[Record]:
     """Return a row for each group and currency: `count`, `credit`, `debit` and `net`, and one for their sum.
 
-    The largest by what moved come first, days by their order, and the sums last.
+    The largest amounts come first, days by their order, and the sums last.
     """
     key_of = dict(BY)[by]
     groups: dict[tuple[str, str], Record] = {}

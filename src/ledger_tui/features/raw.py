@@ -26,7 +26,7 @@ DEEPEST = 200  # levels of nesting that are shown
 
 def json_text(value: Any) -> str:
     """Return indented JSON with secrets masked; it is still JSON when copied."""
-    if _is_too_deep(value):  # the indents take its depth squared, and not every Python has a limit of its own
+    if _is_too_deep(value):  # the indents take its depth squared, and not every Python sets a limit
         return "nested too deep to be shown"
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False)
@@ -93,7 +93,7 @@ _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "v
 def show_in_program(app: App[Any], variable: str, record: Record, key_variables: Collection[str] = ()) -> str:
     """Show the record's JSON in the program that the environment variable names; return why it failed, or "".
 
-    What is changed in it is not sent.
+    Changes to the text are not sent.
     """
     return in_program(app, variable, json_text(record) + "\n", key_variables)[0]
 
@@ -103,8 +103,8 @@ def in_program(
 ) -> tuple[str, str]:
     """Open a text in a program; return why it failed, or "", and the text as it was left.
 
-    The file is the user's alone and is removed afterwards. The program's environment is that of own commands,
-    without keys.
+    The file is the user's alone and is removed afterwards. The program's environment equals the environment
+    of own commands, without keys.
     """
     command = _command(variable)
     if command is None:

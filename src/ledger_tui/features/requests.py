@@ -37,7 +37,7 @@ _MASK = "•"
 
 
 class RequestsView(ResourceView):
-    """Copy-as-curl copies the logged request, not the one that read the log."""
+    """Copy-as-curl copies the logged request, not the request that read the log."""
 
     BINDINGS = [*REQUESTS_KEYS, *RESOURCE_KEYS]
 
@@ -72,7 +72,7 @@ class RequestsView(ResourceView):
 
 
 class BadRequest(ValueError):
-    """The text is no request; the message says why."""
+    """The text is no request; the message gives the reason."""
 
 
 class Edited(NamedTuple):
@@ -222,7 +222,7 @@ class ResendScreen(Dialog[None]):
 
     @while_running
     def _compare(self, after: str) -> None:
-        """Show the answer beside the logged one."""
+        """Show the answer next to the logged one."""
         before = answer_text(self._record.get("status"), self._record.get("response_body"))
         answers = self.query_one("#resend-answers", Static)
         answers.update(Content("\n").join(compared(before, after, answers.size.width)))

@@ -1,6 +1,6 @@
 """The server's test helpers: what `:clock +1d`, `:fault unavailable` ask of it, and their screen.
 
-docs/decisions.md#test-helpers has their shapes; only `serve --test-helpers` offers them.
+docs/decisions.md#test-helpers lists their shapes; only `serve --test-helpers` offers them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ READY_FAULTS: Mapping[str, ReadyFault] = {
 
 @dataclass(frozen=True)
 class HelperRequest:
-    """A request to a helper. A `question` is asked first; after one that `rewinds` all is read anew."""
+    """A request to a helper.
+
+    A `question` is asked first; after one that `rewinds`, everything is read again.
+    """
 
     method: Literal["POST", "DELETE"]
     path: str
@@ -306,7 +309,7 @@ _SHORT = {  # in the key bar
     "helper('reset')": "reset",
     "open": "go back to it",
 }
-# What each of these keys begins on the command line.
+# The beginning of a command line for each of these keys.
 _LINES = {"advance": "clock +", "snapshot": "snapshot ", "fault": "fault ", "trigger": "trigger "}
 
 
@@ -368,7 +371,7 @@ class HelpersView(TiledView):
         return True if chosen in takes[action] and not refused else None
 
     def why_not(self, binding: Binding) -> str:
-        """Return why a key does nothing here, or nothing to what is chosen."""
+        """Return why a key does nothing here, or nothing to the chosen row."""
         if self.problem == MISSING:
             return MISSING
         what = "snapshot" if binding.action == "open" else "snapshot or fault"
@@ -394,7 +397,7 @@ class HelpersView(TiledView):
 
     @property
     def settled(self) -> bool:
-        return False  # the helpers are those of now, whatever moment is shown
+        return False  # the helpers show the present, whatever moment the screen shows
 
     def poll(self) -> float:
         self.reading = True
@@ -444,7 +447,7 @@ class HelpersView(TiledView):
 
 
 def _drawn_clock(state: HelperState, _width: int, height: int) -> TileContent:
-    """Return the ledger's time, and what moving it does."""
+    """Return the ledger's time, and the effect of moving it."""
     rows = [TileRow(line) for line in clock_lines(state.clock)]
     hint = "a moves it on: tokens expire, invoices fall due and webhooks are retried at once"
     return TileContent([*rows, TileRow([Cell(hint, "dim")])][:height])

@@ -182,7 +182,7 @@ class TokenView(View, can_focus=True):
         self.credential_changed()
 
     def credential_changed(self) -> None:
-        """Read again, as another credential may have other rights."""
+        """Read again, because another credential may hold other rights."""
         self.next_poll_at = 0.0
         self.tick()
         self.changed()
@@ -255,7 +255,7 @@ class TokenView(View, can_focus=True):
             return Cell(literal(plan))
         if (
             self.context.session.state is ConnectionState.REFUSED
-        ):  # a refused credential has the limit of unknown callers
+        ):  # a refused credential gets the limit of unknown callers
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)
         return Cell(f"{guess}, by its limit" if guess else "–", "dim")

@@ -1,6 +1,6 @@
 """The tour: a minute through the screens of the demo that plays itself, with a caption for each step.
 
-It presses keys, as a person would, so what it shows is what they do. Any key of the user ends it.
+It presses keys, like a person, so it shows the real effects of keys. Any key of the user ends it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ledger_tui.formats import plot
 from ledger_tui.ui.handlers import KeyOrder
 
 _KEY_SECONDS = 0.3  # between two keys of a step
-_PATIENCE_SECONDS = 20.0  # for what a key has asked the server for
+_PATIENCE_SECONDS = 20.0  # for the requests that a key has caused
 _LOOK_SECONDS = 0.02
 _LONGER = {"/": "slash", ":": "colon", ",": "comma", ".": "full_stop", "-": "minus", " ": "space"}
 
@@ -131,7 +131,7 @@ class Tour:
         await self._settle()
 
     async def _settle(self) -> None:
-        """Wait until what is on the screen has been read."""
+        """Wait until the screen's data has been read."""
         await self._until(lambda: not self._is_reading())
 
     async def _until(self, condition: Callable[[], bool], *, for_ever: bool = False) -> None:

@@ -24,7 +24,7 @@ def decimals(currency: str) -> int | None:
 
     entry = iso4217.raw_table.get(currency.upper())
     units = str(entry["CcyMnrUnts"]) if entry else ""
-    return int(units) if units.isdigit() else None  # gold and the like have "N.A."
+    return int(units) if units.isdigit() else None  # gold and the like are written with "N.A."
 
 
 @lru_cache(maxsize=1)
@@ -41,7 +41,7 @@ def decimal_comma() -> bool:
 
 
 def localised(text: str) -> str:
-    """Return an amount with a point before its decimals as the locale writes it, or the other way round."""
+    """Return an amount with a point before its decimals from the locale's form, or the other way round."""
     return text.translate(_SWAPPED) if decimal_comma() else text
 
 

@@ -23,7 +23,7 @@ def line(
 
     Each value lasts from its time to the next one's; without times they are evenly spaced. A column of dots
     shows every value in its time, so none is lost. The lowest value is on the lowest dots, the highest on the
-    highest, or those of `within`, to draw several lines on one scale; equal ones run in the middle.
+    highest, or the bounds of `within`, to draw several lines on one scale; equal ones run in the middle.
     """
     columns, rows = width * 2, height * 4
     cells = [[0] * width for _ in range(height)]
@@ -59,7 +59,7 @@ def bars(values: Sequence[float | None], height: int, top: float) -> list[str]:
     eighths = [
         None if value is None else round(max(0.0, value) / (top or 1) * height * 8) for value in values
     ]
-    # A value above 0 is always visible, however small it is beside the highest.
+    # A value above 0 is always visible, however small it is compared with the highest.
     eighths = [max(1, n) if n is not None and value else n for n, value in zip(eighths, values, strict=True)]
     lines = []
     for row in range(height - 1, -1, -1):

@@ -31,7 +31,7 @@ class TimeStyle(Enum):
 
     @property
     def heading(self) -> str:
-        """Return what stands in a column's title in place of `UTC`."""
+        """Return the text that replaces `UTC` in a column's title."""
         return {"utc": "UTC", "local": "local", "relative": "ago"}[self.value]
 
 

@@ -1,8 +1,8 @@
 """The object that a form edits, while others may edit it too: what they have changed is noticed and shown.
 
-Before the change is sent the object is read again. If it has an ETag, a difference from what the form began
-with is shown first, and the change is sent with this ETag, so that the server refuses it when somebody was
-faster (docs/decisions.md#invoices). On a server without ETags the change is sent as it is.
+Before the change is sent the object is read again. If the object has an ETag, its differences from the form's
+first values are shown first, and the change is sent with this ETag, so that the server refuses it when
+somebody was faster (docs/decisions.md#invoices). On a server without ETags the change is sent as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ledger_tui.ui.dialogs import Dialog
 
 
 class Changed(NamedTuple):
-    """What others have changed: the fields, and the values of the form for the object as it was and is."""
+    """Changes made by others: the fields, and the form's values for the object before and now."""
 
     fields: Sequence[Field]
     before: Mapping[str, str]
@@ -34,7 +34,7 @@ class Changed(NamedTuple):
 
 
 class Edited:
-    """The object that a form edits, as the form knows it; `values` are those of its fields."""
+    """The object that a form edits; `values` are the values of its fields."""
 
     def __init__(
         self, resource: Resource, form: Form, values: Mapping[str, str], api: Api, names: AccountNames
@@ -47,9 +47,10 @@ class Edited:
         self._names = names
 
     async def look(self, typed: Mapping[str, str]) -> Changed | None:
-        """Read the object, and return what of the form has changed; None if nothing, or if it has no ETag.
+        """Read the object, and return the form's fields that have changed; None if none has, or without an
+        ETag.
 
-        A field that has been changed to what is typed is none of them. Raises LedgerError.
+        A field that was changed to the typed value is none of them. Raises LedgerError.
         """
         self.etag = None
         try:
@@ -72,7 +73,7 @@ class Edited:
         return is_now not in (self.values.get(name, "").strip(), typed.get(name, "").strip())
 
     def accept(self, changed: Changed) -> None:
-        """Go on from the object as it is now: what the others changed was shown."""
+        """Continue from the present object: the others' changes were shown."""
         self.values = changed.now
 
 

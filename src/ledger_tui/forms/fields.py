@@ -87,7 +87,7 @@ _LEAST_LOOKED_FOR = 2  # characters
 
 
 class PickerField(Vertical):
-    """An input that lists the matching objects while it is typed in, and otherwise the chosen one."""
+    """An input that lists the matching objects while the user types, and the chosen one after that."""
 
     BINDINGS = [
         Binding("down", "pick(1)", "next match", show=False),
@@ -130,12 +130,12 @@ class PickerField(Vertical):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether something is typed that no known object is called or has in its name."""
+        """Whether the typed text is in the name of no known object."""
         text = self.value
         return bool(text) and self._directory.get(text) is None and not self._directory.search(text, 1)
 
     def directory_changed(self) -> None:
-        """Search again, as more objects are known now."""
+        """Search again, because more objects are known now."""
         self._offer(self.value if self.has_focus_within else "")
         self._say_chosen()
 
@@ -220,7 +220,7 @@ _HEADINGS = (("description", "description"), ("quantity", "quantity"), ("unit-am
 
 
 class _Row(Horizontal):
-    """One line; the order of its inputs is that of `TypedLine`."""
+    """One line; its inputs are ordered as in `TypedLine`."""
 
     def __init__(self, line: TypedLine) -> None:
         super().__init__(classes="line")
@@ -301,7 +301,7 @@ class LinesField(Vertical):
         row.query(Input).first().focus()
 
     async def remove_row(self) -> None:
-        """Remove the focused row and focus the one beside it; after the last, the next field."""
+        """Remove the focused row and focus its neighbour; after the last, the next field."""
         here, rows = self._focused_row(), [*self.rows]
         if here is None:
             return

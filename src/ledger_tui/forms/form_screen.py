@@ -55,7 +55,7 @@ _TYPING_SECONDS = 0.3  # after the last key, a name that is not known is looked 
 
 
 _ROOMY_ROWS, _FEW_FIELDS = 30, 4
-_FACT_CELLS = 40  # of each fact in the notification of what was created
+_FACT_CELLS = 40  # of each fact in the notification of a created object
 _DISCARD = "Discard what you typed?"
 _NOT_TAKEN = "The form is being sent: what you type or paste now is dropped."
 _LEAVE_UNANSWERED = "No answer came: it may have succeeded. Leave the form?"
@@ -66,7 +66,7 @@ _LOOK_FIRST = "It may have succeeded: check before you send it again."
 class FormScreen(Dialog[Created | None]):
     """A form, which sends one request: sending again cannot create a second object.
 
-    While it is being sent no field can be changed, so that the screen shows what was sent.
+    While it is being sent no field can be changed, so that the screen shows the sent values.
     """
 
     _looked_for: frozenset[str] = frozenset()  # parts of names for which the server was asked
@@ -134,7 +134,7 @@ class FormScreen(Dialog[Created | None]):
         dense = self._has_lines or (small and len(self._form.fields) > _FEW_FIELDS)
         self.query_one("#form").set_class(dense, "-dense")
         self._typed_at_first = self.typed()
-        edits = self._form.method == "PATCH"  # an edit starts in the first field, though it has a value
+        edits = self._form.method == "PATCH"  # an edit starts in the first field, even if it is filled
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         self._show_amount_or_lines()
         if empty is not None:
@@ -175,7 +175,7 @@ class FormScreen(Dialog[Created | None]):
         return any(lines.has_rows for lines in self.query(LinesField))
 
     def _show_amount_or_lines(self) -> None:
-        """Enable either the amount or the lines, as exactly one of them is sent."""
+        """Enable either the amount or the lines, because exactly one of them is sent."""
         if self._has_lines:
             self.query_one("#row-amount").display = not self._lines_are_given
 
@@ -200,7 +200,7 @@ class FormScreen(Dialog[Created | None]):
             self.focus_next()
 
     def key_text(self, binding: Binding) -> str:
-        """Return the label of a key in the key bar; that of enter depends on the field."""
+        """Return the label of a key in the key bar; enter's label depends on the field."""
         if binding.action != "next":
             return binding.description
         picker = self.focused_picker()
@@ -319,7 +319,7 @@ class FormScreen(Dialog[Created | None]):
         self.app.push_screen(screen, answered)
 
     async def _take_theirs(self, changed: Changed) -> None:
-        """Show the values of others in the form in place of those that were there."""
+        """Show the others' values in the form instead of its first ones."""
         fields = self.query_one("#fields")
         for field in changed.fields:
             old = self.query_one(f"#row-{field.name}")
@@ -407,7 +407,7 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(FieldChanged)
     def field_changed(self, message: FieldChanged) -> None:
-        """Remove a field's error when its value differs from the one that was sent."""
+        """Remove a field's error when its value differs from the sent one."""
         message.stop()
         self.set_timer(_TYPING_SECONDS, self._look_for_names)
         self.refresh_bindings()  # enter may now do something else
@@ -420,7 +420,9 @@ class FormScreen(Dialog[Created | None]):
                 self._show_error(field, "")
 
     def _say_what_moves(self) -> None:
-        """Name the account and the amount while they are typed, unless the note says something of its own."""
+        """Name the account and the amount while the user types, unless the form's note is needed for
+        something else.
+        """
         typed = self.typed()
         said = self.working or self.submission.unanswered or self._done or typed == self._guessed
         if self._form.moves_money and not said:
@@ -440,7 +442,7 @@ class FormScreen(Dialog[Created | None]):
 
     @while_running
     def _look_for_names(self) -> None:
-        """Look for what is typed in a picker, once."""
+        """Search the typed text in a picker, once."""
         picker = self.focused_picker()
         wanted = picker.looks_for if picker is not None else ""
         if picker is not None and wanted and wanted not in self._looked_for:

@@ -23,7 +23,7 @@ def question(resource: Resource, action: Action, record: Record, names: AccountN
 
 
 def named(resource: Resource, record: Record, names: AccountNames) -> str:
-    """Return what people know an object by, and what it is where that does not tell."""
+    """Return the name by which people know an object, and its kind if the name does not show it."""
     about = subject(record) or record
     number, kind = about.get("number"), record.get("type" if about is not record else "event_type")
     if isinstance(kind, str):
@@ -89,7 +89,7 @@ def question_of_form(
 ) -> tuple[str, str | None] | None:
     """Return what to ask before a form is sent, and what to type to confirm; None in test mode.
 
-    `body` is what would be sent, and `about` names the object that the form changes. A form that moves money
+    `body` is the body to send, and `about` names the object that the form changes. A form that moves money
     asks for its amount; others for `y`.
     """
     if mode is Mode.TEST:

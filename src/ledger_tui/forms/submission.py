@@ -46,7 +46,7 @@ class Refused(NamedTuple):
 class SentBefore(NamedTuple):
     """An earlier request with this idempotency key succeeded, but its answer was lost.
 
-    `otherwise` says how the earlier request may differ from what was sent now.
+    `otherwise` says how the earlier request may differ from the present one.
     """
 
     original: str | None
@@ -54,7 +54,7 @@ class SentBefore(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """No answer came, so that the request may have succeeded; `sentence` says why."""
+    """No answer came, so that the request may have succeeded; `sentence` gives the reason."""
 
     sentence: str
 
@@ -91,9 +91,9 @@ class Submission:
         self.unanswered: list[Mapping[str, Any]] = []  # each body that was sent without an answer
 
     async def prepare(self, typed: Mapping[str, str]) -> Prepared | Refused | Changed:
-        """Return the request made from the typed values, or what is wrong with them.
+        """Return the request made from the typed values, or their errors.
 
-        Of an object that others have changed since the form was opened, return what they changed.
+        If others have changed the object since the form was opened, return their changes.
         """
         self.in_flight = False
         try:
@@ -206,7 +206,7 @@ class Submission:
             raise FieldErrors({"destination": f"{there}, but {here}."})
 
     async def learn_named(self, name: str, *, users: bool) -> bool:
-        """Read accounts or users until one has `name` in its name; return whether one has.
+        """Read accounts or users until one contains `name` in its name; return whether one does.
 
         Raises LedgerError.
         """
@@ -217,7 +217,7 @@ class Submission:
         return bool(self._names.search(name, 1))
 
     async def refusal_of(self, field: Field, typed: str) -> str:
-        """Return what is wrong with an account or user, as far as the server says; "" where nothing is."""
+        """Return the problem with an account or user, as far as the server reports it; "" for none."""
         users = field.kind == "user"
         try:
             if await self.learn_named(typed, users=users):
@@ -278,7 +278,7 @@ class FieldErrors(ValueError):
 def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -> dict[str, Any]:
     """Return the body to send; empty optional fields are left out.
 
-    `currency` is that of the form's account, for its amount. Raises FieldErrors.
+    `currency` is the currency of the form's account, for its amount. Raises FieldErrors.
     """
     body: dict[str, Any] = {}
     errors: dict[str, str] = {}
@@ -298,7 +298,7 @@ def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -
 
 
 def _given_otherwise(field: Field, form: Form, typed: Mapping[str, str]) -> bool:
-    """Return whether another field was given in place of this one."""
+    """Return whether another field was filled instead of this one."""
     return field.name in form.either and any(typed.get(name, "").strip() for name in form.either)
 
 
@@ -357,7 +357,7 @@ def _pairs(text: str) -> dict[str, str]:
 def _items(text: str) -> list[dict[str, Any]]:
     """Return an order's items for `2 x Beans @ 12.50 EUR; 3 × Mug; Filter`.
 
-    An order has no currency of its own, so a price without one is in the smallest unit.
+    An order has no currency, so a price without one is in the smallest unit.
     """
     items: list[dict[str, Any]] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):

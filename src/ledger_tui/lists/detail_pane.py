@@ -161,7 +161,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield _Links(id="links", markup=False, compact=True)
 
     def moment_changed(self) -> None:
-        """Read the figures beyond the records again, because another moment is shown; they stay until then."""
+        """Read the figures beyond the records again for another moment; they stay until then."""
         self._more = {record_id: ({}, more) for record_id, (_record, more) in self._more.items()}
 
     def show(self, record: Record | None, note: str = "") -> None:

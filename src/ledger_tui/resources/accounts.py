@@ -43,7 +43,7 @@ _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balan
 
 
 def _money(record: Record, name: str, *, sign: bool = False) -> Cell:
-    """Return an amount of a statement, "" where its line has none."""
+    """Return an amount of a statement, "" if its line shows none."""
     return money_of(record, name, sign=sign) if name in record else Cell("", "dim")
 
 
@@ -124,7 +124,7 @@ class BalancePoints:
 async def read_balance_points(api: Api, account: Record) -> BalancePoints:
     """Return the latest balances, with one request.
 
-    Where transactions have no `balance_after`, they are computed back from today's balance.
+    If transactions show no `balance_after`, they are computed back from today's balance.
     """
     params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
     data = (await api.read("/v1/transactions", params)).record.get("data")

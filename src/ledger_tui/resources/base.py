@@ -32,8 +32,8 @@ class Cell(NamedTuple):
 class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in cells; columns with `grow` share what is left over. One with `easy` is to have that width
-    before a column of a higher rank is shown.
+    `width` is in cells; columns with `grow` share what is left over. An `easy` column gets that width before
+    a column of a higher rank is shown.
     """
 
     title: str
@@ -44,8 +44,8 @@ class Column:
     rank: int = 0
     most: int = 0  # a column with `grow` gets no wider than this; 0 for no maximum
     easy: int = 0
-    short: int = 0  # where space is short only so many cells are shown, of the end of its text
-    by: str = ""  # the field that rows are sorted by, where the shown text does not do
+    short: int = 0  # the cells shown of the end of its text when space is short
+    by: str = ""  # the field that rows are sorted by, if it is not the shown text
 
     @property
     def name(self) -> str:
@@ -54,10 +54,10 @@ class Column:
 
 
 class Via(NamedTuple):
-    """Where the object of a link is found when the link is followed: in the list at `path`.
+    """The object of a link, found when the link is followed: in the list at `path`.
 
-    It is the first record whose field `where` has the value `equals`, or any if there is no `where`; with
-    `named` it is the object whose id that record has in the field of this name.
+    It is the first record whose field `where` equals `equals`, or any if there is no `where`; with `named` it
+    is the object whose id is in that record's field of this name.
     """
 
     path: str
@@ -89,7 +89,7 @@ Drawing = Callable[[int], Sequence[Sequence[Cell]]]
 class Section:
     """Facts in aligned lines, under a drawing if there is one: a function from a width to lines of cells.
 
-    A drawing is compared with the one before, to decide whether to draw again: give it an `__eq__`.
+    A drawing is compared with the last one, to decide whether to draw again: give it an `__eq__`.
     """
 
     title: str
@@ -114,7 +114,7 @@ class Filter:
     the id, one with `user` also a user's.
 
     With `matches` it is no filter of the server's: it selects among the loaded rows, by a record, the value
-    and the names. Where it is not given, `default` stands for it.
+    and the names. Without a value, `default` applies.
     """
 
     name: str
@@ -152,13 +152,13 @@ class Form:
     title: str
     done: str  # shown after it, e.g. "Posted"
     fields: tuple[Field, ...]
-    path: str = ""  # where it is sent, if not to the path of the list
+    path: str = ""  # its address, if it is not the path of the list
     prefill: Callable[[Record | None, Filters], Mapping[str, str]] = lambda _record, _filters: {}
     method: Literal["POST", "PATCH"] = "POST"
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     either: tuple[str, ...] = ()  # fields of which exactly one is given
     moves_money: bool = False  # in live mode the amount must be typed once more before it is sent
-    sends: tuple[tuple[str, str], ...] = ()  # what is sent beside the fields
+    sends: tuple[tuple[str, str], ...] = ()  # sent together with the fields
 
 
 @dataclass(frozen=True)
@@ -171,21 +171,21 @@ class Action:
     done: str  # shown after it, e.g. "Paid"
     allowed: Callable[[Record], bool] = lambda _record: True
     method: Literal["POST", "DELETE"] = "POST"
-    verb: str = ""  # the end of its path, where that is not its name
+    verb: str = ""  # the end of its path, if that is not its name
     final: bool = False  # it cannot be undone, so it asks first, and in live mode for a number or a name
-    asks: str = ""  # the beginning of the question, where the label does not fit
+    asks: str = ""  # the beginning of the question, if the label does not fit
     creates: bool = False  # it creates an object, so it sends an idempotency key
     target: Callable[[Record], str] | None = None
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     part: str | None = None  # set when it goes beyond the contract
-    why_not: str = ""  # shown where it is not allowed and the object's status does not say why
+    why_not: str = ""  # shown if it is not allowed and the object's status is not the reason
     result: Callable[[Record, str], str] | None = (
         None  # the sentence shown after it, of the answer and the id
     )
 
 
 def in_state(*states: str | None) -> Callable[[Record], bool]:
-    """Return the condition that an object has one of these states; None: it says none."""
+    """Return the condition that an object is in one of these states; None: its state is unknown."""
     return lambda record: record.get("status") in states
 
 
@@ -199,7 +199,7 @@ class RelatedView(NamedTuple):
 
 
 class More(NamedTuple):
-    """What a detail shows beyond the record: read when the cursor stays on the object, then drawn.
+    """A detail's figures beyond the record: read when the cursor stays on the object, then drawn.
 
     `load` returns what `sections` and `links` take. A LedgerError of it is shown under the `title`, if
     there is one.
@@ -213,7 +213,7 @@ class More(NamedTuple):
     def shown(
         self, record: Record, found: Any, names: AccountNames
     ) -> tuple[tuple[Section, ...], tuple[Link, ...]]:
-        """Return the sections and the links of what was found, or of the LedgerError in its place."""
+        """Return the sections and the links of the records read, or of the LedgerError in their place."""
         if not isinstance(found, LedgerError):
             return self.sections(record, found, names), self.links(record, found)
         facts = (Fact("", Cell(literal(found), "minus")),)
@@ -257,7 +257,7 @@ class Resource(Place):
     has_object_path: bool = True  # whether one object can be read at `path/{id}`
     object_part: str | None = None  # set when reading one object goes beyond the contract
     part: str | None = None  # set when the list itself goes beyond the contract
-    missing_text: str = ""  # shown when the server has no such list
+    missing_text: str = ""  # shown when the server lacks the list
     empty: str = "Nothing here yet."
     invites: str = ""  # shown after it where one may be created
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
@@ -276,7 +276,7 @@ class Resource(Place):
         return self.paging == "statement"
 
     def action(self, name: str) -> Action | None:
-        """Return the action of this name, if objects of this kind have it."""
+        """Return the action of this name, if objects of this kind allow it."""
         return next((action for action in self.actions if action.name == name), None)
 
     def related_view(self, name: str) -> RelatedView | None:
@@ -314,7 +314,9 @@ _WHOLE_TIME = 19  # characters of a time in UTC or of this machine
 
 
 def currency_of(record: Record, names: AccountNames | None = None) -> str | None:
-    """Return a record's own currency, or that of its account or of all its prices; None if none is known."""
+    """Return a record's own currency, or the currency of its account or of all its prices; None if none is
+    known.
+    """
     own = record.get("currency")
     if isinstance(own, str):
         return own
@@ -325,7 +327,7 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
 
 
 def joined(cells: Iterable[Cell]) -> list[Cell]:
-    """Return cells side by side with neighbours of one tone as one, as each is drawn by itself."""
+    """Return cells side by side with neighbours of one tone as one, because each is drawn separately."""
     found: list[Cell] = []
     for cell in cells:
         if found and found[-1].tone == cell.tone:
@@ -347,7 +349,7 @@ def text_of(record: Record, name: str, tone: Tone = "plain") -> Cell:
 
 
 def money_of(record: Record, name: str, names: AccountNames | None = None, *, sign: bool = False) -> Cell:
-    """Return an amount in the record's currency; with `sign` a positive one has a plus."""
+    """Return an amount in the record's currency; with `sign` a positive one shows a plus."""
     amount = record.get(name)
     if not isinstance(amount, int):
         return text_of(record, name)
@@ -462,9 +464,9 @@ def offers(
     names: AccountNames,
     read_only: bool,
 ) -> bool | None:
-    """Return True if an action is possible now, None to grey its key, False if the screen has no such key.
+    """Return True if an action is possible now, None to grey its key, False if the screen lacks the key.
 
-    `name` says which one, for the actions `act` and `go`.
+    `name` identifies it, for the actions `act` and `go`.
     """
     match action:
         case "act":
@@ -488,7 +490,7 @@ def offers(
 
 
 def why_not(resource: Resource, name: str, record: Record | None, *, marked: bool) -> str:
-    """Return why a key that `offers` greys does nothing; `name` says which action, "" to edit."""
+    """Return why a key that `offers` greys does nothing; `name` identifies the action, "" to edit."""
     action = resource.action(name)
     verb = action.label if action is not None else "edit"
     if marked and action is not None:

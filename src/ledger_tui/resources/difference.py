@@ -1,4 +1,4 @@
-"""The screen of what changed between two moments, each change explained to the unit."""
+"""The screen of the changes between two moments, each change explained to the unit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kind_of(transaction: Record) -> str:
 
 @dataclass(frozen=True)
 class Explained:
-    """The sums of what was posted, by kind: its name, the number of postings, and what they add up to."""
+    """The sums of the postings, by kind: its name, the number of postings, and their sum."""
 
     sums: tuple[tuple[str, int, int], ...]
 

@@ -63,7 +63,7 @@ class Orders(NamedTuple):
 
 
 async def _read_orders(api: Api, user: Record) -> Orders:
-    """Return the user's newest orders, or those among the newest of all where no list has a user's alone."""
+    """Return the user's newest orders, or those among the newest of all if no list is a user's alone."""
     want = Want(0, "page", 0, None, _ORDERS_READ)
     path = f"/api/users/{quote(str(user.get('id')), safe='')}/orders"
     if _BY_USER not in api.session.missing_parts:
@@ -146,7 +146,8 @@ _STATE_TIMES = {"open": "created", "paid": "paid_at", "shipped": "shipped_at"}
 
 
 def _amount(amount: int, currency: str | None) -> str:
-    # An order has the currency of its items where they name one; otherwise amounts stay in the smallest unit.
+    # An order takes the currency of its items if they name one; without one amounts stay in the smallest
+    # unit.
     known = currency is not None and decimals(currency) is not None
     return format_amount(amount, currency) if known else localised(f"{amount:,}")
 

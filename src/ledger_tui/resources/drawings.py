@@ -1,4 +1,4 @@
-"""What a detail draws to its width: bodies, wrapped and literal, and the states of an object."""
+"""Drawings of a detail to its width: bodies, wrapped and literal, and the states of an object."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _wrapped(line: str, width: int) -> list[str]:
     while line:
         room = max(1, width - len(indent) if parts else width)
         part = chop_cells(line[:room], room)[0]
-        if line[len(part) :].startswith(",") and len(part) > 1:  # a comma goes with what is before it
+        if line[len(part) :].startswith(",") and len(part) > 1:  # a comma goes with the text before it
             part = part[:-1]
         parts.append(indent + part if parts else part)
         line = line[len(part) :]

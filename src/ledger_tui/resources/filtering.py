@@ -15,11 +15,11 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\
 
 
 class BadLine(ValueError):
-    """What was typed, a filter, a command or a moment, is not valid; the message says why."""
+    """The typed text, a filter, a command or a moment, is not valid; the message gives the reason."""
 
 
 class UnknownName(BadLine):
-    """No known account or user has this in its name; one that was not read yet may."""
+    """This is in the name of no known account or user; one that was not read yet may match."""
 
     def __init__(self, sentence: str, name: str, *, user: bool) -> None:
         super().__init__(sentence)
@@ -28,7 +28,7 @@ class UnknownName(BadLine):
 
 
 def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
-    """Return whether a line is a filter for the server: any of its words has the form of a filter."""
+    """Return whether a line is a filter for the server: whether any of its words is written like a filter."""
     return not line.strip() or (bool(filters) and any(":" in word for word in line.split()))
 
 
@@ -66,7 +66,7 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
 
 
 def completed(value: str, filter_: Filter) -> str:
-    """Return the one value that the filter suggests for this beginning; otherwise the beginning itself."""
+    """Return the one value that the filter suggests for this beginning; without one, the beginning itself."""
     begun = value.casefold()
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(begun)]
     return fitting[0] if len(fitting) == 1 else value

@@ -44,7 +44,7 @@ LINES_MAX = 100
 
 
 class TypedLine(NamedTuple):
-    """One row. A new one has the quantity 1."""
+    """One row. A new one gets the quantity 1."""
 
     description: str = ""
     quantity: str = "1"
@@ -67,7 +67,7 @@ def load_lines(text: str) -> list[TypedLine]:
 
 
 def lines_as_typed(lines: object, currency: str) -> str | None:
-    """Return a draft's lines as rows to edit, "" when it has none; None when they have another form."""
+    """Return a draft's lines as rows to edit, "" for none; None when they are in another form."""
     if lines is None or lines == []:
         return ""
     rows = []

@@ -1,4 +1,4 @@
-"""What the ledger's transparency log proves, as far as it can be read: the forms are C2SP's (docs/verify.md).
+"""Proofs of the ledger's transparency log, as far as it can be read: the forms are C2SP's (docs/verify.md).
 
 Nothing is checked here: `ledger-engine check-proof` does that, with the log's key.
 """

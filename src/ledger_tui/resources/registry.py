@@ -34,7 +34,7 @@ PLACES: tuple[Place, ...] = (
     API_KEYS,
     OVERVIEW,
 )
-# … and those that other screens lead to.
+# … and the screens that others lead to.
 RESOURCES: tuple[Resource, ...] = (
     *(place for place in PLACES if isinstance(place, Resource)),
     STATEMENT,

@@ -1,6 +1,6 @@
 """The request log: requests to the server and its answers.
 
-Where the server has no request log, it shows the dashboard's own requests.
+Without a request log on the server, it shows the dashboard's own requests.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def own_request(number: int, exchange: Exchange) -> Record:
 
 
 def as_exchange(record: Record, root: str) -> Exchange:
-    """Return a logged request in a form that can be copied as curl. What was masked in it stays masked."""
+    """Return a logged request in a form that can be copied as curl. Masked parts of it stay masked."""
     query = record.get("query")
     url = f"{root}{record.get('path', '')}" + (f"?{query}" if query else "")
     body, key = record.get("request_body"), record.get("idempotency_key")
@@ -160,7 +160,7 @@ def requests_resource(is_own: Callable[[object], bool]) -> Resource:
 
 
 def fits(record: Record, filters: Filters) -> bool:
-    """Return whether a request of the dashboard's own fits the filters of the server, which has no log."""
+    """Return whether a request of the dashboard's own matches the filters of the server, which has no log."""
     path = filters.get("path", "").rstrip("/")
     return (
         filters.get("status", str(record.get("status"))) == str(record.get("status"))

@@ -137,7 +137,7 @@ async def _read_invoice(api: Api, record: Record) -> Record | str | None:
 
 
 class Beyond(NamedTuple):
-    """What is read beyond a transaction; each may be the LedgerError in its place."""
+    """Data read beyond a transaction; each may be the LedgerError in its place."""
 
     invoice: Any
     proof: Any

@@ -331,7 +331,7 @@ def _trim(known: dict[str, object] | dict[str, bool] | dict[str, dict[str, Recor
 
 
 def subject(event: Mapping[str, Any]) -> Record:
-    """Return the object of an event, as it was then."""
+    """Return the object of an event, in its state then."""
     data = event.get("data")
     inner = data.get("object") if isinstance(data, dict) else None
     return inner if isinstance(inner, dict) else {}
@@ -407,7 +407,7 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
 
 
 def _filters(log: WebhookLog) -> tuple[Filter, ...]:
-    """Return the filters of the log. No server has them: they select among the loaded events."""
+    """Return the filters of the log. No server offers them: they select among the loaded events."""
 
     def of_type(record: Record, value: str, _names: AccountNames) -> bool:
         kind = str(record.get("type"))

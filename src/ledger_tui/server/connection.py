@@ -133,7 +133,7 @@ class ServerConnection:
 
     async def _find_key(self) -> str:
         profile = self._profile
-        if profile is None or self._options.key:  # a key that the user typed in place of the profile's
+        if profile is None or self._options.key:  # a key that the user typed instead of the profile's
             return self._options.key or ""
         if profile.key.startswith("env:"):
             name = profile.key.removeprefix("env:")
@@ -165,7 +165,7 @@ class ServerConnection:
             access = await token_manager.resume()
         except NotStored as error:
             raise CannotConnect(str(error)) from None
-        # the server does not answer now; requests with the stored token show what is wrong
+        # the server does not answer now; requests with the stored token show the reason
         except LedgerError:
             access = token_manager.tokens.pair.access_token if token_manager.tokens.pair else None
         if access is None:

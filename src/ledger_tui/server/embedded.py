@@ -28,7 +28,7 @@ def _sets_another_server(name: str) -> bool:
 
 
 class ServerDied(Exception):
-    """The server ended, or printed something else, before it could serve; the message says why."""
+    """The server ended, or printed something else, before it could serve; the message gives the reason."""
 
 
 class Address(NamedTuple):

@@ -1,7 +1,7 @@
 """`ledger-tui --web`: the dashboard in a browser on this machine, served by textual-serve.
 
-The printed link has a token that works once, in exchange for a session cookie. A request must name this very
-address in Host, which a rebound DNS name does not, and in Origin, or the answer is 403.
+The printed link contains a token that works once, in exchange for a session cookie. A request must name this
+very address in Host, which a rebound DNS name does not, and in Origin, or the answer is 403.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class AccessGuard:
         return f"ledger-tui-{self.port}"
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, with 403 when it is not for this server or has no session."""
+        """Answer a request, with 403 when it is meant for another server or carries no session."""
         if not self._is_for_this_server(request):
             return _no("This address is not served here.")
         if request.method not in ("GET", "HEAD"):
@@ -118,7 +118,7 @@ class WebDashboard(Server):
         self.guard = AccessGuard()
 
     async def on_startup(self, app: web.Application) -> None:
-        """Print nothing, in place of textual-serve's banner: the link is printed by the command line."""
+        """Print nothing, instead of textual-serve's banner: the command line prints the link."""
 
     async def open(self, port: int) -> web.AppRunner:
         """Listen on a port of the loopback interface, with 0 on a free one. Raises OSError."""
@@ -130,7 +130,7 @@ class WebDashboard(Server):
             if isinstance(answer, web.Response) and answer.content_type == "text/html":
                 page = self._without_what_is_elsewhere(answer.text or "")
                 title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>\n{_FOCUS}'
-                # The terminal has whole rows and columns, so a strip of the page is seen beside it.
+                # The terminal shows whole rows and columns, so a strip of the page is visible next to it.
                 title += "<style>body, .shade, .intro, .xterm-viewport"
                 title += f" {{ background: {self._background} !important; }}"
                 title += " .intro { color: #808080 !important; } .intro svg { display: none; }</style>"
@@ -170,7 +170,7 @@ class WebDashboard(Server):
 
 
 class CannotServe(Exception):
-    """Serving is not possible; the message says why, in one sentence."""
+    """Serving is not possible; the message gives the reason, in one sentence."""
 
 
 def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:

@@ -13,7 +13,7 @@
     client_id = "app_…"       # to sign in with OAuth instead of a key
     scope = "read:projects read:users"
 
-It never contains secrets. `Options` are what it and the command line set for one run.
+It never contains secrets. `Options` are its settings and the command line's for one run.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PaneChoice:
 
 @dataclass(frozen=True, slots=True)
 class ListSettings:
-    """The settings of one list; empty values stand for what the program chooses.
+    """The settings of one list; empty values leave the choice to the program.
 
     `sort` is the name of a column, with a `-` before it for descending.
     """
@@ -132,7 +132,7 @@ class Config:
     themes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     panes: PaneChoice = field(default_factory=PaneChoice)
-    notice: str = ""  # a sentence about entries of an older version, which have no effect
+    notice: str = ""  # a sentence about entries of an older version, which are ignored
 
     @property
     def key_variables(self) -> frozenset[str]:
@@ -163,7 +163,7 @@ def read_config(file: Path) -> Config:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write the text to a file of mode 0600, in place of one that is there; its folder is made if necessary.
+    """Write the text to a file of mode 0600, and replace an existing one; make its folder if necessary.
 
     Raises OSError, which names the folder, or a target that is no file, such as `/dev/null`.
     """
@@ -272,13 +272,13 @@ def _profile(name: str, table: Mapping[str, Any], bad: Bad) -> Profile:
 
 Check = Callable[[Any], str | None]
 
-# Entries of an older version, and actions that had a key, with the command to use now if there is one.
+# Entries of an older version, and actions that once had a key, with the command to use now if there is one.
 _FORMER = {"notify": "`ledger-engine tail`"}
 _FORMER_KEYS = {"batch": "`ledger-engine post --file`", "unusual": ""}
 
 
 def _check(where: str, table: Any, entries: Mapping[str, Check], bad: Bad) -> None:
-    """Raise BadConfig for what is no table, for an unknown entry, and for a value that cannot be."""
+    """Raise BadConfig for a value that is no table, for an unknown entry, and for an impossible value."""
     if not isinstance(table, dict):
         raise bad(where, "must be a table")
     for entry, value in table.items():
@@ -325,7 +325,7 @@ _PANES: Mapping[str, Check] = {
         f"must be a number of columns from {LEAST_COLUMNS} on",
     ),
 }
-# The tables with names of the user's choice, and what each of them may have.
+# The tables with names of the user's choice, and the entries that each may contain.
 _NAMED: Mapping[str, Mapping[str, Check]] = {
     "profiles": {
         "url": _address,
@@ -367,7 +367,7 @@ def _one_line(text: object) -> str:
     return literal(" ".join(str(text).split()).rstrip("."))
 
 
-LEFT_VARIABLE = "LEDGER_TUI_LEFT"  # names the file that tells a browser's page where the one before was
+LEFT_VARIABLE = "LEDGER_TUI_LEFT"  # names the file that tells a browser's page its last place
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +385,7 @@ class Options:
     of_demo: bool = False  # `url` is the server of a demo, started by another process
     tour_pace: float | None = None  # how fast to play the tour, on a demo alone; None not to play it
     resume: Left | None = None  # where to begin
-    left_file: str = ""  # of a browser's pages: each begins where the one before was
+    left_file: str = ""  # of a browser's pages: each begins where the last one was
 
     @property
     def shows_demo(self) -> bool:

@@ -64,7 +64,7 @@ def without_secrets(key_variables: Collection[str]) -> dict[str, str]:
 async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: Collection[str] = ()) -> str:
     """Run a command in the shell, without a terminal; return how it ended, with the last line it wrote.
 
-    It gets these variables beside those of this process, but not `key_variables`.
+    It gets these variables in addition to this process's, but not `key_variables`.
     """
     import asyncio  # not before: commands that only read the config file need none of it
 

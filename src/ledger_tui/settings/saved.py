@@ -1,9 +1,10 @@
-"""What the user chooses while the dashboard runs and finds again at the next start, and the profiles.
+"""Settings that the user chooses while the dashboard runs and finds again at the next start, and the
+profiles.
 
 Settings and profiles are in the config file, whose comments and order stay: tomlkit makes the edits. Each
-result is parsed and checked before it is written; when it is not what was wanted, the file is left alone and
-BadConfig says so. The filter lines used before, and where the dashboard was left (for `--resume`), are in
-files beside it, by connection.
+result is parsed and checked before it is written; if it differs from the intended one, the file is left alone
+and BadConfig reports it. The filter lines used before, and the last place of the dashboard (for `--resume`),
+are in files next to it, by connection.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ def check_profile(file: Path, profile: Profile) -> None:
 
 
 def add_profile(file: Path, profile: Profile) -> None:
-    """Add a profile after the others. Raises BadConfig, also for a name that is taken."""
+    """Add a profile after the others. Raises BadConfig, also for a name in use."""
     check_profile(file, profile)
     profiles = {**read_config(file).profiles, profile.name: profile}
     _set(file, ("profiles", profile.name), _entries(profile), profiles=profiles)
 
 
 def remove_profile(file: Path, name: str) -> None:
-    """Remove a profile. Raises BadConfig, also when none has this name."""
+    """Remove a profile. Raises BadConfig, also for an unknown name."""
     before = read_config(file)
     if name not in before.profiles:
         raise BadConfig(f"{file}: profiles.{name}: does not exist.")
@@ -102,7 +103,7 @@ def unless_saved(what: str, save: Callable[..., None], *values: object) -> str:
 
 
 def _set(file: Path, entry: tuple[str, ...], value: Any, **wanted: Any) -> None:
-    """Set an entry, or one of a table; the file then says what is `wanted`. Raises BadConfig."""
+    """Set an entry, or an entry of a table; the file then contains what is `wanted`. Raises BadConfig."""
     import tomlkit
 
     before = read_config(file)
@@ -141,7 +142,7 @@ def _write(file: Path, document: TOMLDocument, wanted: Config) -> None:
 
 
 def save_connection(name: str, url: str, profile: Profile | None, key: str | None) -> tuple[Profile, str]:
-    """Save a server and its key under a name, with what its profile says, if it has one.
+    """Save a server and its key under a name, with the settings of its profile, if there is one.
 
     Return the new profile and a sentence that says where it is. Raises BadConfig and OSError.
     """
@@ -164,7 +165,7 @@ def read_entry(file: Path, connection: str) -> Any:
 
 
 def save_entry(file: Path, connection: str, entry: Any) -> None:
-    """Save an entry beside those of the connections used last."""
+    """Save an entry next to the entries of the connections used last."""
     known = _read(file)
     known.pop(connection, None)
     known[connection] = entry
@@ -189,8 +190,8 @@ _LINES = 20  # of each list
 class Saved:
     """The settings of each list, how times are written, the panes, and the filter lines used before.
 
-    Those lines are saved for each connection, as they may name its objects; with "" they last until the end.
-    Unless it `saves`, the settings of lists and the panes last until the end too.
+    Those lines are saved for each connection, because they may name its objects; with "" they last until the
+    end. Unless it `saves`, the settings of lists and the panes last until the end too.
     """
 
     def __init__(
@@ -280,5 +281,5 @@ def read_left(file: Path, connection: str) -> Left | None:
 
 
 def save_left(file: Path, connection: str, left: Left) -> None:
-    """Save where the dashboard was left, beside the entries of the connections used last."""
+    """Save the last place of the dashboard, next to the entries of the connections used last."""
     save_entry(file, connection, asdict(left))

@@ -40,7 +40,7 @@ class Secrets:
 class SecretStore:
     """The secrets of all profiles.
 
-    The keyring is tried first; `file` is the fallback. The calls may block: use a thread beside an event
+    The keyring is tried first; `file` is the fallback. The calls may block: use a thread next to an event
     loop.
     """
 
@@ -91,11 +91,11 @@ class SecretStore:
                 self._file.with_name(name),
                 LOCK_SECONDS,
                 mode=0o600,
-                thread_local=False,  # acquired in a thread beside the event loop, and released in any thread
+                thread_local=False,  # acquired in a thread next to the event loop, and released in any thread
                 fallback_to_soft=False,
             )
             return lock.acquire()
-        except OSError:  # Timeout is one; where the folder cannot be made, storing fails with a message
+        except OSError:  # Timeout is one; if the folder cannot be made, storing fails with a message
             return nullcontext()
 
     # ------------------------------------------------------------------ the file
@@ -136,7 +136,7 @@ class SecretStore:
 
 
 def secret_store() -> SecretStore:
-    """Return the user's store; its fallback file is beside the config file."""
+    """Return the user's store; its fallback file is next to the config file."""
     return SecretStore(config_file().with_name("secrets.json"))
 
 

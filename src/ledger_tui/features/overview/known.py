@@ -1,4 +1,4 @@
-"""Which figures are not read again, as no event has changed them since they were read."""
+"""Figures that are not read again, because no event has changed them since."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DAY_MS = 86_400_000  # another day makes other invoices overdue
 
 
 class KnownFigures:
-    """The moment whose figures are read, `ms` (None for now), and what each was read for last."""
+    """The moment whose figures are read, `ms` (None for now), and the moment that each was last read for."""
 
     def __init__(self) -> None:
         self.ms: int | None = None
@@ -28,7 +28,10 @@ class KnownFigures:
         self.ms, self._newest = ms, None
 
     def take(self, name: str, figure: Any, now: float) -> None:
-        """Note that a figure was read; a text in its place says why it was not. The events are read first."""
+        """Note that a figure was read; a text in its place gives the reason for a failure.
+
+        The events are read first.
+        """
         if name == "events" and figure and not isinstance(figure, str):
             self._newest = figure[0].get("id"), round(now * 1000) // _DAY_MS
             if self.ms is not None:
@@ -46,7 +49,7 @@ class KnownFigures:
             return name in _CHANGED_BY and self._newest is not None and read_for == self._newest
         if not isinstance(read_for, int):
             return False
-        if name == "log":  # it has only a present
+        if name == "log":  # it shows only the present
             return True
         first, last = sorted((read_for, self.ms))
         if name not in _CHANGED_BY or first // _DAY_MS != last // _DAY_MS:
@@ -58,7 +61,7 @@ class KnownFigures:
         return stays
 
     def _kinds_between(self, first: int, last: int) -> set[str] | None:
-        """Return what kinds of objects had events between two moments; None if that is not known."""
+        """Return the kinds of objects with events between two moments; None if that is unknown."""
         for until, rows in self._events:
             times = [moment_ms(row.get("created")) or 0 for row in rows]
             if until >= last and (len(rows) < EVENTS_READ or times[-1] <= first):

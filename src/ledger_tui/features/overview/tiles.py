@@ -1,4 +1,4 @@
-"""What each tile of the overview shows: balances over time, and how requests were answered.
+"""The contents of the overview's tiles: balances over time, and the outcomes of requests.
 
 Pure: every function fits a width and a height.
 """
@@ -41,7 +41,7 @@ class BalanceHistory:
     """The newest transactions that are known, from which earlier sums follow.
 
     The sum of a currency at a time is the present sum without what was posted since. Nothing is claimed for a
-    time before the oldest transaction read, and nothing at all where transactions have no times.
+    time before the oldest transaction read, and nothing at all if transactions show no times.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class BalanceHistory:
     ) -> None:
         """Add transactions, newest first; `reached` when no other comes before the last of them.
 
-        `currency` returns that of an account. After a gap everything before it is forgotten.
+        `currency` returns an account's. After a gap everything before it is forgotten.
         """
         new: list[Record] = []
         for row in rows:
@@ -119,8 +119,8 @@ class Answered(NamedTuple):
 class RequestFigures:
     """The newest requests of other clients, at most 300.
 
-    The dashboard's own are left out, as it asks more often than most clients; another client may use its key.
-    `own` says that there is no request log, and that these are the dashboard's own requests.
+    The dashboard's own are left out, because it asks more often than most clients; another client may use its
+    key. `own` means that there is no request log, and that these are the dashboard's own requests.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class RequestFigures:
             self.newest = str(new[0].get("id"))
 
     def replace(self, answered: Iterable[Answered]) -> None:
-        """Take these requests in place of all, oldest first: the dashboard's own."""
+        """Replace all requests by these, oldest first: the dashboard's own."""
         self.own = True
         self._answered.clear()
         self._answered.extend(answered)
@@ -188,7 +188,7 @@ _URL = re.compile(r"^https?://")
 def balances(
     figure: Balances, earlier: Mapping[str, Sequence[int]], seconds: float, width: int, height: int
 ) -> TileContent:
-    """Return the balance of each currency, with its course over so many seconds where that is known."""
+    """Return the balance of each currency, with its course over this many seconds if that is known."""
     if not figure.accounts:
         return sentence("No accounts yet.", width)
     text = f"{figure.accounts:,} account{'s' if figure.accounts != 1 else ''}"
@@ -308,7 +308,7 @@ def invoices(figure: Stages, width: int, height: int) -> TileContent:
 
 
 def orders(figure: Stages, width: int, height: int) -> TileContent:
-    """Return the orders by state; where it is high, each bar has a line of its own."""
+    """Return the orders by state; in a high tile, each bar has its own line."""
     rows = _stages(figure, ORDERS, width, tall=height >= 2 * len(figure.stages))
     waiting = sum(stage.count for stage in figure.stages[:2])
     return TileContent(rows, [Cell(f"{waiting:,} to do" if waiting else "all shipped", "dim")])
@@ -362,8 +362,8 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
     counted = {str(status or "none"): count for status, count in figure.by_status()}
-    for merged in ("23", "45"):  # where not all have a row, first those that went well share one
-        if len(counted) > height - figure.own:  # whose requests these are is said in any case
+    for merged in ("23", "45"):  # if not all fit in rows of their own, the successful ones share one first
+        if len(counted) > height - figure.own:  # the tile always names the origin of the requests
             counted = _by_class(counted, merged)
     most = max(counted.values())
     rows = []

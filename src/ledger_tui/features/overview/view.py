@@ -38,7 +38,7 @@ _PAGES_OF_STAGE = 3
 _DRAW_SECONDS = 0.1  # from a figure until it is drawn
 _GENEROUS_LIMIT = 600
 _PACE_SECONDS = 0.15  # between figures on a server with a small burst
-_WIDE_COLUMNS = 100  # from this width on the webhooks are beside the events
+_WIDE_COLUMNS = 100  # from this width on the webhooks are next to the events
 _TALL_ROWS = 30
 _HISTORY_POINTS = 120
 _LONGER_SECONDS = (3_600, 86_400, 604_800, 2_592_000)  # the time shown of a ledger that is quiet
@@ -59,7 +59,7 @@ _LACKS = {
 
 
 class Overview(TiledView):
-    """Reads its figures one after the other, within the share of the rate limit that polling may use."""
+    """Reads its figures in sequence, within the share of the rate limit that polling may use."""
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
@@ -94,7 +94,7 @@ class Overview(TiledView):
         self.rate = PostingRate()
         self.history = BalanceHistory()
         self.requests = RequestFigures()
-        self.figures: dict[str, Any] = {}  # a text in place of a figure says why there is none
+        self.figures: dict[str, Any] = {}  # a text in place of a figure gives the reason why there is none
         self.latest: list[Record] = []
 
     def forget(self) -> None:
@@ -103,9 +103,9 @@ class Overview(TiledView):
         self._known = KnownFigures()
 
     def moment_changed(self) -> None:
-        """Read the figures again; those that are drawn stay until then.
+        """Read the figures again; the drawn ones stay until then.
 
-        What is read of another moment of the past is read to its end, so that held keys show something.
+        The figures of a past moment are read to the end, so that held keys show something.
         """
         self._settled = False
         if self._known.ms is None:
@@ -114,7 +114,7 @@ class Overview(TiledView):
         self.tick()
 
     def _awaited(self) -> str:
-        """Return what stands in place of a figure; while it connects, the line at the top says so."""
+        """Return the text in place of a figure; while it connects, the line at the top explains it."""
         session = self.context.session
         begins = session.state in (ConnectionState.STARTING, ConnectionState.CONNECTING)
         return "" if begins and not session.unanswered_seconds else awaited(session).plain
@@ -142,7 +142,7 @@ class Overview(TiledView):
 
     @property
     def settled(self) -> bool:
-        """Whether all figures are those of the moment that is shown."""
+        """Whether all figures belong to the shown moment."""
         return self._settled
 
     def action_open(self) -> None:
@@ -212,7 +212,9 @@ class Overview(TiledView):
 
     @while_running
     def take_figure(self, name: str, figure: Any) -> None:
-        """Show a figure; a text in its place says why there is none, and None that the server lacks it."""
+        """Show a figure; a text in its place gives the reason why there is none, and None that the server
+        lacks it.
+        """
         if name == "done":
             self.read_in(figure)
             self._requests = figure
@@ -261,7 +263,7 @@ class Overview(TiledView):
             self.post_message(NamesLoaded())
 
     def _take_lack(self, name: str) -> None:
-        """Show what there is in place of a part that the server lacks."""
+        """Show the available data instead of a part that the server lacks."""
         if name == "requests":
             own = (Answered(each.status, each.duration_ms) for each in self.context.traffic)
             self.requests.replace(own)
@@ -322,7 +324,7 @@ class Overview(TiledView):
         return "/v1/accounts"
 
     def _balances(self, figure: Balances, width: int, height: int) -> TileContent:
-        # The same time as the bars of the postings show, or one that reaches back to the last posting.
+        # The same time as the bars of the postings show, or a time that reaches back to the last posting.
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
         shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
         seconds = next((each for each in (shown, *_LONGER_SECONDS) if each >= quiet), shown)
@@ -354,5 +356,5 @@ class Overview(TiledView):
 
     @property
     def _today(self) -> str:
-        """The date of the moment that is shown, as records write it."""
+        """The date of the shown moment, in the form of records."""
         return time.strftime("%Y-%m-%d", time.gmtime(self.context.session.server_time))

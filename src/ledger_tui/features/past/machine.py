@@ -1,6 +1,6 @@
-"""The time machine: which moment all screens show, and the line under the tabs that says so.
+"""The time machine: the moment that all screens show, and the line under the tabs that names it.
 
-It is hidden in the present. It changes `Session.moment_ms`, which every request follows, and has the view on
+It is hidden in the present. It changes `Session.moment_ms`, which every request follows, and lets the view on
 screen read again. While a key is held down the line moves at each step, and the view is read less often."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def parse_moment(text: str, now_ms: int) -> int | None:
 
 
 class Around:
-    """What happened around the moment that is shown, without a gap, oldest first.
+    """The events around the shown moment, without a gap, oldest first.
 
     `begins` and `ends` say that nothing comes before the first, or after the last.
     """
@@ -83,11 +83,11 @@ class Around:
         self._count()
 
     def _count(self) -> None:
-        # What happened in one millisecond is one step: no moment is between.
+        # The events of one millisecond are one step: no moment is between them.
         self._times = sorted({each.ms for each in self.known})
 
     def step(self, ms: int | None, steps: int) -> int | None:
-        """Return the moment so many steps from this one, the first or last known if there are fewer.
+        """Return the moment this many steps from the present one, the first or last known if there are fewer.
 
         None is now, before and after.
         """
@@ -127,7 +127,7 @@ def moment_at(column: int, first_ms: int, now_ms: int, width: int) -> int:
 def line(
     ms: int, first_ms: int, now_ms: int, failures: Sequence[int], marks: Mapping[str, int], width: int
 ) -> list[Cell]:
-    """Return the line in so many cells: what has passed, the moment, failures, and the two marked moments."""
+    """Return the line in this many cells: the past, the moment, failures, and the two marked moments."""
     here = column_of(ms, first_ms, now_ms, width)
     cells = [Cell("━", "accent") if n < here else Cell("─", "dim") for n in range(width)]
     for failed in failures:
@@ -157,13 +157,13 @@ if TYPE_CHECKING:
     from ledger_tui.features.past.reading import Read
 
 _HELD_SECONDS = 0.2  # between two steps while a key is held down
-_STRIDES = ((60, 25), (20, 5))  # after so many steps of a held key each is worth so many
+_STRIDES = ((60, 25), (20, 5))  # after this many steps of a held key each counts as this many
 _SEE_SECONDS = 0.1  # between two reads of the view
 _PLAY_SECONDS = 0.6
 
 
 class TimeMachine(Widget):
-    """The line, and the moment. `see` has the view on screen show another moment."""
+    """The line, and the moment. `see` lets the view on screen show another moment."""
 
     def __init__(self, see: Callable[[], None], status: StatusBar, context: Context) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class TimeMachine(Widget):
     # ------------------------------------------------------------------ going
 
     def step(self, direction: int) -> None:
-        """Go an event back (-1) or forth (1); several at once while the key is held down."""
+        """Go an event back (-1) or forward (1); several at once while the key is held down."""
         now = self._session.clock()
         same = now - self._stepped_at <= _HELD_SECONDS and self._held * direction >= 0
         self._held = self._held + direction if same else direction
@@ -230,7 +230,7 @@ class TimeMachine(Widget):
             self._read("around", ms, 0)
 
     def play(self) -> None:
-        """Play what happened, one event after the other, or pause."""
+        """Play the events in sequence, or pause."""
         if self._playing is not None:
             self._stop()
         else:
@@ -272,7 +272,7 @@ class TimeMachine(Widget):
 
     @asks("past")
     async def _read_around(self, side: str, ms: int | None, steps: int, number: int) -> None:
-        # Imported here, as the first paint does not need it.
+        # Imported here, because the first paint does not need it.
         from ledger_tui.features.past.reading import read_around, read_newer, read_older
 
         api, known = self._view_context.api, self._around.known
@@ -312,7 +312,7 @@ class TimeMachine(Widget):
 
     @while_running
     def _take_around(self, read: Read, side: str, ms: int | None, steps: int, number: int) -> None:
-        """Know more of what happened, and go so many steps from `ms`."""
+        """Know more events, and go this many steps from `ms`."""
         if number != self._reads:
             return
         self._reading = False
@@ -356,7 +356,7 @@ class TimeMachine(Widget):
             self.refresh()
 
     def comparison(self) -> Link:
-        """Return the link to what changed between the two moments: by default from this one until now."""
+        """Return the link to the changes between the two moments: by default from this one until now."""
         here = self.now_ms if self.ms is None else self.ms
         marked = [*self.marks.values()] or [here]
         if len(marked) == 1:

@@ -94,7 +94,7 @@ async def read_first(api: Api, now_ms: int) -> int | None:
 
 
 async def read_failures(api: Api) -> list[int]:
-    """Return when something failed lately: attempts of deliveries, and requests that ended in an error."""
+    """Return the times of recent failures: attempts of deliveries, and requests that ended in an error."""
     failed: list[object] = []
     with suppress(LedgerError):
         _endpoints, deliveries = await read_deliveries(api)

@@ -1,4 +1,4 @@
-"""A trace as a tree: each request with what it changed, the events, the deliveries and their attempts."""
+"""A trace as a tree: each request with its changes, the events, the deliveries and their attempts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Line = tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class Node:
-    """One entry of the tree: `line` is its text, `below` the lines under it, `time` what stands beside it.
+    """One entry of the tree: `line` is its text, `below` the lines under it, `time` the text next to it.
 
-    `kind` and `record` are what it shows, `place` the screen of it; a note has none and is passed over.
+    `kind` and `record` are its object, `place` the screen of it; a note shows none and is passed over.
     """
 
     kind: NodeKind
@@ -41,7 +41,7 @@ class Node:
     below: tuple[Line, ...] = ()
     place: str = ""
     record: Record | None = None
-    gap: str = ""  # on a line of its own above it: how long after the one before
+    gap: str = ""  # on a line of its own above it: the time since the previous one
 
     @property
     def record_id(self) -> str:
@@ -320,7 +320,7 @@ def _later(record: Record, name: str, start: float | None) -> str:
 
 
 def _without_steps(trace: Trace, names: AccountNames) -> Iterator[Node]:
-    """Yield the object and its own times, where no event says more."""
+    """Yield the object and its own times, if no event says more."""
     record = trace.record
     if trace.problem:
         yield _note(0, trace.problem)

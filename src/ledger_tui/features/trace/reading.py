@@ -1,6 +1,6 @@
 """A trace: the requests that concern one object, what each changed, the events, and their deliveries.
 
-It is read in a bounded number of requests, one after the other, and yielded as it grows. `nodes.py` draws it.
+It is read in a bounded number of requests, in sequence, and yielded as it grows. `nodes.py` draws it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ledger_tui.resources.base import records_of
 from ledger_tui.resources.proofs import PART, read_proof
 from ledger_tui.resources.webhooks import subject
 
-# What never differs, or says nothing of a change.
+# Fields that never differ, or mean nothing for a change.
 _NOT_COMPARED = frozenset({"id", "object", "livemode", "created"})
 _DEPTH_MAX = 4
 
@@ -31,7 +31,8 @@ class Step:
     """One request, or a command, with the events it caused, oldest first.
 
     `before` is the object of an event as it was before, for the events where the ledger knows it.
-    `deliveries` are those of each event that was asked for. The sentences say why a part is not there.
+    `deliveries` are the deliveries of each event that was read. The sentences give the reason for each
+    missing part.
     """
 
     request_id: str | None
@@ -98,7 +99,7 @@ class Change(NamedTuple):
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Return the fields that differ, in the order of `after`, those of an inner object by a dotted name."""
+    """Return the fields that differ, in the order of `after`; a field of an inner object by a dotted name."""
     old, new = dict(_fields(before)), dict(_fields(after))
     names = [*new, *(name for name in old if name not in new)]
     return [
@@ -156,7 +157,7 @@ _TOO_MANY = "not read: a trace takes {} requests at most here"
 
 
 class _Without(Exception):
-    """A part of the trace is not there; the message says why."""
+    """A part of the trace is missing; the message gives the reason."""
 
 
 class _UsedUp(_Without):
@@ -205,14 +206,14 @@ class _Reader:
 
 
 def most_requests(limit: int | None) -> int:
-    """Return how many requests a trace may take with a rate limit of so many a minute."""
+    """Return how many requests a trace may take with a rate limit of this many a minute."""
     return REQUESTS_MAX if not limit else max(_FEWEST, min(REQUESTS_MAX, limit // _SHARE))
 
 
 async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace]:
     """Yield the trace of an object, event, delivery or request, each time with more of it.
 
-    Takes at most `most_requests`. Raises LedgerError only for what a lost credential or server would.
+    Takes at most `most_requests`. Raises LedgerError only if the credential or the server is lost.
     """
     reader = _Reader(api, most_requests(api.session.limit))
     trace = Trace(kind, record)
@@ -283,7 +284,7 @@ async def _with_request(reader: _Reader, step: Step) -> Step:
     try:
         request = await reader.get(f"/v1/requests/{quote(step.request_id, safe='')}")
     except NotFound as error:
-        # A log that has no such entry says so in a ledger's words; a server without a log does not.
+        # A log without such an entry answers in a ledger's words; a server without a log does not.
         return replace(step, no_request=NOT_LOGGED if error.code else _NO_LOG)
     except (_Without, LedgerError) as error:
         return replace(step, no_request=_why(error, _NO_LOG))
@@ -327,7 +328,7 @@ async def _with_before(reader: _Reader, step: Step) -> Step:
 
 
 async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Record) -> Step:
-    """Return the step with the deliveries of its events; those of the traced event are read first.
+    """Return the step with the deliveries of its events; the traced event's deliveries are read first.
 
     They are also read if no endpoint is registered: one may have been deleted since then.
     """

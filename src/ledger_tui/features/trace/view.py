@@ -165,7 +165,8 @@ class TraceTree(ScrollView, can_focus=True):
 
 
 WIDE_COLUMNS = 110
-# Who watches a delivery wants to see it arrive; a trace that is open for longer is read again with `r`.
+# A user who watches a delivery wants to see it arrive; a trace that is open for longer is read again with
+# `r`.
 _WATCHED_SECONDS = 120.0
 _RESEND = "resend_delivery"
 
@@ -297,7 +298,7 @@ class TraceView(View):
         self.refresh_bindings()
 
     def _cursor_in(self, nodes: list[Node]) -> int:
-        """Return the node to stand on: the one the user chose, else the newest that shows what is traced."""
+        """Return the node to stand on: the user's choice, else the newest that shows the traced object."""
         assert self.trace is not None
         before = self._tree.node
         if self._tree.moved and before is not None:
