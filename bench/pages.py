@@ -151,7 +151,7 @@ async def _read(engine: Engine, shelf: Shelf, kind: Kind) -> float:
         page = partial(
             transactions.page,
             tenant=shelf.books.tenant,
-            wanted=wanted,
+            request=wanted,
             account=query.get("account"),
             type=query.get("type"),
         )

@@ -70,7 +70,9 @@ async def _register(books: Books, url: str) -> None:
     engine = open_engine(books.path)
     secret = endpoints.new_secret()
     new = endpoints.NewEndpoint(url, [endpoints.EVERY])
-    await engine.write(partial(endpoints.create, tenant=books.tenant, new=new, secret=secret, sealed=secret))
+    await engine.write(
+        partial(endpoints.create, tenant=books.tenant, new=new, secret=secret, sealed_secret=secret)
+    )
     await engine.close()
 
 

@@ -124,16 +124,16 @@ def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
     if row is None:
         create(unit, tenant, NewApiKey("known key", "owner"), value)
         return
-    found = _read(row)
-    if (row["project"], found.livemode) != (tenant.project, tenant.livemode):
+    key = _read(row)
+    if (row["project"], key.livemode) != (tenant.project, tenant.livemode):
         reason = f"is a key of another project, {row['project']}"
-    elif found.revoked_at is not None:
+    elif key.revoked_at is not None:
         reason = "has been revoked; take another value"
-    elif row["session"] or found.role != "owner" or found.scopes is not None:
+    elif row["session"] or key.role != "owner" or key.scopes is not None:
         reason = "does not have all rights of an owner; take another value"
     else:
         return
-    raise Conflict("not_recoverable", f"The key {found.id} {reason}.")
+    raise Conflict("not_recoverable", f"The key {key.id} {reason}.")
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
@@ -141,9 +141,9 @@ def get(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
     return _LISTING.get(unit, tenant, id)
 
 
-def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[ApiKey]:
+def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[ApiKey]:
     """Return a page of the API keys of the project and mode, newest first, with the revoked ones."""
-    return _LISTING.page(unit, tenant, wanted, {})
+    return _LISTING.page(unit, tenant, request, {})
 
 
 def every(unit: Unit, project: str) -> list[ApiKey]:
@@ -264,11 +264,11 @@ async def key_of(
     """Yield the value of a new key, for a program next to the server, and revoke the key at the end."""
     tenant = await engine.read(find_tenant)
     value = new_value(tenant.livemode)
-    made = await engine.write(partial(create, tenant=tenant, new=rights, value=value))
+    key = await engine.write(partial(create, tenant=tenant, new=rights, value=value))
     try:
         yield value
     finally:
-        await engine.write(partial(revoke, tenant=tenant, id=made.id))
+        await engine.write(partial(revoke, tenant=tenant, id=key.id))
 
 
 def begin(unit: Unit, server: str) -> None:
@@ -301,9 +301,9 @@ def end(unit: Unit, server: str) -> None:
 
 
 def _revoke(unit: Unit, which: str, parameters: Mapping[str, Value] | None = None) -> None:
-    ended = unit.execute(
+    count = unit.execute(
         f"UPDATE api_keys SET revoked_at = :now WHERE {_OPEN} AND {which} RETURNING id",
         {"now": unit.now, **(parameters or {})},
     )
-    if ended:
+    if count:
         unit.announce(TOPIC)

@@ -22,7 +22,7 @@ _READ = (
 )
 
 
-class Unused:
+class UnusedKeys:
     """Keys of a book that are known to be unused: the keys of a group are read together (`prefetch`).
 
     Taking one then needs no answer from the database.
@@ -84,9 +84,9 @@ def fingerprint(method: str, target: bytes, body: bytes) -> int:
 
     The body counts byte for byte; `target` is the path with its query.
     """
-    hashed = blake2b(b"%b %b\n" % (method.encode(), target), digest_size=8)
-    hashed.update(body)
-    return int.from_bytes(hashed.digest(), "big", signed=True)
+    digest = blake2b(b"%b %b\n" % (method.encode(), target), digest_size=8)
+    digest.update(body)
+    return int.from_bytes(digest.digest(), "big", signed=True)
 
 
 def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey | None:
@@ -99,10 +99,10 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     if row is None:
         return None
     # Keys of older versions carry no fingerprint, nor do requests that did not come over HTTP.
-    known = row["fingerprint"] is not None and tenant.fingerprint is not None
+    comparable = row["fingerprint"] is not None and tenant.fingerprint is not None
     return DuplicateIdempotencyKey(
         row["object"],
-        row["fingerprint"] == tenant.fingerprint if known else None,
+        row["fingerprint"] == tenant.fingerprint if comparable else None,
         unfolded(row["originals"]),
     )
 
@@ -115,17 +115,17 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
     """
     if key is None:
         return
-    if unit.cached(Unused, tenant).take(key):
+    if unit.cached(UnusedKeys, tenant).take(key):
         row = (tenant.project, int(tenant.livemode), key, object, unit.now, tenant.fingerprint)
         unit.insert_many("idempotency_keys", _COLUMNS, [row])
         return
-    taken = unit.execute(
+    rows = unit.execute(
         "INSERT INTO idempotency_keys (project, livemode, key, object, created, fingerprint)"
         " VALUES (:project, :livemode, :key, :object, :now, :fingerprint)"
         " ON CONFLICT (project, livemode, key) DO NOTHING RETURNING object",
         tenant.bind(key=key, object=object, now=unit.now, fingerprint=tenant.fingerprint),
     )
-    if not taken:
+    if not rows:
         used = second_use(unit, tenant, key)
         assert used is not None, "a key that conflicts is there"
         raise used

@@ -191,8 +191,8 @@ def update(unit: Unit, id: str, changes: Changes) -> Project:
     project = get(unit, id)
     if changes.plan not in (None, "enterprise"):
         project = replace(project, rate_limit=None, burst=None)
-    given = {name: value for name, value in asdict(changes).items() if value is not None}
-    project = replace(project, **given)
+    new_values = {name: value for name, value in asdict(changes).items() if value is not None}
+    project = replace(project, **new_values)
     _check(project)
     unit.execute(
         "UPDATE projects SET name = :name, plan = :plan, rate_limit = :rate_limit, burst = :burst,"
@@ -217,19 +217,19 @@ def visible(unit: Unit, tenant: Tenant, id: str) -> Project:
     return read(row)
 
 
-def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Project]:
+def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[Project]:
     """Return a page of the projects that the caller sees, newest first, with the archived ones."""
     parameters: dict[str, Value] = {
         "project": tenant.project,
-        "rows": wanted.limit + 1,
-        "after": wanted.after,
+        "rows": request.limit + 1,
+        "after": request.after,
     }
     older = ""
-    if wanted.after is not None:
+    if request.after is not None:
         try:
-            visible(unit, tenant, wanted.after)
+            visible(unit, tenant, request.after)
         except NotFound:
-            raise bad_cursor(wanted.cursor) from None
+            raise bad_cursor(request.cursor) from None
         older = " AND id < :after"
     rows = unit.execute(
         f"SELECT * FROM projects WHERE parent = :project{older}"
@@ -237,8 +237,8 @@ def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Project]:
         " ORDER BY id DESC LIMIT :rows",
         parameters,
     )
-    items = [read(row) for row in rows[: wanted.limit]]
-    has_more = len(rows) > wanted.limit
+    items = [read(row) for row in rows[: request.limit]]
+    has_more = len(rows) > request.limit
     return Page(items, has_more, items[-1].id if has_more else None)
 
 

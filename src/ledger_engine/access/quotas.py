@@ -45,7 +45,7 @@ class StoredObjects:
     """The number of a project and mode's stored objects (`Cached`)."""
 
     tables: ClassVar = frozenset({"counters"})
-    __slots__ = ("_cache", "_tenant", "_written", "number")
+    __slots__ = ("_cache", "_tenant", "_written_number", "number")
 
     def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
         self._cache = cache
@@ -54,7 +54,7 @@ class StoredObjects:
             "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
             tenant.bind(),
         )
-        self.number = self._written = int(rows[0]["stored_objects"]) if rows else 0
+        self.number = self._written_number = int(rows[0]["stored_objects"]) if rows else 0
 
     def count(self, tenant: Tenant, objects: int) -> None:
         """Count new objects; raises PermissionDenied when they exceed the tenant's quota."""
@@ -77,9 +77,9 @@ class StoredObjects:
 
     def write(self) -> None:
         """Store the number if it was changed."""
-        if self._written == self.number:
+        if self._written_number == self.number:
             return
-        self._written = self.number
+        self._written_number = self.number
         self._cache.execute_many(
             "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
             " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = :stored",

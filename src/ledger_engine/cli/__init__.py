@@ -48,8 +48,8 @@ class LazyCommands(UserDict[str, click.Command]):
 
     def short_help(self, name: str, limit: int) -> str:
         """Return the short help of a command, of at most this many characters, without importing it."""
-        known = self._lazy.get(name)
-        command = self[name] if known is None else click.Command(name, help=known[1])
+        entry = self._lazy.get(name)
+        command = self[name] if entry is None else click.Command(name, help=entry[1])
         return command.get_short_help_str(limit)
 
 

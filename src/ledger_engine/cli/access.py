@@ -185,7 +185,7 @@ def _key_id(text: str) -> str:
     return text
 
 
-_KEY_ID = options.Parsed("id", _key_id)
+_KEY_ID = options.ParsedText("id", _key_id)
 
 
 @keys.command("revoke")

@@ -56,12 +56,12 @@ def seed(ledger: Ledger, file: str) -> None:
         data_set = reading.read(reading.path(file))
         make_folder(ledger.database)
         loading = load(ledger.database, ledger.project, data_set, progress)
-        loaded = asyncio.run(_show(loading, progress, data_set.name))
+        result = asyncio.run(_show(loading, progress, data_set.name))
     except (BadDataSet, FileNotFoundError) as error:
         raise click.ClickException(str(error)) from error
-    counted = ", ".join(in_words(count, kind) for kind, count in loaded.counts.items() if count)
-    value = {"data_set": data_set.name, "project": loaded.project, **loaded.counts}
-    ledger.print_one(value, f"{data_set.title}: {counted}, in {loaded.project}")
+    counts_in_words = ", ".join(in_words(count, kind) for kind, count in result.counts.items() if count)
+    value = {"data_set": data_set.name, "project": result.project, **result.counts}
+    ledger.print_one(value, f"{data_set.title}: {counts_in_words}, in {result.project}")
 
 
 async def _show(work: Coroutine[Any, Any, T], progress: Progress, name: str) -> T:
@@ -108,11 +108,11 @@ def restore(ledger: Ledger, src: Path) -> None:
 
     database = options.file_of(ledger.database, _ON_POSTGRES)
     make_folder(database)
-    restored = backups.restore(src, database, SystemClock().now())
-    kept = None if restored.aside is None else str(restored.aside)
-    _print_copied(ledger, database, restored.report, {"file": str(database), "kept": kept})
-    if kept is not None and not ledger.as_json:
-        say(f"The former database is kept as {kept}.")
+    result = backups.restore(src, database, SystemClock().now())
+    aside = None if result.aside is None else str(result.aside)
+    _print_copied(ledger, database, result.report, {"file": str(database), "kept": aside})
+    if aside is not None and not ledger.as_json:
+        say(f"The former database is kept as {aside}.")
 
 
 @click.command()
@@ -126,18 +126,18 @@ def recover(ledger: Ledger, dest: Path) -> None:
     """
     from ledger_engine.upkeep import backups
 
-    recovered = backups.recover(options.file_of(ledger.database, _ON_POSTGRES), dest)
-    more = {"file": str(dest), "doubt": recovered.doubt, "damaged_frames": recovered.damaged}
-    _print_copied(ledger, dest, recovered.report, more)
+    result = backups.recover(options.file_of(ledger.database, _ON_POSTGRES), dest)
+    more = {"file": str(dest), "doubt": result.doubt, "damaged_frames": result.damaged}
+    _print_copied(ledger, dest, result.report, more)
     if ledger.as_json:
         return
-    if recovered.doubt is not None:
+    if result.doubt is not None:
         say(
-            f"The log was not written for the file it was applied to ({recovered.doubt}). The books"
+            f"The log was not written for the file it was applied to ({result.doubt}). The books"
             " are correct, but keys, names and other texts may be out of date: check them."
         )
-    if recovered.damaged:
-        say(f"The last {in_words(recovered.damaged, 'frames')} of the log cannot be read and are left out.")
+    if result.damaged:
+        say(f"The last {in_words(result.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
 def _print_copied(ledger: Ledger, file: Path, report: Report, more: dict[str, Any]) -> None:
@@ -146,12 +146,12 @@ def _print_copied(ledger: Ledger, file: Path, report: Report, more: dict[str, An
 
 def counts(report: Report) -> str:
     """Return how many records were checked, in words."""
-    counted = {
+    counts = {
         "accounts": report.accounts,
         "transactions": report.transactions,
         "invoices": report.invoices,
     }
-    return ", ".join(in_words(count, kind) for kind, count in counted.items())
+    return ", ".join(in_words(count, kind) for kind, count in counts.items())
 
 
 # Copies for other programs and of other servers
@@ -203,9 +203,9 @@ def export(ledger: Ledger, kind: str, since: int | None, until: int | None, outp
         snapshot = stack.enter_context(open_snapshot(ledger.database, _READERS))
         tenant = snapshot.start(ledger.tenant).result()
         book = snapshot.start(partial(exports.open_book, tenant=tenant, start=since)).result()
-        written = sys.stdout if output is None else stack.enter_context(private_file(output))
+        output_file = sys.stdout if output is None else stack.enter_context(private_file(output))
         for text in exports.export(kind, book, snapshot.start, tenant, since, until):
-            written.write(text)
+            output_file.write(text)
 
 
 @click.command()
@@ -226,7 +226,7 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
     from ledger_engine.migrate import Progress, move
 
     progress = Progress()
-    moved = with_progress(
+    result = with_progress(
         lambda: move(source, target, progress), lambda: (progress.what, progress.done, progress.rows)
     )
     if as_json:
@@ -234,13 +234,13 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
             {
                 "source": named(source),
                 "target": named(target),
-                "tables": moved.rows,
-                "rows": sum(moved.rows.values()),
-                **moved.report.checked,
+                "tables": result.rows,
+                "rows": sum(result.rows.values()),
+                **result.report.checked,
             }
         )
     else:
         say(
-            f"{named(target)}: {counts(moved.report)}, {sum(moved.rows.values()):,} rows in all,"
+            f"{named(target)}: {counts(result.report)}, {sum(result.rows.values()):,} rows in all,"
             f" equal to {named(source)} and verified."
         )

@@ -161,7 +161,7 @@ def restore(ledger: Ledger, id: str) -> None:
         tenant = await engine.read(partial(endpoints.tenant_of, id=id))
         await endpoints.end_deliveries(engine, tenant, id)
         return await engine.write(
-            partial(endpoints.restore, tenant=tenant, id=id, secret=secret, sealed=sealed_secret)
+            partial(endpoints.restore, tenant=tenant, id=id, secret=secret, sealed_secret=sealed_secret)
         )
 
     _print_secret(ledger, ledger.use(take_back))

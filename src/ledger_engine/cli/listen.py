@@ -59,12 +59,12 @@ def _headers(text: str) -> dict[str, str]:
 @click.option(
     "--events",
     "kinds",
-    type=options.Parsed("A,B,…", _kinds),
+    type=options.ParsedText("A,B,…", _kinds),
     help="Forward only these types, like invoice.paid,order.paid.",
 )
 @click.option(
     "--headers",
-    type=options.Parsed("NAME:VALUE,…", _headers),
+    type=options.ParsedText("NAME:VALUE,…", _headers),
     help="Headers to send along, like X-Tenant:1,X-Trace:on.",
 )
 @click.option("--retry", is_flag=True, help="Retry what your handler did not accept, up to five times.")

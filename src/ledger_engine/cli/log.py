@@ -45,7 +45,7 @@ def _watched(text: str) -> tuple[str, VerifierKey]:
     return origin, key
 
 
-_KEY = options.Parsed("vkey", _key)
+_KEY = options.ParsedText("vkey", _key)
 
 
 @click.command()
@@ -185,12 +185,12 @@ def rotate(ledger: Ledger, yes: bool) -> None:
 @click.option(
     "--watch",
     "watched",
-    type=options.Parsed("origin=vkey", _watched),
+    type=options.ParsedText("origin=vkey", _watched),
     multiple=True,
     required=True,
     help="A log and its key; may be given more than once, also for one log.",
 )
-def witness(listen: str, state: Path, watched: tuple[tuple[str, VerifierKey], ...]) -> None:
+def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...]) -> None:
     """Sign the checkpoints of other ledgers' logs, each only if it continues the last one.
 
     Prints its address and its key, for --witness and --witness-key of the other ledger's server.
@@ -202,7 +202,7 @@ def witness(listen: str, state: Path, watched: tuple[tuple[str, VerifierKey], ..
     if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
         raise click.UsageError(f"--listen {listen!r} must be like 127.0.0.1:8701.")
     of_log: dict[str, list[VerifierKey]] = {}
-    for origin, key in watched:
+    for origin, key in logs:
         of_log.setdefault(origin, []).append(key)
     try:
         one = serving.Witness(state, of_log)

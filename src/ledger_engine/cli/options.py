@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class Parsed(click.ParamType[T]):
+class ParsedText(click.ParamType[T]):
     """An option whose text `parse` converts. `parse` raises ValueError with a sentence about the fault."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
@@ -50,12 +50,12 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
     return text
 
 
-def url(*, server: bool = False, default_scheme: str | None = None) -> Parsed[str]:
+def url(*, server: bool = False, default_scheme: str | None = None) -> ParsedText[str]:
     """Return the type of an http(s) URL with its scheme; with `server` of a server, without query or user.
 
     With `default_scheme` the text may lack the scheme, or be a port of this machine.
     """
-    return Parsed("url", partial(_url, server=server, default_scheme=default_scheme))
+    return ParsedText("url", partial(_url, server=server, default_scheme=default_scheme))
 
 
 def _bearer(text: str) -> str:
@@ -64,7 +64,7 @@ def _bearer(text: str) -> str:
     return text
 
 
-BEARER = Parsed("key", _bearer)  # one word of printable ASCII
+BEARER = ParsedText("key", _bearer)  # one word of printable ASCII
 
 
 def _moment(text: str, parse: Callable[[str, str], int]) -> int:
@@ -74,8 +74,8 @@ def _moment(text: str, parse: Callable[[str, str], int]) -> int:
         raise ValueError(str(error)) from error
 
 
-MOMENT = Parsed("time", partial(_moment, parse=parse_moment))  # in milliseconds
-END = Parsed("time", partial(_moment, parse=parse_end))  # of a date, the last millisecond
+MOMENT = ParsedText("time", partial(_moment, parse=parse_moment))  # in milliseconds
+END = ParsedText("time", partial(_moment, parse=parse_end))  # of a date, the last millisecond
 
 
 class Number(click.IntRange):

@@ -85,11 +85,11 @@ def post(
     if None in single.values():
         raise click.UsageError("Give ACCOUNT AMOUNT credit|debit, or --file FILE.")
     body = single | {name: value for name, value in optional.items() if value is not None}
-    posted = asyncio.run(_post_one(target, body, once))
+    transaction = asyncio.run(_post_one(target, body, once))
     if as_json:
-        print_json(posted)
+        print_json(transaction)
     else:
-        say(f"{posted.get('id')} balance {posted.get('balance_after')}")
+        say(f"{transaction.get('id')} balance {transaction.get('balance_after')}")
 
 
 async def _post_one(target: Target, body: dict[str, Any], key: str | None) -> dict[str, Any]:
@@ -152,9 +152,9 @@ async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
 
     progress = Progress()
     size = sum(len(batch.postings) for batch in batches)
-    hidden = not sys.stderr.isatty()
+    quiet = not sys.stderr.isatty()
     failure: str | None = None
-    with click.progressbar(length=size, label="Posting", file=sys.stderr, hidden=hidden) as bar:
+    with click.progressbar(length=size, label="Posting", file=sys.stderr, hidden=quiet) as bar:
         try:
             await post_batches(ledger, batches, progress, bar.update)
         except NotPosted as error:
@@ -165,8 +165,8 @@ async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
         counts = {"posted": progress.posted, "posted_before": progress.posted_before}
         print_json({"ok": failure is None, **counts, "transactions": size})
     if failure is not None:
-        done = progress.posted + progress.posted_before
-        raise click.ClickException(f"{failure} {done:,} of {size:,} transactions are posted.")
+        count = progress.posted + progress.posted_before
+        raise click.ClickException(f"{failure} {count:,} of {size:,} transactions are posted.")
     if not as_json:
         say(_summary(progress))
 
@@ -186,9 +186,9 @@ def _print_sums(batches: Sequence[Batch], as_json: bool) -> None:
     postings = [posting for batch in batches for posting in batch.postings]
     sums = totals(postings)
     if as_json:
-        shown = [{"type": type, "currency": code, "amount": amount} for (type, code), amount in sums.items()]
+        lines = [{"type": type, "currency": code, "amount": amount} for (type, code), amount in sums.items()]
         counts = {"transactions": len(postings), "batches": len(batches)}
-        print_json({"ok": True, **counts, "sums": shown})
+        print_json({"ok": True, **counts, "sums": lines})
         return
     in_batches = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
     say(f"{in_words(len(postings), 'transactions')} in {in_batches}; nothing was posted.")
@@ -199,8 +199,8 @@ def _print_sums(batches: Sequence[Batch], as_json: bool) -> None:
 def _end_with_faults(faults: Sequence[Fault], as_json: bool) -> None:
     """Print every fault, one a line, and end with status 1."""
     if as_json:
-        shown = [{"line": fault.line or None, "message": fault.message} for fault in faults]
-        print_json({"ok": False, "faults": shown})
+        lines = [{"line": fault.line or None, "message": fault.message} for fault in faults]
+        print_json({"ok": False, "faults": lines})
     for fault in faults:
         say(f"ledger-engine: {fault}", err=True)
     raise click.ClickException(f"{in_words(len(faults), 'faults')}; nothing was posted.")

@@ -69,8 +69,8 @@ class FileContent:
 def read_file(file: Path) -> FileContent:
     """Return the rows and faults of a file. Raises BadFile when it cannot be read at all."""
     try:
-        with file.open("rb") as opened:
-            content = opened.read(_FILE_BYTES_MAX + 1)
+        with file.open("rb") as text_file:
+            content = text_file.read(_FILE_BYTES_MAX + 1)
         if len(content) > _FILE_BYTES_MAX:
             raise BadFile(f"The file is larger than {_FILE_BYTES_MAX // 1_000_000} MB. Split it.")
         text = content.decode("utf-8-sig")
@@ -152,13 +152,13 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def _fault_of_names(names: Iterable[str]) -> str | None:
-    seen = set[str]()
+    names_so_far = set[str]()
     for name in names:
-        if name in seen:
+        if name in names_so_far:
             return f"“{name}” is given twice."
         if name not in _USED and name not in _IGNORED:
             return f"“{name}” is not one of {', '.join(_USED)}."
-        seen.add(name)
+        names_so_far.add(name)
     return None
 
 

@@ -58,7 +58,7 @@ _GROUPS = {
 }
 
 
-class Configured(click.Command):
+class ConfigurableCommand(click.Command):
     """A command whose options can be set in all three ways.
 
     An option may have its own variable; hidden options and `--config` are no lines of the file. An error
@@ -116,7 +116,7 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
         raise click.UsageError(f"{file} is not UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise click.UsageError(f"{file} is not TOML: {error}.") from None
-    known = {
+    names = {
         line_name(option): option
         for option in ctx.command.params
         if isinstance(option, click.Option) and not option.hidden and option is not param
@@ -124,11 +124,11 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
     values, lines = {}, {}
     for name, value in given.items():
         place = f"{file}, line {_line_of(name, text)}"
-        if name not in known:
-            near = difflib.get_close_matches(name.replace("_", "-"), known, n=1)
+        if name not in names:
+            near = difflib.get_close_matches(name.replace("_", "-"), names, n=1)
             hint = f"; is {near[0]} meant?" if near else ""
             raise click.UsageError(f"{place}: {name} is not an option of {ctx.command.name}{hint}")
-        option = known[name]
+        option = names[name]
         key = str(option.name)
         values[key], lines[key] = _value_of(option, value, file, place), place
     ctx.default_map = values
@@ -139,15 +139,15 @@ def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
     """Return a value of the file in the form in which the option takes it. Raises UsageError."""
     many = value if option.multiple and isinstance(value, list) else [value]
     if option.multiple:
-        wanted, is_right = "texts in quotes", all(isinstance(each, str) for each in many)
+        kind, is_right = "texts in quotes", all(isinstance(each, str) for each in many)
     elif option.is_flag:
-        wanted, is_right = "true or false", isinstance(value, bool)
+        kind, is_right = "true or false", isinstance(value, bool)
     elif isinstance(option.type, click.IntRange):
-        wanted, is_right = "a number without quotes", isinstance(value, int) and not isinstance(value, bool)
+        kind, is_right = "a number without quotes", isinstance(value, int) and not isinstance(value, bool)
     else:
-        wanted, is_right = "a text in quotes", isinstance(value, str)
+        kind, is_right = "a text in quotes", isinstance(value, str)
     if not is_right:
-        raise click.UsageError(f"{place}: {line_name(option)} must be {wanted}")
+        raise click.UsageError(f"{place}: {line_name(option)} must be {kind}")
     if isinstance(option.type, click.Path):
         many = [_from_folder(file.parent, path, option.type) for path in many]
     return many if option.multiple else many[0]
@@ -161,8 +161,8 @@ def _from_folder(folder: Path, path: str, type: click.Path) -> str:
 
 def _line_of(name: str, text: str) -> int:
     """Return the number of the line that sets `name`, 1 where that is not found."""
-    found = re.search(rf"(?m)^[ \t]*\[*[ \t]*[\"']?{re.escape(name)}\b", text)
-    return 1 if found is None else text.count("\n", 0, found.start()) + 1
+    match = re.search(rf"(?m)^[ \t]*\[*[ \t]*[\"']?{re.escape(name)}\b", text)
+    return 1 if match is None else text.count("\n", 0, match.start()) + 1
 
 
 def _place(ctx: click.Context, option: click.Option) -> str:
@@ -225,7 +225,7 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-@click.command(cls=Configured)
+@click.command(cls=ConfigurableCommand)
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -268,7 +268,7 @@ def _address(text: str) -> tuple[str, int]:
 )
 @click.option(
     "--auth-rate-limit",
-    type=options.Parsed("N/N", _rate),
+    type=options.ParsedText("N/N", _rate),
     default="20/5",
     show_default=True,
     help="Requests a minute and in one second to the authentication endpoints, per client address.",
@@ -276,7 +276,7 @@ def _address(text: str) -> tuple[str, int]:
 @click.option(
     "--webhook-retries",
     "webhook_retries_s",
-    type=options.Parsed("S,S,…", _waits),
+    type=options.ParsedText("S,S,…", _waits),
     default=",".join(f"{wait:g}" for wait in WEBHOOK_RETRIES_S),
     show_default=True,
     help="Seconds to wait before each further attempt to send a webhook.",
@@ -290,7 +290,7 @@ def _address(text: str) -> tuple[str, int]:
 )
 @click.option(
     "--metrics",
-    type=options.Parsed("[ADDRESS:]PORT", _address),
+    type=options.ParsedText("[ADDRESS:]PORT", _address),
     help="Serve metrics for Prometheus there; without an address on 127.0.0.1.",
 )
 @click.option(
@@ -327,7 +327,7 @@ def _address(text: str) -> tuple[str, int]:
 @click.option(
     "--backup-every",
     "backup_every_s",
-    type=options.Parsed("TIME", _period),
+    type=options.ParsedText("TIME", _period),
     default="1h",
     show_default=True,
     help="The time from one backup to the next, like 30m or 1d.",

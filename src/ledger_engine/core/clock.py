@@ -92,10 +92,10 @@ def read_together(clock: Callable[[], int], monotonic: Callable[[], float]) -> t
     stopped process, it would seem to have been set, so the clocks are read again.
     """
     while True:
-        passed = monotonic()
+        start = monotonic()
         moment = clock()
-        if monotonic() - passed < 1:
-            return moment, passed
+        if monotonic() - start < 1:
+            return moment, start
 
 
 @lru_cache(maxsize=1024)

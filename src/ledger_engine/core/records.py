@@ -30,20 +30,20 @@ class Format:
         self.name = name
 
 
-class Shown(Protocol):
+class JsonObject(Protocol):
     """A dataclass that is shown as a JSON object: its fields in their order, under their names."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-class Record(Shown, Protocol):
+class Record(JsonObject, Protocol):
     """A stored object, with an id and the name of its kind, for instance `account`."""
 
     OBJECT: ClassVar[str]
     id: str
 
 
-def as_text(value: Shown) -> str:
+def as_text(value: JsonObject) -> str:
     """Return the text of the JSON object `{"id", "object", …}` with every field; times are ISO 8601 text.
 
     See docs/decisions.md#conventions-times.
@@ -51,9 +51,9 @@ def as_text(value: Shown) -> str:
     return _writer(type(value))(value)
 
 
-def as_json(shown: Shown) -> dict[str, Any]:
+def as_json(record: JsonObject) -> dict[str, Any]:
     """Return the JSON object whose text `as_text` returns."""
-    value: dict[str, Any] = json.loads(as_text(shown))
+    value: dict[str, Any] = json.loads(as_text(record))
     return value
 
 
@@ -80,17 +80,17 @@ _NAMES = {"_moment": _moment, "_text": encode_basestring, "_dumps": dumps}
 
 
 @cache
-def _writer(kind: type[Shown]) -> Callable[[Any], str]:
+def _writer(kind: type[JsonObject]) -> Callable[[Any], str]:
     """Return the function that writes the objects of one class."""
     return _compiled("shown", "shown.", kind)
 
 
-def values_writer(kind: type[Shown]) -> Callable[..., str]:
+def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
     """Return a function that writes an object from the values of its fields, in their order."""
     return _compiled(", ".join(field.name for field in dataclasses.fields(kind)), "", kind)
 
 
-def _compiled(parameters: str, of: str, kind: type[Shown]) -> Callable[..., str]:
+def _compiled(parameters: str, of: str, kind: type[JsonObject]) -> Callable[..., str]:
     """Return an f-string as a function, compiled as the methods of a dataclass are.
 
     Making and writing a dict for each object takes twice as long.

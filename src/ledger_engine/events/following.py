@@ -21,7 +21,7 @@ class Followers:
     """All followers of one engine's events. Use `of` to get an engine's instance."""
 
     def __init__(self, engine: Engine) -> None:
-        self._changed = asyncio.Event()
+        self._change = asyncio.Event()
         self._semaphores = engine.shared.semaphores
         self.count = 0  # in this process
         self.ended = False
@@ -43,9 +43,9 @@ class Followers:
         """
         of_project = Semaphore(f"followers/{project}", FOLLOWERS_OF_ONE_MAX)
         of_all = Semaphore("followers", FOLLOWERS_MAX)
-        async with contextlib.AsyncExitStack() as acquired:
+        async with contextlib.AsyncExitStack() as resources:
             try:
-                await acquired.enter_async_context(self._semaphores.hold(of_project, of_all))
+                await resources.enter_async_context(self._semaphores.hold(of_project, of_all))
             except Full as full:
                 whose = "this project's events" if full.semaphore == of_project else "events"
                 raise PermissionDenied(
@@ -60,7 +60,7 @@ class Followers:
 
     def next_change(self) -> asyncio.Event:
         """Return an event that the next change sets. Take it before reading the events."""
-        return self._changed
+        return self._change
 
     async def wait_for(self, change: asyncio.Event) -> None:
         """Wait for the change, or until it is time to look for events of other processes."""
@@ -72,7 +72,7 @@ class Followers:
     def end(self) -> None:
         """Set `ended` and wake all followers, because the server is stopping."""
         self.ended = True
-        self._changed.set()
+        self._change.set()
 
     async def end_those_there(self) -> None:
         """End all who follow now, because what they follow is replaced; others may follow afterwards."""
@@ -82,12 +82,12 @@ class Followers:
                 break
             await asyncio.sleep(0.002)
         self.ended = False
-        self._changed = asyncio.Event()
+        self._change = asyncio.Event()
 
     def _notice_commit(self, topics: frozenset[str]) -> None:
         if outbox.TOPIC in topics and self.count:
-            self._changed.set()
-            self._changed = asyncio.Event()
+            self._change.set()
+            self._change = asyncio.Event()
 
 
 _OF: WeakKeyDictionary[Engine, Followers] = WeakKeyDictionary()

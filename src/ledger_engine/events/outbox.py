@@ -65,9 +65,9 @@ def body_of(row: Row) -> str:
     """Return the body of the event in a row of `COLUMNS` and `livemode`."""
     # By position, as to look each value up by its name takes as long as all the rest.
     id, _, body, moment, object, account, amount, direction, description, balance, *others = row
-    stored: str | None = body
-    if stored is not None:
-        return stored
+    text: str | None = body
+    if text is not None:
+        return text
     destination, transfer, reverses, *_ = others
     return posting_text(
         id, moment, object, account, amount, direction, description, balance, destination, transfer, reverses,
@@ -84,8 +84,8 @@ def long_body(unit: Unit, book: int, id: str) -> str:
 
 def data_of(row: Row) -> dict[str, Any]:
     """Return the `data` of the event in a row of `COLUMNS` and `livemode`."""
-    stored: str | None = row["body"]
-    data: dict[str, Any] = (_posting(row) if stored is None else json.loads(stored))["data"]
+    text: str | None = row["body"]
+    data: dict[str, Any] = (_posting(row) if text is None else json.loads(text))["data"]
     return data
 
 
@@ -212,22 +212,26 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Event:
     return _read(row)
 
 
-def page(unit: Unit, tenant: Tenant, wanted: PageRequest, at: int | None = None) -> Page[Event]:
+def page(unit: Unit, tenant: Tenant, request: PageRequest, at: int | None = None) -> Page[Event]:
     """Return events until `at`, newest first; events of users only for a credential that may read users.
 
     A page without them is bounded, because a ledger may contain many of them in a row.
     """
-    shown = _shown_to(tenant)
-    return _LISTING.page(unit, tenant, wanted, {}, until=_end_of(at), where=shown, bounded=shown is not None)
+    condition = _shown_to(tenant)
+    return _LISTING.page(
+        unit, tenant, request, {}, until=_end_of(at), where=condition, bounded=condition is not None
+    )
 
 
-def about(unit: Unit, tenant: Tenant, wanted: PageRequest, object: str, at: int | None = None) -> Page[Event]:
+def about(
+    unit: Unit, tenant: Tenant, request: PageRequest, object: str, at: int | None = None
+) -> Page[Event]:
     """Return the events about one object until `at`, newest first; none for another tenant's object."""
     if is_id(object, "txn"):
-        return _of_posting(unit, tenant, wanted, object, at)
-    shown = _shown_to(tenant)
-    where = "e.object = :object AND e.body IS NOT NULL" + ("" if shown is None else f" AND {shown}")
-    return _LISTING.page(unit, tenant, wanted, {}, until=_end_of(at), where=where, given={"object": object})
+        return _of_posting(unit, tenant, request, object, at)
+    condition = _shown_to(tenant)
+    where = "e.object = :object AND e.body IS NOT NULL" + ("" if condition is None else f" AND {condition}")
+    return _LISTING.page(unit, tenant, request, {}, until=_end_of(at), where=where, given={"object": object})
 
 
 def _end_of(at: int | None) -> str | None:
@@ -239,11 +243,11 @@ def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Event]:
     """Return the events among these that the tenant may see, newest first."""
     if not ids:
         return []
-    listed, parameters = any_of(ids)
-    shown = _shown_to(tenant)
+    id_list, parameters = any_of(ids)
+    condition = _shown_to(tenant)
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
-        f" AND e.id IN ({listed}){'' if shown is None else f' AND {shown}'}",
+        f" AND e.id IN ({id_list}){'' if condition is None else f' AND {condition}'}",
         tenant.bind() | parameters,
     )
     return sorted(map(_read, rows), key=attrgetter("id"), reverse=True)
@@ -266,11 +270,11 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
     Raises InvalidRequest `invalid_cursor` when `last` is not an event of this project and mode.
     """
     if last is not None:
-        known = last == BEFORE_ALL or unit.first(
+        exists = last == BEFORE_ALL or unit.first(
             f"SELECT 1 FROM events WHERE {OF_BOOK} AND id = :id",
             tenant.bind(id=last),
         )
-        if not known:
+        if not exists:
             raise InvalidRequest(
                 "invalid_cursor",
                 "Last-Event-ID must be the id of an event. Connect without it to get what comes next.",
@@ -306,18 +310,18 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Mes
     That is the id of the last event looked at, and the cursor itself when no events follow. So more may
     follow even if none is returned, because a ledger may contain many events of users in a row.
     """
-    shown = _shown_to(tenant)
+    condition = _shown_to(tenant)
     (looked_at,) = unit.execute(
         f"SELECT max(id) AS last FROM (SELECT id FROM events WHERE {OF_BOOK} AND id > :cursor"
         " ORDER BY id LIMIT :most) AS next_ones",
-        tenant.bind(cursor=cursor, most=limit if shown is None else pages.LOOKED_AT_MAX),
+        tenant.bind(cursor=cursor, most=limit if condition is None else pages.LOOKED_AT_MAX),
     )
     last: str | None = looked_at["last"]
     if last is None:
         return [], cursor
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK} AND e.id > :cursor AND e.id <= :last"
-        f"{'' if shown is None else f' AND {shown}'} ORDER BY e.id LIMIT :limit",
+        f"{'' if condition is None else f' AND {condition}'} ORDER BY e.id LIMIT :limit",
         tenant.bind(cursor=cursor, last=last, limit=limit),
     )
     messages = [Message(row["id"], row["type"], body_of(row)) for row in rows]
@@ -361,13 +365,13 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
 
 
 def _of_posting(
-    unit: Unit, tenant: Tenant, wanted: PageRequest, transaction: str, at: int | None
+    unit: Unit, tenant: Tenant, request: PageRequest, transaction: str, at: int | None
 ) -> Page[Event]:
     """Return the one event of a transaction.
 
     No index holds it: its id was made after the transaction's, in the same millisecond.
     """
-    _LISTING.require_cursors(unit, tenant, wanted)
+    _LISTING.require_cursors(unit, tenant, request)
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
         " AND e.id > :first AND e.id < :end AND e.object = :object",
@@ -377,7 +381,7 @@ def _of_posting(
             end=first_at("evt", moment_of(transaction) + 1),
         ),
     )
-    after, before, end = wanted.after, wanted.before, _end_of(at)
+    after, before, end = request.after, request.before, _end_of(at)
     found = [
         _read(row)
         for row in rows

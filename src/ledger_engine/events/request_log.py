@@ -114,10 +114,10 @@ def add(unit: Unit, entries: Sequence[Sequence[Value]], doubtful: int = 0) -> No
 
 def _is_there(unit: Unit, entry: Sequence[Value]) -> bool:
     key = dict(zip(("project", "livemode", "id"), entry, strict=False))  # an entry begins with them
-    found = unit.first(
+    row = unit.first(
         "SELECT 1 AS there FROM requests WHERE project = :project AND livemode = :livemode AND id = :id", key
     )
-    return found is not None
+    return row is not None
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
@@ -126,21 +126,21 @@ def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
     return RequestWithEvents(**asdict(_shown(tenant, _read(row))), events=_caused(unit, tenant, row))
 
 
-def events_of(unit: Unit, tenant: Tenant, wanted: PageRequest, id: str) -> Page[Event]:
+def events_of(unit: Unit, tenant: Tenant, request: PageRequest, id: str) -> Page[Event]:
     """Return the events that the request caused, newest first. Raises NotFound as `get` does."""
-    caused = _caused(unit, tenant, _LISTING.row(unit, tenant, id))[::-1]
-    if wanted.after is not None:
-        if wanted.after not in caused:
+    events = _caused(unit, tenant, _LISTING.row(unit, tenant, id))[::-1]
+    if request.after is not None:
+        if request.after not in events:
             raise bad_cursor("cursor")
-        caused = caused[caused.index(wanted.after) + 1 :]
-    shown, more = caused[: wanted.limit], len(caused) > wanted.limit
-    return Page(outbox.with_ids(unit, tenant, shown), more, shown[-1] if more else None)
+        events = events[events.index(request.after) + 1 :]
+    listed_events, more = events[: request.limit], len(events) > request.limit
+    return Page(outbox.with_ids(unit, tenant, listed_events), more, listed_events[-1] if more else None)
 
 
 def page(
     unit: Unit,
     tenant: Tenant,
-    wanted: PageRequest,
+    request: PageRequest,
     *,
     status: int | None = None,
     method: str | None = None,
@@ -155,20 +155,20 @@ def page(
     equal: dict[str, Value] = {"status": status, "method": method}
     until = None if at is None else first_at("req", at + 1)
     if path is None:
-        bounded = status is not None or method is not None
-        found = _LISTING.page(unit, tenant, wanted, equal, until=until, bounded=bounded)
+        is_bounded = status is not None or method is not None
+        page_found = _LISTING.page(unit, tenant, request, equal, until=until, bounded=is_bounded)
     else:
         below = path.removesuffix("/") + "/"
-        given = {"path": path, "below": below, "beyond": below[:-1] + _AFTER_SLASH}
-        found = _LISTING.page(
-            unit, tenant, wanted, equal, until=until, where=_AT_OR_BELOW, given=given, bounded=True
+        parameters = {"path": path, "below": below, "beyond": below[:-1] + _AFTER_SLASH}
+        page_found = _LISTING.page(
+            unit, tenant, request, equal, until=until, where=_AT_OR_BELOW, given=parameters, bounded=True
         )
-    return replace(found, items=[_shown(tenant, item) for item in found.items])
+    return replace(page_found, items=[_shown(tenant, item) for item in page_found.items])
 
 
 def newest(unit: Unit) -> list[str]:
     """Return the id of the newest entry of each project and mode."""
-    found = []
+    entries = []
     for project in projects.every(unit):
         for livemode in (False, True):
             row = unit.first(
@@ -176,19 +176,19 @@ def newest(unit: Unit) -> list[str]:
                 {"project": project.id, "livemode": livemode},
             )
             if row is not None and row["id"] is not None:
-                found.append(row["id"])
-    return found
+                entries.append(row["id"])
+    return entries
 
 
 def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) -> int:
     """Delete up to `limit` entries whose id is less than `before_id`; return how many."""
-    deleted = unit.execute(
+    count = unit.execute(
         "DELETE FROM requests WHERE project = :project AND livemode = :livemode AND id IN"
         " (SELECT id FROM requests WHERE project = :project AND livemode = :livemode AND id < :before"
         " ORDER BY id LIMIT :limit) RETURNING id",
         {"project": project, "livemode": livemode, "before": before_id, "limit": limit},
     )
-    return len(deleted)
+    return len(count)
 
 
 def _caused(unit: Unit, tenant: Tenant, row: Row) -> list[str]:
@@ -239,7 +239,7 @@ class RequestRecorder:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._waiting: deque[Note] = deque()
-        self._noted = asyncio.Event()
+        self._note_event = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._doubtful = 0  # of those waiting, the first that may be stored, as a commit's outcome is unknown
@@ -252,7 +252,7 @@ class RequestRecorder:
             return
         if len(self._waiting) < WAITING_MAX:
             if not self._waiting:
-                self._noted.set()
+                self._note_event.set()
             self._waiting.append(_cut(note))
         else:
             self.dropped += 1
@@ -266,15 +266,15 @@ class RequestRecorder:
     async def stop(self) -> None:
         """Write what is queued, then stop."""
         self._stopping.set()
-        self._noted.set()
+        self._note_event.set()
         if self._task is not None:
             await self._task
 
     async def _write_until_stopped(self) -> None:
         while not self._stopping.is_set() or self._waiting:
             if not self._waiting:
-                await self._noted.wait()
-                self._noted.clear()
+                await self._note_event.wait()
+                self._note_event.clear()
                 await self._pause(EVERY_S)
                 continue
             if not await self._write_batch():

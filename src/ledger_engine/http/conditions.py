@@ -17,7 +17,7 @@ from zlib import crc32
 
 from ledger_engine import __version__
 from ledger_engine.core.errors import InvalidRequest, NotFound, PreconditionFailed
-from ledger_engine.core.records import Shown, as_text
+from ledger_engine.core.records import JsonObject, as_text
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.store import BookKey, Unit
@@ -95,7 +95,7 @@ def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
 class Condition:
     """`If-Match` of a change: `tags` must name the tag of the object that `read` returns for `variables`."""
 
-    read: Callable[..., Shown]
+    read: Callable[..., JsonObject]
     variables: dict[str, str]
     tags: tuple[bytes, ...]
 

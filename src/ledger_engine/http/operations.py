@@ -34,7 +34,7 @@ from ledger_engine.core.errors import (
     PermissionDenied,
     PreconditionFailed,
 )
-from ledger_engine.core.records import Shown, as_text, dumps
+from ledger_engine.core.records import JsonObject, as_text, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query, require_plain
 from ledger_engine.http.conditions import (
@@ -188,7 +188,7 @@ class StreamedAnswer:
 
 
 # A handler's answer, the argument of `written`; for `Rendered` the handler has made status and body.
-Result = Shown | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
+Result = JsonObject | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
 
@@ -227,7 +227,7 @@ class Operation:
     in_contract: bool = False
     secret: bool = False
     tagged: bool = False
-    changes: Callable[..., Shown] | None = None
+    changes: Callable[..., JsonObject] | None = None
 
     @cached_property
     def shows_one(self) -> bool:
@@ -381,7 +381,7 @@ def refused(error: LedgerError) -> Response:
     return Response(body, status=status, headers={name.decode(): value.decode() for name, value in headers})
 
 
-def written(answer: Shown | Page[Any] | list[Any] | dict[str, Any]) -> str:
+def written(answer: JsonObject | Page[Any] | list[Any] | dict[str, Any]) -> str:
     """Return the text of the JSON object of an answer.
 
     A page becomes the list envelope (docs/interface.md), and a list the one field `data`.

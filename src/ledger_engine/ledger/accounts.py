@@ -149,9 +149,9 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Accoun
     return _LISTING.get(unit, tenant, id, param)
 
 
-def page(unit: Unit, tenant: Tenant, wanted: PageRequest, *, until: str | None = None) -> Page[Account]:
+def page(unit: Unit, tenant: Tenant, request: PageRequest, *, until: str | None = None) -> Page[Account]:
     """Return a page of the accounts, newest first; with `until`, of those whose ids are less than it."""
-    return _LISTING.page(unit, tenant, wanted, {}, until=until)
+    return _LISTING.page(unit, tenant, request, {}, until=until)
 
 
 def oldest_first(unit: Unit, tenant: Tenant) -> list[Account]:
@@ -177,10 +177,10 @@ def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int)
     """Return what `balance_before` does, of several accounts by one statement."""
     if not ids:
         return {}
-    listed, parameters = any_of(ids)
+    id_list, parameters = any_of(ids)
     rows = unit.execute(
         f"SELECT id, {_LAST_OF_TYPE.format('credit')} AS credit, {_LAST_OF_TYPE.format('debit')} AS debit"
-        f" FROM accounts WHERE {OF_TENANT} AND id IN ({listed})",
+        f" FROM accounts WHERE {OF_TENANT} AND id IN ({id_list})",
         tenant.bind(first=first_at("txn", moment)) | parameters,
     )
     # The ids of the two are of one length, so that the text of the newer one is the greater.

@@ -44,30 +44,30 @@ class Balances:
     """
 
     tables: ClassVar = frozenset({"accounts", "settlements"})
-    __slots__ = ("_accounts", "_moved", "_moved_settlements", "_settlements", "_tenant", "_cache")
+    __slots__ = ("_accounts", "_changes", "_moved_settlements", "_settlements", "_tenant", "_cache")
 
     def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
         self._cache = cache
         self._tenant = tenant
         self._accounts: dict[str, Balance] = {}
         self._settlements: dict[str, Balance] = {}
-        self._moved: dict[str, Balance] = {}  # since they were last written
+        self._changes: dict[str, Balance] = {}  # since they were last written
         self._moved_settlements: dict[str, Balance] = {}
 
     def read(self, accounts: Iterable[str]) -> None:
         """Read these accounts together; missing ones are left to `movable`."""
-        wanted = [id for id in dict.fromkeys(accounts) if id not in self._accounts]
-        for first in range(0, len(wanted), _READ_TOGETHER):
-            chunk: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
+        missing = [id for id in dict.fromkeys(accounts) if id not in self._accounts]
+        for first in range(0, len(missing), _READ_TOGETHER):
+            chunk: list[str | None] = [*missing[first : first + _READ_TOGETHER]]
             chunk += [None] * (_READ_TOGETHER - len(chunk))  # one statement, whatever their number
             for row in self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True)))):
                 self._accounts[row["id"]] = Balance(row["balance"], row["currency"])
 
     def of(self, account: str, param: str | None = None) -> Balance:
         """Return the balance of the account. Raises NotFound, naming `param`."""
-        found = self._accounts.get(account)
-        if found is not None:
-            return found
+        balance = self._accounts.get(account)
+        if balance is not None:
+            return balance
         rows = self._cache.execute(
             "SELECT balance, currency FROM accounts"
             " WHERE id = :id AND project = :project AND livemode = :livemode",
@@ -75,8 +75,8 @@ class Balances:
         )
         if not rows:
             raise NotFound("account", account, param)
-        found = self._accounts[account] = Balance(rows[0]["balance"], rows[0]["currency"])
-        return found
+        balance = self._accounts[account] = Balance(rows[0]["balance"], rows[0]["currency"])
+        return balance
 
     def movable(
         self, tenant: Tenant, account: str, change: int, at: str | None, field: str = "account"
@@ -87,8 +87,8 @@ class Balances:
         ±(2^53 − 1), `insufficient_funds` when a debit would go below zero in a project that refuses overdraft
         (docs/decisions.md#projects-overdraft, #transactions-range).
         """
-        found = self._accounts.get(account) or self.of(account, _param(at, field))
-        after = found.amount + change
+        balance = self._accounts.get(account) or self.of(account, _param(at, field))
+        after = balance.amount + change
         if not -MAX_AMOUNT <= after <= MAX_AMOUNT:
             raise InvalidRequest(
                 "balance_out_of_range",
@@ -98,23 +98,23 @@ class Balances:
         if after < 0 and change < 0 and not tenant.may_overdraw:
             raise InvalidRequest(
                 "insufficient_funds",
-                f"{account} has a balance of {found.amount}, and this project does not allow overdrafts.",
+                f"{account} has a balance of {balance.amount}, and this project does not allow overdrafts.",
                 _param(at, "amount"),
             )
-        return found
+        return balance
 
     def movable_settlement(self, currency: str, change: int, at: str | None) -> Balance:
         """Return the settlement if it can be moved; raises InvalidRequest `balance_out_of_range`."""
-        found = self._settlements.get(currency)
-        if found is None:
-            found = self._settlements[currency] = self._read_settlement(currency)
-        if abs(found.amount + change) > _SETTLEMENT_MAX:
+        balance = self._settlements.get(currency)
+        if balance is None:
+            balance = self._settlements[currency] = self._read_settlement(currency)
+        if abs(balance.amount + change) > _SETTLEMENT_MAX:
             raise InvalidRequest(
                 "balance_out_of_range",
                 f"The settlement in {currency} would be out of range.",
                 _param(at, "amount"),
             )
-        return found
+        return balance
 
     def move(
         self, account: str, balance: Balance, change: int, to: str | None, other: Balance | None
@@ -125,13 +125,13 @@ class Balances:
         the other side is moved by itself.
         """
         balance.amount += change
-        self._moved[account] = balance
+        self._changes[account] = balance
         if other is not None:
             other.amount -= change
             if to is None:
                 self._moved_settlements[other.currency] = other
             else:
-                self._moved[to] = other
+                self._changes[to] = other
 
     def change(self) -> None:
         """Have the balances written that are moved in this work."""
@@ -140,13 +140,13 @@ class Balances:
     def write(self) -> None:
         """Store the balances that were moved, with one statement for accounts and one for settlements."""
         bind = self._tenant.bind
-        moved, self._moved = self._moved, {}
-        if not moved:
+        changes, self._changes = self._changes, {}
+        if not changes:
             return
         self._cache.execute_many(
             "UPDATE accounts SET balance = :balance"
             " WHERE id = :id AND project = :project AND livemode = :livemode",
-            [bind(id=id, balance=balance.amount) for id, balance in moved.items()],
+            [bind(id=id, balance=balance.amount) for id, balance in changes.items()],
         )
         if len(self._accounts) > _KEPT_MAX:
             self._accounts.clear()

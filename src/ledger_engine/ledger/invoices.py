@@ -127,7 +127,7 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Invoice:
 def page(
     unit: Unit,
     tenant: Tenant,
-    wanted: PageRequest,
+    request: PageRequest,
     *,
     status: str | None = None,
     account: str | None = None,
@@ -135,7 +135,7 @@ def page(
     """Return a page of the invoices, newest first."""
     if status is not None and status not in STATUSES:
         raise InvalidRequest("invalid_value", f"status must be one of {', '.join(STATUSES)}.", "status")
-    return _LISTING.page(unit, tenant, wanted, {"status": status, "account": account})
+    return _LISTING.page(unit, tenant, request, {"status": status, "account": account})
 
 
 @in_one_book
@@ -147,13 +147,13 @@ def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invo
     invoice = get(unit, tenant, id)
     if invoice.status != "draft":
         raise _not_draft(invoice)
-    changed = changes.copy()
+    new_values = changes.copy()
     if not _changes_amount(invoice, changes):
-        changed.pop("amount", None)
-        changed.pop("lines", None)
-    if not changed:
+        new_values.pop("amount", None)
+        new_values.pop("lines", None)
+    if not new_values:
         return invoice
-    columns = _columns(unit, tenant, changed)
+    columns = _columns(unit, tenant, new_values)
     row = update_row(unit, tenant, "invoices", id, "status = 'draft'", **columns)
     return _recorded(unit, tenant, "invoice.updated", row)
 
@@ -186,10 +186,10 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     Raises Conflict `invoice_not_open`, and the errors of posting a transaction.
     """
     idempotency.take(unit, tenant, key, id)
-    opened = update_row(unit, tenant, "invoices", id, "status = 'open'", status="paid", paid_at=unit.now)
-    if opened is None:
+    is_paid = update_row(unit, tenant, "invoices", id, "status = 'open'", status="paid", paid_at=unit.now)
+    if is_paid is None:
         raise _not_open(get(unit, tenant, id))
-    invoice = read(opened)
+    invoice = read(is_paid)
     payment = transactions.post_due(
         unit,
         tenant,
@@ -244,9 +244,9 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
     """Return whether the sum changes; clearing the unset one of `amount` and `lines` changes nothing."""
-    given = [name for name in ("amount", "lines") if name in changes]
+    names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None
-    return any(changes.get(name) is not None or (name == "lines") is made_of_lines for name in given)
+    return any(changes.get(name) is not None or (name == "lines") is made_of_lines for name in names)
 
 
 def _amount_columns(amount: int | None, lines: Sequence[Line] | None) -> dict[str, Value]:

@@ -88,18 +88,18 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Order:
     return _LISTING.get(unit, tenant, id)
 
 
-def page(unit: Unit, tenant: Tenant, wanted: PageRequest, *, status: str | None = None) -> Page[Order]:
+def page(unit: Unit, tenant: Tenant, request: PageRequest, *, status: str | None = None) -> Page[Order]:
     """Return a page of the orders, newest first."""
     if status is not None and status not in STATUSES:
         raise InvalidRequest("invalid_value", f"status must be one of {', '.join(STATUSES)}.", "status")
-    return _LISTING.page(unit, tenant, wanted, {"status": status})
+    return _LISTING.page(unit, tenant, request, {"status": status})
 
 
-def of_user(unit: Unit, tenant: Tenant, wanted: PageRequest, user: str) -> Page[Order]:
+def of_user(unit: Unit, tenant: Tenant, request: PageRequest, user: str) -> Page[Order]:
     """Return a page of the user's orders, newest first. Raises NotFound for the user."""
     users.get(unit, tenant, user)
     # A user is in one project and mode, so nothing else is compared.
-    return _LISTING.page(unit, tenant, wanted, {}, among="user_id = :user", given={"user": user})
+    return _LISTING.page(unit, tenant, request, {}, among="user_id = :user", given={"user": user})
 
 
 @in_one_book

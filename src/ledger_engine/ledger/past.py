@@ -22,26 +22,26 @@ from ledger_engine.store import Row, Unit
 from ledger_engine.store.books import BOOK, OF_BOOK, OF_TENANT
 from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, PageRequest
 
-Shown = dict[str, Any]  # an object as the interface shows it
+ObjectThen = dict[str, Any]  # an object as the interface shows it
 
 # The event of the last change to the object of a row, until `:changed`.
 _BODY_THEN = f"""(SELECT e.body FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
     AND e.book = {BOOK} AND e.id < :changed ORDER BY e.id DESC LIMIT 1) AS body_then"""
 
 
-def _then(row: Row, read: Callable[[Row], Any]) -> Shown:
+def _then(row: Row, read: Callable[[Row], Any]) -> ObjectThen:
     """Return the object of a row as it was; as it is where no event is stored, as in a copy."""
     body = row["body_then"]
     return as_json(read(row)) if body is None else json.loads(body)["data"]["object"]
 
 
-def _user_then(row: Row) -> Shown:
+def _user_then(row: Row) -> ObjectThen:
     user = _then(row, users.read)
     # Erasing goes on for some time after it has begun, event by event.
     return user if row["erased_at"] is None else {**user, "name": None, "email": None}
 
 
-def _listing(table: str, noun: str, read: Callable[[Row], Shown]) -> Listing[Shown]:
+def _listing(table: str, noun: str, read: Callable[[Row], ObjectThen]) -> Listing[ObjectThen]:
     columns = f"*, {_BODY_THEN.format(table=table)}"
     return Listing(table, noun, read, columns=columns)
 
@@ -53,21 +53,21 @@ _USERS = _listing("users", "user", _user_then)
 
 def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
     """Return the account with its balance then. Raises NotFound."""
-    found = accounts.get(unit, tenant, id)
-    if found.created > at:
+    account_found = accounts.get(unit, tenant, id)
+    if account_found.created > at:
         raise NotFound("account", id)
-    return replace(found, balance=accounts.balance_before(unit, tenant, id, at + 1))
+    return replace(account_found, balance=accounts.balance_before(unit, tenant, id, at + 1))
 
 
-def account_page(unit: Unit, tenant: Tenant, wanted: PageRequest, at: int) -> Page[Account]:
+def account_page(unit: Unit, tenant: Tenant, request: PageRequest, at: int) -> Page[Account]:
     """Return a page of the accounts that were there, newest first."""
-    page = accounts.page(unit, tenant, wanted, until=first_at("acc", at + 1))
+    page = accounts.page(unit, tenant, request, until=first_at("acc", at + 1))
     balances = accounts.balances_before(unit, tenant, [each.id for each in page.items], at + 1)
     items = [replace(each, balance=balances[each.id]) for each in page.items]
     return replace(page, items=items)
 
 
-def invoice(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
+def invoice(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
     """Return the invoice as it was. Raises NotFound."""
     return _get(_INVOICES, unit, tenant, id, at)
 
@@ -75,43 +75,43 @@ def invoice(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
 def invoice_page(
     unit: Unit,
     tenant: Tenant,
-    wanted: PageRequest,
+    request: PageRequest,
     at: int,
     *,
     status: str | None = None,
     account: str | None = None,
-) -> Page[Shown]:
+) -> Page[ObjectThen]:
     """Return a page of the invoices that existed, newest first; the filters apply to their state then."""
-    return _page(_INVOICES, unit, tenant, wanted, "inv", at, {"status": status, "account": account})
+    return _page(_INVOICES, unit, tenant, request, "inv", at, {"status": status, "account": account})
 
 
-def order(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
+def order(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
     """Return the order as it was. Raises NotFound."""
     return _get(_ORDERS, unit, tenant, id, at)
 
 
 def order_page(
-    unit: Unit, tenant: Tenant, wanted: PageRequest, at: int, *, status: str | None = None
-) -> Page[Shown]:
+    unit: Unit, tenant: Tenant, request: PageRequest, at: int, *, status: str | None = None
+) -> Page[ObjectThen]:
     """Return a page of the orders that existed, newest first; `status` applies to their state then."""
-    return _page(_ORDERS, unit, tenant, wanted, "ord", at, {"status": status})
+    return _page(_ORDERS, unit, tenant, request, "ord", at, {"status": status})
 
 
-def user(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
+def user(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
     """Return the user as they were, without what is erased by now. Raises NotFound."""
     return _get(_USERS, unit, tenant, id, at)
 
 
 def user_page(
     unit: Unit, tenant: Tenant, page: int, per_page: int, at: int, *, role: str | None = None
-) -> tuple[users.NumberedPage, list[Shown]]:
+) -> tuple[users.NumberedPage, list[ObjectThen]]:
     """Return a numbered page of the users who were there, and these as they were."""
     # The role of a user never changes.
-    found = users.page(unit, tenant, page, per_page, role=role, until=first_at("usr", at + 1))
-    return found, [user(unit, tenant, each.id, at) for each in found.items]
+    page_found = users.page(unit, tenant, page, per_page, role=role, until=first_at("usr", at + 1))
+    return page_found, [user(unit, tenant, each.id, at) for each in page_found.items]
 
 
-def _get(listing: Listing[Shown], unit: Unit, tenant: Tenant, id: str, at: int) -> Shown:
+def _get(listing: Listing[ObjectThen], unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
     row = unit.first(
         f"SELECT {listing.columns} FROM {listing.table} WHERE {OF_TENANT} AND id = :id AND created <= :at",
         tenant.bind(id=id, at=at, changed=first_at("evt", at + 1)),
@@ -122,44 +122,44 @@ def _get(listing: Listing[Shown], unit: Unit, tenant: Tenant, id: str, at: int) 
 
 
 def _page(
-    listing: Listing[Shown],
+    listing: Listing[ObjectThen],
     unit: Unit,
     tenant: Tenant,
-    wanted: PageRequest,
+    request: PageRequest,
     prefix: str,
     at: int,
     equal: Mapping[str, str | None],
-) -> Page[Shown]:
+) -> Page[ObjectThen]:
     """Return a page; with a filter it may end early, after LOOKED_AT_MAX objects, with more to come.
 
     No index covers the state of an object at an earlier time.
     """
-    until, given = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
+    until, parameters = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
     filters = {name: value for name, value in equal.items() if value is not None}
     if not filters:
-        return listing.page(unit, tenant, wanted, {}, until=until, given=given)
-    backwards = wanted.before is not None
-    found: list[Shown] = []
+        return listing.page(unit, tenant, request, {}, until=until, given=parameters)
+    backwards = request.before is not None
+    objects: list[ObjectThen] = []
     # At first as many as are wanted, which is all where most objects are in that state.
-    step, looked_at = replace(wanted, limit=min(wanted.limit + 1, LIMIT_MAX)), 0
+    step, looked_at = replace(request, limit=min(request.limit + 1, LIMIT_MAX)), 0
     while looked_at < LOOKED_AT_MAX:
         looked_at += step.limit
-        page = listing.page(unit, tenant, step, {}, until=until, given=given)
+        page = listing.page(unit, tenant, step, {}, until=until, given=parameters)
         for item in reversed(page.items) if backwards else page.items:
-            if len(found) == wanted.limit:
-                return _in_order(found, found[-1]["id"], backwards)
+            if len(objects) == request.limit:
+                return _in_order(objects, objects[-1]["id"], backwards)
             if all(item[name] == value for name, value in filters.items()):
-                found.append(item)
+                objects.append(item)
         if page.next_cursor is None:
-            return _in_order(found, None, backwards)
+            return _in_order(objects, None, backwards)
         cursor = page.next_cursor
         step = replace(step, limit=max(1, min(LIMIT_MAX, LOOKED_AT_MAX - looked_at)))
         step = replace(step, before=cursor) if backwards else replace(step, after=cursor)
-    return _in_order(found, step.before or step.after, backwards)
+    return _in_order(objects, step.before or step.after, backwards)
 
 
-def _in_order(found: list[Shown], cursor: str | None, backwards: bool) -> Page[Shown]:
-    return Page(found[::-1] if backwards else found, cursor is not None, cursor)
+def _in_order(objects: list[ObjectThen], cursor: str | None, backwards: bool) -> Page[ObjectThen]:
+    return Page(objects[::-1] if backwards else objects, cursor is not None, cursor)
 
 
 @dataclass(slots=True)
@@ -175,8 +175,8 @@ class Change:
 
     kind: str
     id: str
-    before: Shown | None
-    after: Shown | None
+    before: ObjectThen | None
+    after: ObjectThen | None
     postings: int | None
 
 
@@ -200,7 +200,7 @@ _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
 
 
 def changes(
-    unit: Unit, tenant: Tenant, start: int, end: int, wanted: PageRequest
+    unit: Unit, tenant: Tenant, start: int, end: int, request: PageRequest
 ) -> tuple[Page[Change], Summary]:
     """Return a page of the changes after the moment `start` until `end`, and how many there are in all.
 
@@ -208,22 +208,24 @@ def changes(
     for a credential that may not read them. Raises InvalidRequest `invalid_cursor`.
     """
     postings = _postings(unit, tenant, start, end)
-    changed = _changed(unit, tenant, start, end) | postings.keys()
+    ids = _changed(unit, tenant, start, end) | postings.keys()
     if not tenant.may_see_users():
-        changed = {id for id in changed if not id.startswith("usr_")}
-    ordered = sorted(changed, reverse=True)
-    ordered.sort(key=_rank)
-    if wanted.after is not None:
-        _require_cursor(unit, tenant, wanted.after, end)
-        place = (_rank(wanted.after), wanted.after)
-        ordered = [id for id in ordered if _rank(id) > place[0] or (_rank(id) == place[0] and id < place[1])]
+        ids = {id for id in ids if not id.startswith("usr_")}
+    ids_in_order = sorted(ids, reverse=True)
+    ids_in_order.sort(key=_rank)
+    if request.after is not None:
+        _require_cursor(unit, tenant, request.after, end)
+        place = (_rank(request.after), request.after)
+        ids_in_order = [
+            id for id in ids_in_order if _rank(id) > place[0] or (_rank(id) == place[0] and id < place[1])
+        ]
     items = []
-    for id in ordered[: wanted.limit]:
+    for id in ids_in_order[: request.limit]:
         kind = _OBJECTS[id.partition("_")[0]][0]
         before, after = (_then_or_none(unit, tenant, id, at) for at in (start, end))
         items.append(Change(kind, id, before, after, postings.get(id, 0) if kind == "account" else None))
-    more = len(ordered) > wanted.limit
-    counts = [sum(id.startswith(prefix) for id in changed) for prefix in _OBJECTS]
+    more = len(ids_in_order) > request.limit
+    counts = [sum(id.startswith(prefix) for id in ids) for prefix in _OBJECTS]
     summary = Summary(sum(postings.values()), *counts)
     return Page(items, more, items[-1].id if more else None), summary
 
@@ -233,13 +235,13 @@ def _require_cursor(unit: Unit, tenant: Tenant, id: str, end: int) -> None:
         raise InvalidRequest("invalid_cursor", "cursor must be the id of a change.", "cursor")
 
 
-def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> Shown | None:
+def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen | None:
     """Return the object of any kind as it was, None where it was not there yet."""
     try:
-        shown: Shown = _OBJECTS[id.partition("_")[0]][1](unit, tenant, id, at)
+        record: ObjectThen = _OBJECTS[id.partition("_")[0]][1](unit, tenant, id, at)
     except NotFound:
         return None
-    return shown
+    return record
 
 
 def _rank(id: str) -> int:

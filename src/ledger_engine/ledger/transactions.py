@@ -77,10 +77,10 @@ class NewTransaction:
 
 def _prefetch(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
     """Read the accounts of several postings together, and which of their keys are unused."""
-    named = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
-    unit.cached(Balances, tenant).read(named)
+    ids = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
+    unit.cached(Balances, tenant).read(ids)
     if keys := [key for (_, *further) in calls for key in further if key is not None]:
-        unit.cached(idempotency.Unused, tenant).read(keys)
+        unit.cached(idempotency.UnusedKeys, tenant).read(keys)
 
 
 @in_one_book
@@ -116,15 +116,15 @@ def post_batch(
     idempotency.take(unit, tenant, key, first)
     postings = Postings(unit, tenant)
     postings.expect(batch)
-    posted = []
+    transactions_posted = []
     for number, new in enumerate(batch):
         # Each id is made just before its transaction is posted, because a transfer takes a second id in
         # between.
         if number:
             id = unit.new_id("txn")
-        posted.append(postings.add(id, new, f"transactions.{number}."))
-    idempotency.name_all(unit, tenant, key, [each.id for each in posted])
-    return posted
+        transactions_posted.append(postings.add(id, new, f"transactions.{number}."))
+    idempotency.name_all(unit, tenant, key, [each.id for each in transactions_posted])
+    return transactions_posted
 
 
 @in_one_book
@@ -180,14 +180,16 @@ def related(unit: Unit, tenant: Tenant, id: str) -> list[Transaction]:
             f"SELECT {_COLUMNS} FROM transactions WHERE transfer = :transfer AND id <> :id AND {OF_BOOK}",
             tenant.bind(transfer=one.transfer, id=id),
         )
-    found = [_LISTING.read(row) for row in rows]
-    return found if one.reverses is None else [*found, get(unit, tenant, one.reverses)]
+    transactions_found = [_LISTING.read(row) for row in rows]
+    return (
+        transactions_found if one.reverses is None else [*transactions_found, get(unit, tenant, one.reverses)]
+    )
 
 
 def page(
     unit: Unit,
     tenant: Tenant,
-    wanted: PageRequest,
+    request: PageRequest,
     *,
     account: str | None = None,
     type: str | None = None,
@@ -205,17 +207,17 @@ def page(
     until = None if at is None else first_at("txn", at + 1)
     read = _text if as_text else _read
     if account is not None:
-        given, equal = {"account": account}, {"type": type}
+        equal_columns, equal = {"account": account}, {"type": type}
         listing = _OF_ACCOUNT if type is None else _OF_ACCOUNT_AND_TYPE
         among = accounts.OF_ACCOUNT
     elif type is not None:
-        given, equal = {"type": type}, {}
+        equal_columns, equal = {"type": type}, {}
         listing, among = _OF_ONE_TYPE, _OF_TYPE
     else:
-        given, equal = {}, {}
+        equal_columns, equal = {}, {}
         listing, among = _LISTING, OF_BOOK
     return listing.page(
-        unit, tenant, wanted, equal, since=since, until=until, among=among, given=given, read=read
+        unit, tenant, request, equal, since=since, until=until, among=among, given=equal_columns, read=read
     )
 
 
@@ -272,14 +274,14 @@ class Postings:
     Use it until the work's next statement. A transaction that cannot be added leaves nothing behind.
     """
 
-    __slots__ = ("_book", "_changed", "_stored_before", "_tenant", "_unit")
+    __slots__ = ("_book", "_is_noted", "_stored_before", "_tenant", "_unit")
 
     def __init__(self, unit: Unit, tenant: Tenant) -> None:
         self._unit = unit
         self._tenant = tenant
         self._book = unit.cached(PostedBook, tenant)
         self._stored_before = self._book.stored.number
-        self._changed = False  # whether the group knows that this work changes the book
+        self._is_noted = False  # whether the group knows that this work changes the book
         unit.announce(outbox.TOPIC)
 
     def add(
@@ -294,41 +296,41 @@ class Postings:
         balances = book.balances
         change = new.amount if new.type == "credit" else -new.amount
         objects = 1 if destination is None else 2
-        stored = book.stored.with_new(tenant, objects, self._stored_before)
-        moved = balances.movable(tenant, new.account, change, at)
+        number = book.stored.with_new(tenant, objects, self._stored_before)
+        balance = balances.movable(tenant, new.account, change, at)
         if destination is None:
-            other = balances.movable_settlement(moved.currency, -change, at)
+            other = balances.movable_settlement(balance.currency, -change, at)
         else:
             other = balances.movable(tenant, destination, -change, at, "destination")
-            if other.currency != moved.currency:
+            if other.currency != balance.currency:
                 raise InvalidRequest(
                     "currency_mismatch",
-                    f"{new.account} is in {moved.currency} and {destination} in {other.currency}.",
+                    f"{new.account} is in {balance.currency} and {destination} in {other.currency}.",
                     None if at is None else at + "destination",
                 )
         # From here on nothing fails.
-        if not self._changed:
-            self._changed = True
+        if not self._is_noted:
+            self._is_noted = True
             book.cache.change(book)
-        book.stored.number = stored
-        balances.move(new.account, moved, change, destination, other)
+        book.stored.number = number
+        balances.move(new.account, balance, change, destination, other)
         unit = self._unit
-        posted = Transaction(
+        transaction = Transaction(
             id,
             new.account,
             new.amount,
             new.type,
             new.description,
-            moved.amount,
+            balance.amount,
             Moment(unit.now),
             tenant.livemode,
             destination,
             None if destination is None else id,
             reverses[0],
         )
-        self._add(posted)
+        self._add(transaction)
         if destination is None:
-            return posted
+            return transaction
         self._add(
             Transaction(
                 unit.new_id("txn"),
@@ -337,14 +339,14 @@ class Postings:
                 _opposite(new.type),
                 new.description,
                 other.amount,
-                posted.created,
-                posted.livemode,
+                transaction.created,
+                transaction.livemode,
                 new.account,
                 id,
                 reverses[1],
             )
         )
-        return posted
+        return transaction
 
     def expect(self, batch: Sequence[NewTransaction]) -> None:
         """Read the accounts of the coming transactions together, which takes less time than one by one."""
@@ -355,27 +357,27 @@ class Postings:
         """Return the account's balance after the additions. Raises NotFound."""
         return self._book.balances.of(account).amount
 
-    def _add(self, posted: Transaction) -> None:
+    def _add(self, transaction: Transaction) -> None:
         """Add the row and the event."""
         book = self._book
-        description, long_description = accounts.stored_description(posted.description)
+        description, long_description = accounts.stored_description(transaction.description)
         book.rows.append(
             (
                 book.number,
-                posted.id,
-                posted.account,
-                posted.amount,
-                posted.type,
+                transaction.id,
+                transaction.account,
+                transaction.amount,
+                transaction.type,
                 description,
-                posted.balance_after,
-                posted.destination,
-                posted.transfer,
-                posted.reverses,
-                posted.created,
+                transaction.balance_after,
+                transaction.destination,
+                transaction.transfer,
+                transaction.reverses,
+                transaction.created,
                 long_description,
             )
         )
-        book.events.append(outbox.row_of(self._unit, self._tenant, book.number, outbox.POSTING, posted))
+        book.events.append(outbox.row_of(self._unit, self._tenant, book.number, outbox.POSTING, transaction))
 
 
 def _check(new: NewTransaction, at: str) -> None:

@@ -87,7 +87,7 @@ def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> 
     )
     idempotency.take(unit, tenant, key, user.id)
     limits.count_stored(unit, tenant)
-    added = unit.first(
+    row = unit.first(
         "INSERT INTO users (id, project, livemode, name, email, email_folded, role, created)"
         " VALUES (:id, :project, :livemode, :name, :email, :email_folded, :role, :created)"
         " ON CONFLICT (project, livemode, email_folded) WHERE status = 'active' DO NOTHING RETURNING id",
@@ -100,7 +100,7 @@ def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> 
             created=user.created,
         ),
     )
-    if added is None:
+    if row is None:
         raise _email_taken(new.email)
     outbox.record(unit, tenant, "user.created", user)
     return user
@@ -207,8 +207,8 @@ def expired(unit: Unit, before: int) -> list[str]:
 
 def is_expired(unit: Unit, id: str, before: int) -> bool:
     """Return whether the user is one of `expired`."""
-    found = unit.first(f"SELECT 1 FROM users WHERE id = :id AND {_EXPIRED}", {"id": id, "before": before})
-    return found is not None
+    row = unit.first(f"SELECT 1 FROM users WHERE id = :id AND {_EXPIRED}", {"id": id, "before": before})
+    return row is not None
 
 
 def erase(unit: Unit, id: str) -> None:

@@ -169,7 +169,7 @@ class Semaphores:
     """The semaphores of one process: they limit its memory. Use them in one event loop."""
 
     def __init__(self) -> None:
-        self._acquired: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._waiting: list[asyncio.Future[None]] = []
 
     @contextlib.asynccontextmanager
@@ -189,33 +189,33 @@ class Semaphores:
         while (full := self._full(semaphores)) is not None:
             if not wait:
                 raise Full(full)
-            released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(released)
-            await released
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            await turn
         for each in semaphores:
-            self._acquired[each.name] += 1
+            self._counts[each.name] += 1
 
     def release(self, semaphores: Sequence[Semaphore]) -> None:
         """Release each once."""
         for each in semaphores:
-            self._acquired[each.name] -= 1
-            if not self._acquired[each.name]:
-                del self._acquired[each.name]
+            self._counts[each.name] -= 1
+            if not self._counts[each.name]:
+                del self._counts[each.name]
         waiting, self._waiting = self._waiting, []
-        for released in waiting:
-            if not released.done():  # whoever waited may have been cancelled
-                released.set_result(None)
+        for turn in waiting:
+            if not turn.done():  # whoever waited may have been cancelled
+                turn.set_result(None)
 
     def acquired(self, name: str) -> int:
         """Return how often the semaphore of this name is acquired."""
-        return self._acquired[name]
+        return self._counts[name]
 
     def _full(self, semaphores: Sequence[Semaphore]) -> Semaphore | None:
-        return next((each for each in semaphores if self._acquired[each.name] >= each.most), None)
+        return next((each for each in semaphores if self._counts[each.name] >= each.most), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedState:
     """The limits of a server; servers on one database share the rate limits and the leases."""
 
     rate_limits: RateLimits

@@ -133,5 +133,5 @@ def committed(body: bytes, salt: bytes) -> bytes:
 
 def entry_of(event: dict[str, Any], commitment: str) -> bytes:
     """Return the entry that holds the commitment to an event; `event` supplies its other fields."""
-    shown = {name: commitment if name == "commitment" else event[name] for name in COMMITTED}
-    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+    fields = {name: commitment if name == "commitment" else event[name] for name in COMMITTED}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()

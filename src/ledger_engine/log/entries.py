@@ -117,11 +117,11 @@ def salt_of(unit: Unit, book: Book, id: str) -> bytes | None:
 
 
 def _event(unit: Unit, book: Book, id: str) -> Row | None:
-    given: dict[str, Value] = {"book": book.number, "livemode": book.livemode, "id": id}
+    parameters: dict[str, Value] = {"book": book.number, "livemode": book.livemode, "id": id}
     return unit.first(
         f"SELECT {outbox.COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
         " WHERE e.book = :book AND e.id = :id",
-        given,
+        parameters,
     )
 
 

@@ -16,7 +16,7 @@ from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
-from ledger_engine.limits import Shared, Windows
+from ledger_engine.limits import SharedState, Windows
 from ledger_engine.store import (
     Database,
     Figure,
@@ -52,7 +52,7 @@ class Engine:
         self,
         database: Database,
         clock: Clock,
-        shared: Shared | None = None,
+        shared: SharedState | None = None,
         rewinder: Rewinder | None = None,
         losses: Losses | None = None,
         measure: Measure | None = None,
@@ -61,7 +61,7 @@ class Engine:
         self._measure = measure
         self._rewinder = rewinder
         self.clock = clock
-        self.shared = shared or Shared(Windows())
+        self.shared = shared or SharedState(Windows())
         self._time_kept = 0
         self.losses = losses or Losses()
         # Messages for the health check while something is wrong, by subject.
@@ -223,7 +223,7 @@ def open_engine(
         from ledger_engine.store.postgres.leases import PostgresLeases
 
         served = open_served(database, clock, serving=serving, accept_loss=accept_loss, state=state)
-        shared = Shared(served.rate_limits, PostgresLeases(served))
+        shared = SharedState(served.rate_limits, PostgresLeases(served))
         return Engine(served, clock, shared, losses=served.losses, measure=served.figures)
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database

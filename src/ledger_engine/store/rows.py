@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from ledger_engine.core.records import Shown
+from ledger_engine.core.records import JsonObject
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Row, Unit, Value
 from ledger_engine.store.books import OF_TENANT
 
-R = TypeVar("R", bound=Shown)
+R = TypeVar("R", bound=JsonObject)
 
 
 def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:

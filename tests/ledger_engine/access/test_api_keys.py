@@ -156,7 +156,7 @@ async def test_a_revoked_key_is_refused_and_stays_in_the_list(
     assert revoked.revoked_at == made.created + 7
     assert api_keys.TOPIC in announced
     assert not await is_good(engine, value)
-    page = await engine.read(partial(api_keys.page, tenant=tenant, wanted=PageRequest()))
+    page = await engine.read(partial(api_keys.page, tenant=tenant, request=PageRequest()))
     assert page.items == [revoked]
 
 
@@ -248,7 +248,7 @@ async def test_a_key_of_the_other_mode_or_another_project_is_not_found(
             with pytest.raises(NotFound):
                 await engine.write(change)
         assert await is_good(engine, value)
-    page = await engine.read(partial(api_keys.page, tenant=tenant, wanted=PageRequest()))
+    page = await engine.read(partial(api_keys.page, tenant=tenant, request=PageRequest()))
     assert page.items == []
 
 

@@ -39,7 +39,7 @@ async def create(engine: Engine, tenant: Tenant, key: str | None) -> Account:
 
 
 async def names(engine: Engine, tenant: Tenant) -> list[str]:
-    page = await engine.read(partial(accounts.page, tenant=tenant, wanted=PageRequest()))
+    page = await engine.read(partial(accounts.page, tenant=tenant, request=PageRequest()))
     return [account.id for account in page.items]
 
 
@@ -125,7 +125,7 @@ async def test_keys_that_are_read_together_are_taken_as_if_each_was_read_alone(
 
     def use(unit: Unit) -> None:
         together = ["of another", *new, "used", "twice", *new]
-        unit.cached(idempotency.Unused, tenant).read(together)
+        unit.cached(idempotency.UnusedKeys, tenant).read(together)
         for key in dict.fromkeys(together):
             with nullcontext() if key != "used" else pytest.raises(DuplicateIdempotencyKey):
                 idempotency.take(unit, tenant, key, f"acc_{key}")
@@ -146,7 +146,7 @@ async def test_of_keys_that_are_read_together_each_unused_one_is_known_until_it_
     new = [f"key {number}" for number in range(70)]
 
     def look(unit: Unit) -> tuple[list[bool], list[bool]]:
-        unused = unit.cached(idempotency.Unused, tenant)
+        unused = unit.cached(idempotency.UnusedKeys, tenant)
         unused.read(["used", *new])
         known = [unused.take(key) for key in new]
         return known, [unused.take(key) for key in ("used", "not read", new[0])]

@@ -213,7 +213,7 @@ async def test_the_list_shows_the_newest_first_and_ends_with_the_own_project(
         expected.insert(0, child.id)
 
     async def page(wanted: PageRequest) -> Page[Project]:
-        return await engine.read(partial(projects.page, tenant=barista, wanted=wanted))
+        return await engine.read(partial(projects.page, tenant=barista, request=wanted))
 
     assert [each.id for each in await read_through(page)] == expected
 
@@ -222,7 +222,7 @@ async def test_a_cursor_of_a_project_that_is_not_seen_is_refused(
     engine: Engine, barista: Tenant, project: Project
 ) -> None:
     wanted = PageRequest(after=project.id, cursor="cursor")
-    assert await refusal(engine.read(partial(projects.page, tenant=barista, wanted=wanted))) == (
+    assert await refusal(engine.read(partial(projects.page, tenant=barista, request=wanted))) == (
         "invalid_cursor",
         "cursor",
     )

@@ -84,7 +84,7 @@ async def test_the_events_about_an_object_are_its_own_and_lie_between_the_cursor
     posted = await engine.write(partial(transactions.post, tenant=tenant, new=posting))
 
     async def about(object: str, wanted: PageRequest, at: int | None = None) -> list[tuple[str, str]]:
-        work = partial(outbox.about, tenant=tenant, wanted=wanted, object=object, at=at)
+        work = partial(outbox.about, tenant=tenant, request=wanted, object=object, at=at)
         page = await engine.read(work)
         return [(event.type, event.data["object"]["id"]) for event in page.items]
 
@@ -109,7 +109,7 @@ async def test_about_an_object_nothing_is_shown_of_others_or_of_users_to_who_may
     )
     may = Tenant(tenant.project, tenant.livemode, scopes=frozenset({"read:projects"}))
     for object, expected in ((till.id, [till.id]), (ada.id, [])):
-        work = partial(outbox.about, tenant=may, wanted=PageRequest(5), object=object)
+        work = partial(outbox.about, tenant=may, request=PageRequest(5), object=object)
         page = await engine.read(work)
         assert [event.data["object"]["id"] for event in page.items] == expected
 
@@ -252,7 +252,7 @@ async def posted(engine: Engine, tenant: Tenant) -> list[transactions.Transactio
         return made
 
     await engine.write(work)
-    everything = await engine.read(partial(transactions.page, tenant=tenant, wanted=outbox.PageRequest(100)))
+    everything = await engine.read(partial(transactions.page, tenant=tenant, request=outbox.PageRequest(100)))
     return everything.items[::-1]
 
 
@@ -269,7 +269,7 @@ async def test_the_event_of_a_posting_holds_the_transaction_as_the_interface_sho
         assert message.body == dumps(shown)
         assert list(shown) == ["id", "object", "type", "created", "livemode", "data"]
         assert shown["created"] == shown["data"]["object"]["created"]
-    listed = await engine.read(partial(outbox.page, tenant=tenant, wanted=outbox.PageRequest(100)))
+    listed = await engine.read(partial(outbox.page, tenant=tenant, request=outbox.PageRequest(100)))
     assert [event.data for event in listed.items if event.type == "transaction.created"] == [
         json.loads(message.body)["data"] for message in reversed(of_postings)
     ]
@@ -303,5 +303,5 @@ async def test_a_body_that_was_stored_with_a_posting_by_an_older_version_is_the_
     )
     sent, _ = await engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
     assert [message.body for message in sent].count(stored) == 1
-    shown = await engine.read(partial(outbox.page, tenant=tenant, wanted=outbox.PageRequest(100)))
+    shown = await engine.read(partial(outbox.page, tenant=tenant, request=outbox.PageRequest(100)))
     assert [event.data for event in shown.items].count({"object": {"id": "as it was"}}) == 1

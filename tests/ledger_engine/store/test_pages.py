@@ -32,7 +32,7 @@ async def page(
     cursor: str = "starting_after",
 ) -> Page[Account]:
     wanted = PageRequest(limit, after, before, cursor)
-    return await engine.read(partial(accounts.page, tenant=tenant, wanted=wanted))
+    return await engine.read(partial(accounts.page, tenant=tenant, request=wanted))
 
 
 def ids(page: Page[Account] | Page[Transaction]) -> list[str]:
@@ -77,7 +77,7 @@ async def test_reading_on_while_others_write_gives_each_earlier_object_once(
     read: list[str] = []
     wanted = PageRequest(limit=5)
     while True:
-        got = await engine.read(partial(accounts.page, tenant=tenant, wanted=wanted))
+        got = await engine.read(partial(accounts.page, tenant=tenant, request=wanted))
         read += ids(got)
         await open_accounts(engine, tenant, 3)
         if got.next_cursor is None:
@@ -155,7 +155,7 @@ async def test_filters_and_cursors_work_together(engine: Engine, tenant: Tenant,
             partial(
                 transactions.page,
                 tenant=tenant,
-                wanted=request,
+                request=request,
                 account=first,
                 type="credit",
                 created_after=since,

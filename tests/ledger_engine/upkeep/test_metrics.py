@@ -144,7 +144,7 @@ async def test_the_backlog_of_webhooks_is_what_is_not_sent_and_how_old_it_is(
     assert (found["ledger_webhook_backlog_events"], found["ledger_webhook_backlog_age_seconds"]) == (0, 0)
     for kinds in (["*"], ["account.created"], ["invoice.paid"]):
         new = endpoints.NewEndpoint("http://127.0.0.1:9/", kinds)
-        await engine.write(partial(endpoints.create, tenant=tenant, new=new, secret="x", sealed="x"))
+        await engine.write(partial(endpoints.create, tenant=tenant, new=new, secret="x", sealed_secret="x"))
     await engine.write(partial(accounts.create, tenant=tenant, new=accounts.NewAccount("A", "EUR", {})))
     clock.advance(90_000)
     found = await scrape(metrics)

@@ -72,7 +72,7 @@ class RefusedToApp(Exception):
 
 
 def consider(
-    unit: Unit, given: Sequence[tuple[str, str]], sign_in: str | None = None
+    unit: Unit, parameters: Sequence[tuple[str, str]], sign_in: str | None = None
 ) -> AuthorizationRequest:
     """Return the authorization request of these parameters, for the user signed in with `sign_in`, if any.
 
@@ -80,7 +80,7 @@ def consider(
     other error, among them a scope that this user cannot grant.
     """
     user = None if sign_in is None else sign_ins.find(unit, sign_in)
-    request = Request(given)
+    request = Request(parameters)
     _consent(Server(unit), request, user)
     app, payload = app_of(request), request.payload
     return AuthorizationRequest(
@@ -103,21 +103,21 @@ def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: 
     server, request = Server(unit, code=code), Request([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
     grant = _consent(server, request, user)
-    allowed = code is not None and may_ask(app_of(request), user)
-    answer = server.create_authorization_response(request, user if allowed else None, grant)
+    may_grant = code is not None and may_ask(app_of(request), user)
+    answer = server.create_authorization_response(request, user if may_grant else None, grant)
     if isinstance(answer, OAuth2Error):
         _raise(answer, request)
 
 
-def exchange(unit: Unit, given: Mapping[str, str], pair: TokenPair) -> OAuthTokens | LedgerError:
+def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAuthTokens | LedgerError:
     """Use up the code or the refresh token in `given` and store the pair for its grant.
 
     When several requests use it at once, one succeeds. A request whose other parameters do not match uses
     nothing up; a second use ends the grant. OAuth's other parameters are checked where they are given.
     """
-    stored = _find_stored(unit, given)
-    complete = {"grant_type": AUTHORIZATION_CODE, **_own(stored), **given}
-    answer = Server(unit, stored=stored, pair=pair).create_token_response(Request([*complete.items()]))
+    credential = _find_stored(unit, parameters)
+    complete = {"grant_type": AUTHORIZATION_CODE, **_own(credential), **parameters}
+    answer = Server(unit, stored=credential, pair=pair).create_token_response(Request([*complete.items()]))
     assert isinstance(answer, OAuthTokens | LedgerError)
     return answer
 
@@ -125,27 +125,27 @@ def exchange(unit: Unit, given: Mapping[str, str], pair: TokenPair) -> OAuthToke
 def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerError | None:
     """End the grant of an access or a refresh token (RFC 7009); an unknown value changes nothing."""
     stored = grants.find_token(unit, token)
-    known = client_id or (stored.app if stored is not None else None)
-    if known is None:
+    client = client_id or (stored.app if stored is not None else None)
+    if client is None:
         return None
-    request = Request([("token", token), ("client_id", known)])
+    request = Request([("token", token), ("client_id", client)])
     return Server(unit, stored=stored).revocation(request)
 
 
-def _find_stored(unit: Unit, given: Mapping[str, str]) -> Code | Token | None:
+def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | None:
     """Return the code or the refresh token in the request, depending on the grant type."""
-    if given.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
-        return grants.find_code(unit, given.get("code", ""))
-    return grants.find_token(unit, given.get("refresh_token", ""))
+    if parameters.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
+        return grants.find_code(unit, parameters.get("code", ""))
+    return grants.find_token(unit, parameters.get("refresh_token", ""))
 
 
-def _own(stored: Code | Token | None) -> dict[str, str]:
+def _own(credential: Code | Token | None) -> dict[str, str]:
     """Return the parameters that an app may leave out, as a valid code or refresh token implies them."""
-    if stored is None or stored.ended:
+    if credential is None or credential.ended:
         return {}
-    if isinstance(stored, Code):
-        return {"client_id": stored.app, "redirect_uri": stored.redirect_uri}
-    return {"client_id": stored.app}
+    if isinstance(credential, Code):
+        return {"client_id": credential.app, "redirect_uri": credential.redirect_uri}
+    return {"client_id": credential.app}
 
 
 def _consent(server: Server, request: Request, user: SignedIn | None) -> BaseGrant:

@@ -102,7 +102,7 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
     Nothing changes when the grant exists under this code and still waits to be redeemed; raises
     AnsweredBefore when it no longer does.
     """
-    recorded = unit.first(
+    row = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"
         " created, expires) VALUES (:id, :app, :user, :scopes, :redirect_uri, :code_hash, :code_challenge,"
         " :code_expires, :now, :code_expires) ON CONFLICT (code_hash) DO NOTHING RETURNING id",
@@ -118,7 +118,7 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
             "now": unit.now,
         },
     )
-    if recorded is None:
+    if row is None:
         earlier = find_code(unit, code)
         if earlier is None or earlier.redeemed or earlier.expired or earlier.ended:
             raise AnsweredBefore
@@ -154,12 +154,12 @@ def take_code(unit: Unit, code: Code) -> bool:
 
     This is one statement, so that only one of several simultaneous uses succeeds.
     """
-    taken = unit.first(
+    row = unit.first(
         "UPDATE grants SET redeemed_at = :now WHERE id = :id AND redeemed_at IS NULL AND code_expires > :now"
         " RETURNING id",
         {"id": code.grant, "now": unit.now},
     )
-    return taken is not None
+    return row is not None
 
 
 def find_token(unit: Unit, value: str) -> Token | None:
@@ -186,12 +186,12 @@ def find_token(unit: Unit, value: str) -> Token | None:
 
 def take_refresh_token(unit: Unit, token: Token) -> bool:
     """Mark the refresh token as used, as `take_code` does with a code."""
-    taken = unit.first(
+    row = unit.first(
         "UPDATE oauth_tokens SET used_at = :now"
         " WHERE hash = :hash AND kind = 'refresh' AND used_at IS NULL AND expires > :now RETURNING hash",
         {"hash": token.hash, "now": unit.now},
     )
-    return taken is not None
+    return row is not None
 
 
 def revoke_all_of(unit: Unit, user: str) -> None:
@@ -222,13 +222,13 @@ def revoke(unit: Unit, grant: str) -> None:
     unit.announce(api_keys.TOPIC)
 
 
-def store(unit: Unit, grant: str, granted: list[str], wanted: list[str], pair: TokenPair) -> None:
+def store(unit: Unit, grant: str, granted_scopes: list[str], wanted: list[str], pair: TokenPair) -> None:
     """Store a pair for a grant: the access token with the scopes `wanted`, the refresh token with all
     `granted`.
     """
     secrets = (
         (pair.access_token, "access", wanted, ACCESS_SECONDS),
-        (pair.refresh_token, "refresh", granted, REFRESH_SECONDS),
+        (pair.refresh_token, "refresh", granted_scopes, REFRESH_SECONDS),
     )
     for value, kind, scopes, seconds in secrets:
         token = {"hash": hash_secret(value), "kind": kind, "grant_id": grant, "scopes": dumps(scopes)}

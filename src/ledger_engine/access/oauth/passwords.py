@@ -27,7 +27,7 @@ class Login:
     """A user who may sign in, and the hash of the user's password."""
 
     user: str
-    hashed: str
+    password_hash: str
 
 
 def hash_password(password: str) -> str:
@@ -48,7 +48,7 @@ def is_right(login: Login | None, password: str) -> bool:
     Slow on purpose, and equally slow without a login, so that the time does not reveal which addresses exist.
     """
     try:
-        _hasher.verify(_DUMMY_HASH if login is None else login.hashed, _normal(password))
+        _hasher.verify(_DUMMY_HASH if login is None else login.password_hash, _normal(password))
     except (VerificationError, InvalidHashError):
         return False
     return login is not None
@@ -64,7 +64,7 @@ def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
     return None if row is None or row["password_hash"] is None else Login(row["id"], row["password_hash"])
 
 
-def set_password(unit: Unit, tenant: Tenant, email: str, hashed: str) -> str:
+def set_password(unit: Unit, tenant: Tenant, email: str, password_hash: str) -> str:
     """Set the password of the active user with this address and return the user's id.
 
     Raises NotFound, and PermissionDenied in a copy of another server.
@@ -75,7 +75,7 @@ def set_password(unit: Unit, tenant: Tenant, email: str, hashed: str) -> str:
     row = unit.first(
         "UPDATE users SET password_hash = :hashed WHERE project = :project AND livemode = :livemode"
         " AND status = 'active' AND email_folded = :email RETURNING id",
-        tenant.bind(hashed=hashed, email=fold(email)),
+        tenant.bind(hashed=password_hash, email=fold(email)),
     )
     if row is None:
         raise NotFound("active user", email)

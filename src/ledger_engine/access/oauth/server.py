@@ -106,9 +106,9 @@ class Client(ClientMixin):
 class StoredCode(AuthorizationCodeMixin):
     code_challenge_method = "S256"
 
-    def __init__(self, stored: Code) -> None:
-        self.stored = stored
-        self.code_challenge = stored.code_challenge
+    def __init__(self, code: Code) -> None:
+        self.stored = code
+        self.code_challenge = code.code_challenge
 
     def get_redirect_uri(self) -> str:
         return self.stored.redirect_uri
@@ -118,8 +118,8 @@ class StoredCode(AuthorizationCodeMixin):
 
 
 class StoredToken(TokenMixin):
-    def __init__(self, stored: Token) -> None:
-        self.stored = stored
+    def __init__(self, token: Token) -> None:
+        self.stored = token
 
     def check_client(self, client: ClientMixin) -> bool:
         return self.stored.app == client.get_client_id()
@@ -199,10 +199,10 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     def authenticate_user(self, authorization_code: StoredCode) -> str:
         """Use up the code and return its user: Authlib's last call before it issues tokens."""
-        stored = authorization_code.stored
-        if not grants.take_code(self.server.unit, stored):
-            _end(self.server, stored)
-        return stored.user
+        code = authorization_code.stored
+        if not grants.take_code(self.server.unit, code):
+            _end(self.server, code)
+        return code.user
 
     def delete_authorization_code(self, authorization_code: StoredCode) -> None:
         """Do nothing: the code was used up before, and is kept so that a second use is recognised."""
@@ -219,22 +219,22 @@ class _RefreshGrant(RefreshTokenGrant):
         super().validate_token_request()
 
     def authenticate_refresh_token(self, refresh_token: str) -> StoredToken:
-        stored = self.server.stored
-        if not isinstance(stored, Token) or stored.kind != "refresh":
+        token = self.server.stored
+        if not isinstance(token, Token) or token.kind != "refresh":
             raise InvalidGrantError("The refresh token is not known.")
-        if stored.used:
-            _end(self.server, stored)
-        if stored.expired:
+        if token.used:
+            _end(self.server, token)
+        if token.expired:
             raise InvalidGrantError("The refresh token has expired.")
-        _require_valid(stored)
-        return StoredToken(stored)
+        _require_valid(token)
+        return StoredToken(token)
 
     def authenticate_user(self, refresh_token: StoredToken) -> str:
         """Use up the refresh token and return its user: Authlib's last call before it issues tokens."""
-        stored = refresh_token.stored
-        if not grants.take_refresh_token(self.server.unit, stored):
-            _end(self.server, stored)
-        return stored.user
+        token = refresh_token.stored
+        if not grants.take_refresh_token(self.server.unit, token):
+            _end(self.server, token)
+        return token.user
 
     def revoke_old_credential(self, refresh_token: Any) -> None:
         """Do nothing: the token was used up before."""
@@ -245,8 +245,8 @@ class _Revocation(RevocationEndpoint):
 
     def query_token(self, token_string: str, token_type_hint: str | None) -> StoredToken | None:
         assert self.server is not None
-        stored = self.server.stored
-        return StoredToken(stored) if isinstance(stored, Token) else None
+        token = self.server.stored
+        return StoredToken(token) if isinstance(token, Token) else None
 
     def revoke_token(self, token: StoredToken, request: OAuth2Request) -> None:
         assert self.server is not None
@@ -337,8 +337,8 @@ class Server(AuthorizationServer):
     def validate_requested_scope(self, scope: str | None) -> None:
         if scope is None:
             raise InvalidRequestError("scope is required.")
-        wanted = set(scope.split(" ")) - {""}
-        if not wanted or not wanted <= set(SCOPES):
+        scopes = set(scope.split(" ")) - {""}
+        if not scopes or not scopes <= set(SCOPES):
             raise InvalidScopeError(f"scope must be one or more of {' '.join(SCOPES)}.")
 
     def generate_token(self, *_: Any, scope: str | None = None, **__: Any) -> dict[str, Any]:
@@ -350,8 +350,8 @@ class Server(AuthorizationServer):
         assert self.pair is not None
         credential = request.authorization_code or request.refresh_token
         assert isinstance(credential, StoredCode | StoredToken)
-        stored = credential.stored
-        grants.store(self.unit, stored.grant, stored.scopes, listed(token["scope"]), self.pair)
+        row = credential.stored
+        grants.store(self.unit, row.grant, row.scopes, listed(token["scope"]), self.pair)
 
     def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
         """Do nothing: these signals have no receivers."""
@@ -375,22 +375,22 @@ def _require_givable(user: SignedIn, scopes: list[str]) -> None:
             raise InvalidScopeError(f"{scope} needs the role {least}; the user has the role {user.role}.")
 
 
-def _end(server: Server, stored: Code | Token) -> NoReturn:
+def _end(server: Server, credential: Code | Token) -> NoReturn:
     """End the grant of a code or token that was used a second time, and raise InvalidGrantError."""
-    grants.revoke(server.unit, stored.grant)
-    if isinstance(stored, Code):
+    grants.revoke(server.unit, credential.grant)
+    if isinstance(credential, Code):
         raise InvalidGrantError("The code has already been used; its tokens are revoked.")
     raise InvalidGrantError("The refresh token has already been used; all tokens of this grant are revoked.")
 
 
-def _require_valid(stored: Code | Token) -> None:
-    if stored.ended:
+def _require_valid(credential: Code | Token) -> None:
+    if credential.ended:
         raise InvalidGrantError("The user's permission was revoked.")
 
 
 def listed(scope: str) -> list[str]:
     """Return the scopes of a space-separated text, each once, in their usual order."""
-    return [known for known in SCOPES if known in scope.split(" ")]
+    return [name for name in SCOPES if name in scope.split(" ")]
 
 
 def refusal(error: OAuth2Error, request: OAuth2Request) -> LedgerError:

@@ -23,17 +23,17 @@ class SignedIn:
     livemode: bool
 
 
-def begin(unit: Unit, user: str, hashed: str, value: str, replaces: str | None) -> bool:
+def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str | None) -> bool:
     """Sign the user in with the value given to the browser, and end the sign-in that it replaces.
 
     Returns False when the user was deactivated in between, or has another password than the one with the hash
     `hashed`, which was verified just before.
     """
-    known = unit.first(
+    login = unit.first(
         "SELECT 1 FROM users WHERE id = :user AND status = 'active' AND password_hash = :hashed",
-        {"user": user, "hashed": hashed},
+        {"user": user, "hashed": password_hash},
     )
-    if known is None:
+    if login is None:
         return False
     if replaces is not None:
         end(unit, replaces)

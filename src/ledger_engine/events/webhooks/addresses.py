@@ -137,15 +137,15 @@ def is_address(host: str) -> bool:
     return ":" in host or _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) is not None
 
 
-def _check_host(host: str, bracketed: bool, *, tls: bool, livemode: bool) -> None:
-    if not bracketed and not _NAME.fullmatch(host):
+def _check_host(host: str, in_brackets: bool, *, tls: bool, livemode: bool) -> None:
+    if not in_brackets and not _NAME.fullmatch(host):
         raise _refused("has no valid host name (write an international one as xn--…)")
-    if not bracketed and not is_address(host):
+    if not in_brackets and not is_address(host):
         return
     if "%" in host:
         raise _refused("must not name a network interface")
     try:
-        known = str(ipaddress.ip_address(host)) == host or bracketed
+        known = str(ipaddress.ip_address(host)) == host or in_brackets
     except ValueError:
         known = False
     if not known:

@@ -99,15 +99,15 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
 
     At most `count_max` of them, and none after their bodies have reached `bytes_left` characters.
     """
-    listed, parameters = any_of(sorted(subscription.kinds or ()))
-    wanted = "TRUE" if subscription.kinds is None else f"e.type IN ({listed})"
+    type_list, parameters = any_of(sorted(subscription.kinds or ()))
+    types_match = "TRUE" if subscription.kinds is None else f"e.type IN ({type_list})"
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
     # Attempted events come before those read here, except after a restart: mostly one search is enough.
-    not_attempted = joined = ""
+    not_attempted = join = ""
     resends = "0"
     if _latest(unit, subscription.endpoint) > after:
         not_attempted = " AND coalesce(d.attempts, 0) = 0"
-        joined = " LEFT JOIN deliveries AS d ON d.endpoint = :endpoint AND d.event = e.id"
+        join = " LEFT JOIN deliveries AS d ON d.endpoint = :endpoint AND d.event = e.id"
         resends = "coalesce(d.resends, 0)"
         parameters["endpoint"] = subscription.endpoint
     messages: list[Message] = []
@@ -115,9 +115,9 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     looked_through = 0
     while len(messages) < count_max and bytes_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
         rows = unit.execute(
-            f"SELECT {outbox.COLUMNS}, :livemode AS livemode, {wanted}{not_attempted} AS wanted,"
+            f"SELECT {outbox.COLUMNS}, :livemode AS livemode, {types_match}{not_attempted} AS wanted,"
             f" {resends} AS resends"
-            f" FROM events AS e {outbox.JOIN}{joined}"
+            f" FROM events AS e {outbox.JOIN}{join}"
             f" WHERE e.{OF_BOOK} AND e.id > :after ORDER BY e.id LIMIT :rows",
             parameters | {"after": after},
         )
@@ -172,7 +172,7 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
     of an attempt whose endpoint was deleted during it, restored or not, is final.
     """
     outcomes = _of_events(unit, outcomes)
-    known = _known(unit, outcomes)
+    rows = _known(unit, outcomes)
     restores = endpoints.restores(unit, {outcome.endpoint for outcome in outcomes})
     resent: set[tuple[str, str]] = set()
     new: list[tuple[Value, ...]] = []
@@ -186,7 +186,7 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
         else:
             status, due = "failed", None
         retries = outcome.retries + (status == "pending")
-        delivery, made, resends = known.get((outcome.endpoint, outcome.event), _Known("", 0, 0))
+        delivery, made, resends = rows.get((outcome.endpoint, outcome.event), _Known("", 0, 0))
         number = made + 1
         if delivery:
             if resends != outcome.resends:
@@ -255,15 +255,15 @@ def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
     of_book: defaultdict[tuple[str, bool], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         of_book[outcome.project, outcome.livemode].append(outcome)
-    found: list[Outcome] = []
-    for (project, livemode), asked in of_book.items():
-        for first in range(0, len(asked), _READ_TOGETHER):
-            chunk = asked[first : first + _READ_TOGETHER]
+    outcomes_found: list[Outcome] = []
+    for (project, livemode), of_the_book in of_book.items():
+        for first in range(0, len(of_the_book), _READ_TOGETHER):
+            chunk = of_the_book[first : first + _READ_TOGETHER]
             parameters: dict[str, Value] = dict.fromkeys(_EVENTS) | {"project": project, "livemode": livemode}
             parameters |= {name: outcome.event for name, outcome in zip(_EVENTS, chunk, strict=False)}
             there = {row["id"] for row in unit.execute(_THERE, parameters)}
-            found += [outcome for outcome in chunk if outcome.event in there]
-    return found
+            outcomes_found += [outcome for outcome in chunk if outcome.event in there]
+    return outcomes_found
 
 
 def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _Known]:
@@ -272,16 +272,16 @@ def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _Kn
     # latest instead of for each.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
-    asked = [each for each in outcomes if each.event <= latest.get(each.endpoint, each.event)]
-    known: dict[tuple[str, str], _Known] = {}
-    for first in range(0, len(asked), _READ_TOGETHER):
+    candidates = [each for each in outcomes if each.event <= latest.get(each.endpoint, each.event)]
+    rows: dict[tuple[str, str], _Known] = {}
+    for first in range(0, len(candidates), _READ_TOGETHER):
         parameters = dict(_NOTHING)  # one statement, whatever their number
-        for number, outcome in enumerate(asked[first : first + _READ_TOGETHER]):
+        for number, outcome in enumerate(candidates[first : first + _READ_TOGETHER]):
             parameters[_ENDPOINTS[number]] = outcome.endpoint
             parameters[_EVENTS[number]] = outcome.event
         for row in unit.execute(_READ, parameters):
-            known[row["endpoint"], row["event"]] = _Known(row["id"], row["attempts"], row["resends"])
-    return known
+            rows[row["endpoint"], row["event"]] = _Known(row["id"], row["attempts"], row["resends"])
+    return rows
 
 
 def _latest(unit: Unit, endpoint: str) -> str:

@@ -27,7 +27,7 @@ from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.events.webhooks.attempts import Feed, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
-from ledger_engine.events.webhooks.outgoing import NEVER, Demand, Outgoing, Sent, find
+from ledger_engine.events.webhooks.outgoing import NEVER, Demand, Outgoing, SentJob, find
 from ledger_engine.events.webhooks.recording import (
     PACE_S,
     OutcomeBatch,
@@ -102,7 +102,7 @@ class _Run:
         make_sender: MakeSender,
         clock: RetryClock,
     ) -> None:
-        jobs: dict[int, Sent] = {}
+        jobs: dict[int, SentJob] = {}
         pace = Pace()
         self.clock = clock
         self._recorder = Recorder(engine, retries_s, jobs, clock, pace)
@@ -133,7 +133,7 @@ class EndpointLeases:
         self._engine = engine
         self._leases = engine.shared.leases
         self._sender = sender
-        self._leased: frozenset[str] = frozenset()  # at the last look
+        self._names: frozenset[str] = frozenset()  # at the last look
         self._sends_until = math.inf  # as the sender knows it
 
     async def take(self, draining: set[str]) -> list[Subscription]:
@@ -141,17 +141,17 @@ class EndpointLeases:
 
         The leases of the `draining` endpoints are kept until all their attempts are recorded.
         """
-        found = await self._engine.read(endpoints.subscriptions)
-        names = {each.endpoint for each in found}.difference(self._leases.releasing) | draining
-        leased = await self._leases.hold("webhooks", names)
-        if not self._leased.issuperset(leased):  # another server may have moved the cursor in between
-            found = await self._engine.read(endpoints.subscriptions)
-        self._leased = frozenset(leased)
+        subscriptions = await self._engine.read(endpoints.subscriptions)
+        names = {each.endpoint for each in subscriptions}.difference(self._leases.releasing) | draining
+        names_held = await self._leases.hold("webhooks", names)
+        if not self._names.issuperset(names_held):  # another server may have moved the cursor in between
+            subscriptions = await self._engine.read(endpoints.subscriptions)
+        self._names = frozenset(names_held)
         if self._leases.until != self._sends_until:
             self._sends_until = self._leases.until
             self._sender.send_until(self._sends_until)
-        own = self._leased.difference(self._leases.releasing)
-        return [each for each in found if each.endpoint in own]
+        own = self._names.difference(self._leases.releasing)
+        return [each for each in subscriptions if each.endpoint in own]
 
 
 class OwnEndpoints:
@@ -179,25 +179,25 @@ class OwnEndpoints:
 
     async def seal_secrets(self, engine: Engine) -> None:
         """Encrypt the secrets of all servers that are not encrypted with the key that is set now."""
-        stored = await engine.read(endpoints.sealed_secrets)
-        for id, secret in [*stored, *await engine.read(endpoints.sealed_previous_secrets)]:
-            if (sealed := self._seal.closed_again(secret)) is not None:
-                await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
+        secrets = await engine.read(endpoints.sealed_secrets)
+        for id, secret in [*secrets, *await engine.read(endpoints.sealed_previous_secrets)]:
+            if (new_form := self._seal.closed_again(secret)) is not None:
+                await engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=new_form))
 
     async def follow(self) -> None:
         """Add new endpoints, drain removed ones, and restart endpoints that were rolled or enabled again."""
         if not self.changed:
             return
         self.changed = False
-        wanted = {each.endpoint: each for each in await self._leases.take(set(self.outgoing))}
+        subscriptions = {each.endpoint: each for each in await self._leases.take(set(self.outgoing))}
         for id, outgoing in list(self.outgoing.items()):
-            now_wanted = wanted.get(id)
+            now_wanted = subscriptions.get(id)
             if now_wanted is None or not now_wanted.is_sent_as(outgoing.subscription):
                 outgoing.drains = True
                 self._sender.drop(id)
             if outgoing.drains and outgoing.with_sender == 0:
                 del self.outgoing[id]
-        for id, subscription in wanted.items():
+        for id, subscription in subscriptions.items():
             if id not in self.outgoing and (added := self._opened(subscription)) is not None:
                 self.outgoing[id] = added
 
@@ -232,7 +232,7 @@ class Feeder:
         engine: Engine,
         own: OwnEndpoints,
         sender: AnySender,
-        jobs: dict[int, Sent],
+        jobs: dict[int, SentJob],
         clock: RetryClock,
         pace: Pace,
     ) -> None:
@@ -278,24 +278,24 @@ class Feeder:
         self._own.expect_changes()
         self._woken.set()
 
-    def notice_recorded(self, drained: bool) -> None:
+    def notice_recorded(self, is_drained: bool) -> None:
         """Go on after results were recorded; some were of endpoints that drain if `drained`."""
-        self._own.changed |= drained
+        self._own.changed |= is_drained
         self._woken.set()
 
     async def keep_cursors(self) -> None:
         """Save how far events were read for endpoints that wanted none of them."""
         # With any event under way or not recorded yet, the cursor is saved when that one is recorded.
-        moved = {
+        cursors = {
             id: outgoing.read_to
             for id, outgoing in self._own.outgoing.items()
             if not outgoing.drains and not outgoing.firsts and outgoing.read_to != outgoing.cursor
         }
-        if moved:
+        if cursors:
             await self._engine.write(
-                partial(store, batch=OutcomeBatch([], moved), now=self._clock.followed_to)
+                partial(store, batch=OutcomeBatch([], cursors), now=self._clock.followed_to)
             )
-            for id, cursor in moved.items():
+            for id, cursor in cursors.items():
                 self._own.outgoing[id].recorded_to(cursor)
 
     async def _look(self) -> None:
@@ -308,8 +308,8 @@ class Feeder:
         share = max(1, FIRSTS_AT_ONCE // max(1, len(demanding)))
         demands = [outgoing.demand(now, share) for outgoing in demanding]
         if demands:
-            asked = partial(find, demands=demands)
-            for demand, feed, retries in await self._engine.read(asked):
+            find_all = partial(find, demands=demands)
+            for demand, feed, retries in await self._engine.read(find_all):
                 self._hand_over(demand, feed, retries, now)
 
     def _hand_over(self, demand: Demand, feed: Feed, retries: list[Retry], now: int) -> None:
@@ -319,22 +319,22 @@ class Feeder:
         times = self._engine.clock.now(), int(time.time())
         if demand.firsts:
             for message in outgoing.take_feed(feed):
-                sent = Sent(outgoing, message, True, 0, feed.resends.get(message.id, 0), "")
-                self._submit(sent, 1, *times)
+                attempt = SentJob(outgoing, message, True, 0, feed.resends.get(message.id, 0), "")
+                self._submit(attempt, 1, *times)
         if demand.retries:
             for retry in outgoing.take_retries(retries, demand.retries, now):
-                sent = Sent(outgoing, retry.message, False, retry.retries, retry.resends, "")
-                self._submit(sent, retry.attempts + 1, *times)
+                attempt = SentJob(outgoing, retry.message, False, retry.retries, retry.resends, "")
+                self._submit(attempt, retry.attempts + 1, *times)
         if outgoing.may_have_more:
             self._woken.set()
 
-    def _submit(self, sent: Sent, attempt: int, now: int, seconds: int) -> None:
+    def _submit(self, delivery: SentJob, attempt: int, now: int, seconds: int) -> None:
         number = next(self._numbers)
-        job = sent.outgoing.job(
-            number, sent.message, attempt, is_first=sent.is_first, now=now, seconds=seconds
+        job = delivery.outgoing.job(
+            number, delivery.message, attempt, is_first=delivery.is_first, now=now, seconds=seconds
         )
-        sent.headers = job.headers
-        self._jobs[number] = sent
+        delivery.headers = job.headers
+        self._jobs[number] = delivery
         self._sender.submit(job)
 
     def _rest_s(self) -> float:

@@ -62,7 +62,7 @@ class Attempt(TypedDict):
     response: HttpMessage | None
 
 
-class Failed(NamedTuple):
+class FailedDelivery(NamedTuple):
     """A delivery whose last attempt, at that moment, failed."""
 
     id: str
@@ -70,7 +70,7 @@ class Failed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Skipped:
+class SkippedEndpoint:
     """An endpoint that an event would be resent to if it were not disabled or deleted."""
 
     endpoint: str
@@ -100,7 +100,7 @@ class Resent:
     with an attempt under way is sent again after that attempt, whatever its result."""
 
     data: list[Delivery]
-    skipped: list[Skipped]
+    skipped: list[SkippedEndpoint]
 
 
 @dataclass(slots=True)
@@ -108,14 +108,14 @@ class ResentFailed:
     """The number of deliveries that are sent again, and the endpoints whose failed deliveries are not."""
 
     deliveries: int
-    skipped: list[Skipped]
+    skipped: list[SkippedEndpoint]
 
 
 def page(
     unit: Unit,
     tenant: Tenant,
     endpoint: str,
-    wanted: PageRequest,
+    request: PageRequest,
 ) -> Page[Delivery]:
     """Return the deliveries, with their attempts, of an endpoint that is there or can be restored.
 
@@ -125,9 +125,9 @@ def page(
         (receiver,) = endpoints.receivers(unit, tenant, endpoint)
     except NotFound:
         raise NotFound("webhook endpoint", endpoint) from None
-    found = _LISTING.page(unit, tenant, wanted, {"endpoint": endpoint})
-    _fill(unit, tenant, found.items, {endpoint} if receiver.status == "deleted" else set())
-    return found
+    page_found = _LISTING.page(unit, tenant, request, {"endpoint": endpoint})
+    _fill(unit, tenant, page_found.items, {endpoint} if receiver.status == "deleted" else set())
+    return page_found
 
 
 def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
@@ -137,16 +137,16 @@ def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
     """
     outbox.get(unit, tenant, event)
     status = {each.endpoint: each.status for each in endpoints.receivers(unit, tenant)}
-    found: list[Delivery] = []
+    deliveries_found: list[Delivery] = []
     for first in range(0, len(status), _READ_TOGETHER):
-        listed, parameters = any_of([*status][first : first + _READ_TOGETHER])
+        id_list, parameters = any_of([*status][first : first + _READ_TOGETHER])
         rows = unit.execute(
-            f"SELECT * FROM deliveries WHERE endpoint IN ({listed}) AND event = :event",
+            f"SELECT * FROM deliveries WHERE endpoint IN ({id_list}) AND event = :event",
             parameters | {"event": event},
         )
-        found += sorted(map(_read, rows), key=attrgetter("endpoint"))
-    _fill(unit, tenant, found, {id for id, state in status.items() if state == "deleted"})
-    return found
+        deliveries_found += sorted(map(_read, rows), key=attrgetter("endpoint"))
+    _fill(unit, tenant, deliveries_found, {id for id, state in status.items() if state == "deleted"})
+    return deliveries_found
 
 
 def resend(
@@ -158,19 +158,19 @@ def resend(
     is the resend. Raises NotFound for the event or the endpoint, and InvalidRequest for an endpoint that does
     not receive this kind.
     """
-    known = outbox.get(unit, tenant, event)
+    message = outbox.get(unit, tenant, event)
     idempotency.take(unit, tenant, key, event)
-    sent: list[Delivery] = []
-    skipped: list[Skipped] = []
+    deliveries: list[Delivery] = []
+    skips: list[SkippedEndpoint] = []
     for receiver in endpoints.receivers(unit, tenant, endpoint):
-        if not receiver.wants(known.type):
+        if not receiver.wants(message.type):
             if endpoint is not None:
                 raise InvalidRequest(
-                    "invalid_value", f"{endpoint} does not receive {known.type} events.", "endpoint"
+                    "invalid_value", f"{endpoint} does not receive {message.type} events.", "endpoint"
                 )
             continue
         if receiver.status != "enabled":
-            skipped.append(Skipped(receiver.endpoint, receiver.status))
+            skips.append(SkippedEndpoint(receiver.endpoint, receiver.status))
             continue
         # Without a row the event was never attempted: it is older than the endpoint, or its turn is to come.
         row = unit.first(
@@ -183,40 +183,40 @@ def resend(
             ),
         )
         assert row is not None, "it is inserted or updated"
-        sent.append(_read(row))
+        deliveries.append(_read(row))
     unit.announce(endpoints.TOPIC)
-    _fill(unit, tenant, sent)
-    return Resent(sent, skipped)
+    _fill(unit, tenant, deliveries)
+    return Resent(deliveries, skips)
 
 
 def failed(
-    unit: Unit, tenant: Tenant, wanted: Sequence[str], since: int, until: int, limit: int
-) -> list[Failed]:
+    unit: Unit, tenant: Tenant, endpoints: Sequence[str], since: int, until: int, limit: int
+) -> list[FailedDelivery]:
     """Return up to `limit` deliveries that failed and were last attempted in that time, the first one first.
 
     `wanted` are their endpoints, `until` is included. Deliveries that already wait to be resent are not.
     """
-    if not wanted:
+    if not endpoints:
         return []
-    listed, parameters = any_of(wanted)
+    id_list, parameters = any_of(endpoints)
     rows = unit.execute(
         "SELECT id, attempted_at FROM deliveries WHERE project = :project AND livemode = :livemode"
         f" AND attempted_at >= :since AND attempted_at <= :until AND status <> 'succeeded' AND {_FAILED}"
-        f" AND endpoint IN ({listed}) ORDER BY attempted_at LIMIT :limit",
+        f" AND endpoint IN ({id_list}) ORDER BY attempted_at LIMIT :limit",
         tenant.bind(since=since, until=until, limit=limit) | parameters,
     )
-    return [Failed(row["id"], row["attempted_at"]) for row in rows]
+    return [FailedDelivery(row["id"], row["attempted_at"]) for row in rows]
 
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
     """Send the failed ones among these deliveries again, now; return their number."""
-    listed, parameters = any_of(ids)
-    changed = unit.execute(
-        f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({listed}) AND {_FAILED} RETURNING id",
+    id_list, parameters = any_of(ids)
+    count = unit.execute(
+        f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({id_list}) AND {_FAILED} RETURNING id",
         {"due": unit.now, **parameters},
     )
     unit.announce(endpoints.TOPIC)
-    return len(changed)
+    return len(count)
 
 
 def purge(unit: Unit, before_id: str, limit: int) -> int:
@@ -235,19 +235,21 @@ def purge(unit: Unit, before_id: str, limit: int) -> int:
     return len(ids)
 
 
-def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery], deleted: Collection[str] = ()) -> None:
+def _fill(
+    unit: Unit, tenant: Tenant, deliveries: list[Delivery], deleted_endpoints: Collection[str] = ()
+) -> None:
     """Add to each its event's type and its attempts; bodies about users only if the tenant may read users.
 
     Nothing more is sent to the endpoints that are `deleted`, so their open deliveries are shown as failed.
     """
     if not deliveries:
         return
-    listed, parameters = any_of(delivery.id for delivery in deliveries)
-    made = unit.execute(
-        f"SELECT * FROM delivery_attempts WHERE delivery IN ({listed}) ORDER BY delivery, number", parameters
+    id_list, parameters = any_of(delivery.id for delivery in deliveries)
+    rows = unit.execute(
+        f"SELECT * FROM delivery_attempts WHERE delivery IN ({id_list}) ORDER BY delivery, number", parameters
     )
     of_delivery: dict[str, list[Row]] = {}
-    for row in made:
+    for row in rows:
         of_delivery.setdefault(row["delivery"], []).append(row)
     for delivery in deliveries:
         event = unit.first(
@@ -257,7 +259,7 @@ def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery], deleted: Colle
         )
         assert event is not None, "a delivery has an event"
         delivery.event_type = event["type"]
-        if delivery.status == "pending" and delivery.endpoint in deleted:
+        if delivery.status == "pending" and delivery.endpoint in deleted_endpoints:
             delivery.status, delivery.next_attempt_at = "failed", None
         body: str | None = outbox.body_of(event).encode()[:SHOWN_MAX].decode(errors="ignore")
         if event["type"] in outbox.USER_KINDS and not tenant.may_see_users():
@@ -280,10 +282,10 @@ def _attempt(row: Row, body: str | None) -> Attempt:
     }
 
 
-def _by_name(stored: str) -> dict[str, str]:
+def _by_name(text: str) -> dict[str, str]:
     """Return headers by name, with repeated ones joined by commas, as HTTP allows."""
     headers: dict[str, str] = {}
-    for name, value in json.loads(stored):
+    for name, value in json.loads(text):
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 
@@ -319,49 +321,49 @@ async def resend_failed(
     # One at a time: the turns of several together would be grouped into one long commit.
     async with engine.shared.semaphores.hold(_ONE_AT_A_TIME, wait=True):
         begin = partial(_begin, tenant=tenant, since=since, endpoint=endpoint, key=key)
-        wanted, skipped, until = await engine.read(begin)
+        endpoint_ids, skips, until = await engine.read(begin)
         attempted_at, count = since, 0
 
         async def turn() -> int:
             nonlocal attempted_at, count
-            find = partial(failed, tenant=tenant, wanted=wanted, since=attempted_at)
+            find = partial(failed, tenant=tenant, endpoints=endpoint_ids, since=attempted_at)
             # Read outside of the commit, because many unwanted events may lie between two wanted ones.
-            found = await engine.read(partial(find, until=until, limit=AT_ONCE))
-            if found:
-                attempted_at = found[-1].attempted_at
-                ids = [delivery.id for delivery in found]
+            rows = await engine.read(partial(find, until=until, limit=AT_ONCE))
+            if rows:
+                attempted_at = rows[-1].attempted_at
+                ids = [delivery.id for delivery in rows]
                 count += await engine.write(partial(send_again, ids=ids))
-            return len(found)
+            return len(rows)
 
         await take_turns(turn)
         # Last, so that an interrupted request can be repeated.
         if key is not None:
             object = endpoint or tenant.project
             await engine.write(partial(idempotency.take, tenant=tenant, key=key, object=object))
-        return ResentFailed(count, skipped)
+        return ResentFailed(count, skips)
 
 
 def _begin(
     unit: Unit, tenant: Tenant, since: int, endpoint: str | None, key: str | None
-) -> tuple[list[str], list[Skipped], int]:
+) -> tuple[list[str], list[SkippedEndpoint], int]:
     """Return the endpoints to resend to, those to skip, and the time after which failures are left out."""
     receivers = endpoints.receivers(unit, tenant, endpoint)
-    wanted = [receiver.endpoint for receiver in receivers if receiver.status == "enabled"]
+    ids = [receiver.endpoint for receiver in receivers if receiver.status == "enabled"]
     others = {receiver.endpoint: receiver.status for receiver in receivers if receiver.status != "enabled"}
     failing = _failing(unit, tenant, since, [*others]) if others else set()
-    skipped = [Skipped(id, status) for id, status in others.items() if id in failing]
+    skips = [SkippedEndpoint(id, status) for id, status in others.items() if id in failing]
     used = None if key is None else idempotency.second_use(unit, tenant, key)
     if used is not None:
         raise used
-    return wanted, skipped, unit.now
+    return ids, skips, unit.now
 
 
-def _failing(unit: Unit, tenant: Tenant, since: int, wanted: Sequence[str]) -> set[str]:
+def _failing(unit: Unit, tenant: Tenant, since: int, endpoint_ids: Sequence[str]) -> set[str]:
     """Return the endpoints among these with a delivery that failed and was last attempted since then."""
-    listed, parameters = any_of(wanted)
+    id_list, parameters = any_of(endpoint_ids)
     rows = unit.execute(
         "SELECT DISTINCT endpoint FROM deliveries WHERE project = :project AND livemode = :livemode"
-        f" AND attempted_at >= :since AND status <> 'succeeded' AND {_FAILED} AND endpoint IN ({listed})",
+        f" AND attempted_at >= :since AND status <> 'succeeded' AND {_FAILED} AND endpoint IN ({id_list})",
         tenant.bind(since=since) | parameters,
     )
     return {row["endpoint"] for row in rows}
@@ -389,11 +391,11 @@ def measure(unit: Unit) -> Backlog:
     """Return the backlog of all projects."""
     backlog = Backlog()
     for each in endpoints.subscriptions(unit):
-        listed, parameters = any_of(sorted(each.kinds or ()))
-        wanted = "1 = 1" if each.kinds is None else f"type IN ({listed})"
+        type_list, parameters = any_of(sorted(each.kinds or ()))
+        types_match = "1 = 1" if each.kinds is None else f"type IN ({type_list})"
         row = unit.first(
-            f"SELECT sum(CASE WHEN {wanted} THEN 1 ELSE 0 END) AS events,"
-            f" min(CASE WHEN {wanted} THEN created END) AS oldest FROM"
+            f"SELECT sum(CASE WHEN {types_match} THEN 1 ELSE 0 END) AS events,"
+            f" min(CASE WHEN {types_match} THEN created END) AS oldest FROM"
             f" (SELECT type, created FROM events WHERE {OF_BOOK} AND id > :cursor ORDER BY id LIMIT :most)"
             " AS following",
             Tenant(each.project, each.livemode).bind(cursor=each.cursor, most=COUNTED_MAX) | parameters,

@@ -117,7 +117,7 @@ def new_secret() -> str:
 
 
 def create(
-    unit: Unit, tenant: Tenant, new: NewEndpoint, secret: str, sealed: str, key: str | None = None
+    unit: Unit, tenant: Tenant, new: NewEndpoint, secret: str, sealed_secret: str, key: str | None = None
 ) -> EndpointWithSecret:
     """Register an endpoint that receives the events from now on; `sealed` is the stored form of `secret`.
 
@@ -125,11 +125,11 @@ def create(
     for kinds that the credential may not read, and in a copy of another server.
     """
     parse_url(new.url, livemode=tenant.livemode)
-    wanted = _shown_to(tenant, _check_kinds(new.events))
+    kinds = _shown_to(tenant, _check_kinds(new.events))
     endpoint = WebhookEndpoint(
         id=unit.new_id("whe"),
         url=new.url,
-        events=wanted,
+        events=kinds,
         status="enabled",
         disabled_reason=None,
         disabled_at=None,
@@ -137,7 +137,7 @@ def create(
         livemode=tenant.livemode,
     )
     idempotency.take(unit, tenant, key, endpoint.id)
-    return add(unit, tenant, endpoint, secret, sealed)
+    return add(unit, tenant, endpoint, secret, sealed_secret)
 
 
 def add(
@@ -145,7 +145,7 @@ def add(
     tenant: Tenant,
     endpoint: WebhookEndpoint,
     secret: str,
-    sealed: str,
+    sealed_secret: str,
     *,
     enables: int = 0,
     restores: int = 0,
@@ -156,7 +156,7 @@ def add(
         id=endpoint.id,
         url=endpoint.url,
         events=dumps(endpoint.events),
-        secret=sealed,
+        secret=sealed_secret,
         status=endpoint.status,
         disabled_reason=endpoint.disabled_reason,
         disabled_at=endpoint.disabled_at,
@@ -175,13 +175,13 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Webhoo
     return _LISTING.get(unit, tenant, id, param)
 
 
-def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[WebhookEndpoint]:
+def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[WebhookEndpoint]:
     """Return endpoints, newest first."""
-    return _LISTING.page(unit, tenant, wanted, {})
+    return _LISTING.page(unit, tenant, request, {})
 
 
 def roll_secret(
-    unit: Unit, tenant: Tenant, id: str, secret: str, sealed: str, key: str | None = None
+    unit: Unit, tenant: Tenant, id: str, secret: str, sealed_secret: str, key: str | None = None
 ) -> EndpointWithSecret:
     """Replace the secret at once: whatever is sent from now on, also retries, is signed with the new one.
 
@@ -191,7 +191,7 @@ def roll_secret(
     unit.execute(
         "UPDATE webhook_endpoints SET secret = :secret, previous_secret = secret, previous_until = :until"
         " WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id, secret=sealed, until=unit.now + PREVIOUS_SIGNS_FOR),
+        tenant.bind(id=id, secret=sealed_secret, until=unit.now + PREVIOUS_SIGNS_FOR),
     )
     unit.announce(TOPIC)
     return _with_secret(get(unit, tenant, id), secret)
@@ -251,7 +251,7 @@ async def end_deliveries(engine: Engine, tenant: Tenant, id: str) -> None:
 
 
 def restore(
-    unit: Unit, tenant: Tenant, id: str, secret: str, sealed: str, key: str | None = None
+    unit: Unit, tenant: Tenant, id: str, secret: str, sealed_secret: str, key: str | None = None
 ) -> EndpointWithSecret:
     """Restore an endpoint that was deleted at most 30 days ago, with a new secret.
 
@@ -276,7 +276,7 @@ def restore(
     if EVERY in endpoint.events or not set(endpoint.events).isdisjoint(outbox.USER_KINDS):
         tenant.require_scope("read:users")
     counts = {"enables": row["enables"] + 1, "restores": row["restores"] + 1}
-    return add(unit, tenant, endpoint, secret, sealed, **counts)
+    return add(unit, tenant, endpoint, secret, sealed_secret, **counts)
 
 
 def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
@@ -323,14 +323,14 @@ def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[Receive
         " AND deleted_at >= :oldest",
         tenant.bind(oldest=unit.now - RECOVERABLE_FOR),
     )
-    found = [
+    matches = [
         Receiver(row["id"], _kinds(row), row["status"])
         for row in sorted(rows, key=itemgetter("id"))
         if id in (None, row["id"])
     ]
-    if id is not None and not found:
+    if id is not None and not matches:
         raise NotFound("webhook endpoint", id, "endpoint")
-    return found
+    return matches
 
 
 # For the deliverer
@@ -362,12 +362,12 @@ def restores(unit: Unit, ids: Collection[str]) -> dict[str, int]:
     """Return how often each of these endpoints was restored; a deleted one is left out."""
     if not ids:
         return {}
-    listed, parameters = any_of(sorted(ids))
-    rows = unit.execute(f"SELECT id, restores FROM webhook_endpoints WHERE id IN ({listed})", parameters)
+    id_list, parameters = any_of(sorted(ids))
+    rows = unit.execute(f"SELECT id, restores FROM webhook_endpoints WHERE id IN ({id_list})", parameters)
     return {row["id"]: row["restores"] for row in rows}
 
 
-def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded: bool, gone: bool) -> None:
+def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded: bool, is_gone: bool) -> None:
     """Record the success or failure of attempts on the endpoint.
 
     A 410 disables it at once; so does a failure when nothing has succeeded in the five days before.
@@ -383,12 +383,12 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
     if row is None:
         return
     failing = row["failing_since"] is not None and now - row["failing_since"] >= DISABLED_AFTER
-    if not (gone or failing):
+    if not (is_gone or failing):
         return
     unit.execute(
         "UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = :reason, disabled_at = :now"
         " WHERE id = :id",
-        {"id": id, "now": now, "reason": "gone" if gone else "failing"},
+        {"id": id, "now": now, "reason": "gone" if is_gone else "failing"},
     )
     unit.announce(TOPIC)
 
@@ -434,24 +434,24 @@ def purge(unit: Unit, before: int, limit: int) -> int:
 
     Their ids stay, because a cursor marks a place for good (docs/decisions.md#lists-next-cursor).
     """
-    forgotten = unit.execute(
+    count = unit.execute(
         "UPDATE deleted_webhook_endpoints SET url = '', events = '[]' WHERE id IN"
         " (SELECT id FROM deleted_webhook_endpoints WHERE deleted_at < :before AND url <> ''"
         " ORDER BY deleted_at LIMIT :limit) RETURNING id",
         {"before": before, "limit": limit},
     )
-    return len(forgotten)
+    return len(count)
 
 
 def _end_some(unit: Unit, tenant: Tenant, id: str, limit: int) -> int:
     """End up to `limit` open deliveries of an endpoint that is deleted; return how many."""
-    ended = unit.execute(
+    count = unit.execute(
         "UPDATE deliveries SET status = 'failed', due = NULL WHERE id IN (SELECT d.id FROM deliveries AS d"
         " JOIN deleted_webhook_endpoints AS w ON w.id = d.endpoint WHERE w.id = :id AND w.project = :project"
         " AND w.livemode = :livemode AND d.status = 'pending' LIMIT :limit) RETURNING id",
         tenant.bind(id=id, limit=limit),
     )
-    return len(ended)
+    return len(count)
 
 
 def _check_kinds(kinds: list[str]) -> list[str]:
@@ -482,20 +482,20 @@ def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
 
 def _check_number(unit: Unit, tenant: Tenant) -> None:
     most = projects.get(unit, tenant.project).limits.webhook_endpoints
-    counted = unit.first(
+    row = unit.first(
         "SELECT count(*) AS endpoints FROM webhook_endpoints"
         " WHERE project = :project AND livemode = :livemode",
         tenant.bind(),
     )
-    assert counted is not None
-    if most is not None and counted["endpoints"] >= most:
+    assert row is not None
+    if most is not None and row["endpoints"] >= most:
         raise PermissionDenied("quota_exceeded", f"The plan allows {most} webhook endpoints.")
 
 
 def _kinds(row: Row) -> frozenset[str] | None:
     """Return the kinds of events that an endpoint receives; None for every kind."""
-    wanted = json.loads(row["events"])
-    return None if EVERY in wanted else frozenset(wanted)
+    types = json.loads(row["events"])
+    return None if EVERY in types else frozenset(types)
 
 
 def _subscription(row: Row) -> Subscription:

@@ -34,7 +34,7 @@ class Demand(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Sent:
+class SentJob:
     """A job that was submitted to the sender, and the delivery it belongs to."""
 
     outgoing: Outgoing
@@ -120,12 +120,12 @@ class Outgoing:
         self.with_sender += len(feed.messages)
         return feed.messages
 
-    def take_retries(self, found: list[Retry], requested: int, now: int) -> list[Retry]:
+    def take_retries(self, retries: list[Retry], limit: int, now: int) -> list[Retry]:
         """Return the pending retries that are due, which now count as under way."""
         due: list[Retry] = []
-        if len(found) == requested:  # more may follow, to be read when these are done
+        if len(retries) == limit:  # more may follow, to be read when these are done
             self.looks_at = now
-        for retry in found:
+        for retry in retries:
             if retry.due > now:
                 self.looks_at = min(self.looks_at, retry.due)
                 break
@@ -146,12 +146,12 @@ class Outgoing:
         """
         body = message.body.encode()
         previous = self.previous if now < self.subscription.previous_until else None
-        signed = signed_headers(self.secret, previous, message.id, seconds, body)
+        signatures = signed_headers(self.secret, previous, message.id, seconds, body)
         # None of these values contains a character that JSON would escape.
         headers = (
             f'{self._fixed_headers},["Content-Length","{len(body)}"],["Ledger-Event-Id","{message.id}"]'
             f',["Ledger-Event-Type","{message.type}"],["Ledger-Attempt","{attempt}"],'
-            + ",".join(f'["{name}","{value}"]' for name, value in signed)
+            + ",".join(f'["{name}","{value}"]' for name, value in signatures)
             + "]"
         )
         return Job(
@@ -167,21 +167,21 @@ class Outgoing:
             message.body,
         )
 
-    def take_back(self, sent: Sent, *, made: bool) -> None:
+    def take_back(self, job: SentJob, *, was_made: bool) -> None:
         """Account for a job that the sender has finished; a job that was not made is read again later."""
-        if not made:
+        if not was_made:
             self.drains = True
-        elif sent.is_first:
-            self.firsts[sent.message.id] = True
-        if sent.is_first:
+        elif job.is_first:
+            self.firsts[job.message.id] = True
+        if job.is_first:
             self.unanswered -= 1
-            self.bytes -= len(sent.message.body)
+            self.bytes -= len(job.message.body)
 
     def answered_to(self) -> str:
         """Return the event up to which all were attempted, whether recorded or not."""
         cursor = self.cursor
-        for event, answered in self.firsts.items():
-            if not answered:
+        for event, has_answer in self.firsts.items():
+            if not has_answer:
                 return cursor
             cursor = event
         return max(cursor, self.read_to)
@@ -199,12 +199,12 @@ class Outgoing:
         """
         self.with_sender -= 1
 
-    def is_recorded(self, sent: Sent, retry_at: int | None) -> None:
+    def is_recorded(self, job: SentJob, retry_at: int | None) -> None:
         """Account for a job whose result is recorded; `retry_at` is when it is due again, if it is."""
         self.with_sender -= 1
-        if not sent.is_first:
-            self.retrying.discard(sent.message.id)
-            self.recorded_since_demand.add(sent.message.id)
+        if not job.is_first:
+            self.retrying.discard(job.message.id)
+            self.recorded_since_demand.add(job.message.id)
             self.looks_at = 0
         if retry_at is not None:
             self.looks_at = min(self.looks_at, retry_at)

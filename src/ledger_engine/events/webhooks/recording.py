@@ -19,7 +19,7 @@ from ledger_engine.core.clock import read_together
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.attempts import Outcome
-from ledger_engine.events.webhooks.outgoing import Sent
+from ledger_engine.events.webhooks.outgoing import SentJob
 from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
@@ -111,8 +111,8 @@ class Pace:
     def measure(self) -> None:
         """Set the pause by how busy the thread was since the last call."""
         before, self._measured_at = self._measured_at, (time.perf_counter(), time.thread_time())
-        passed, worked = (now - then for now, then in zip(self._measured_at, before, strict=True))
-        self.pause_s = BUSY_PACE_S if worked > BUSY * passed else PACE_S
+        wall_time, monotonic_time = (now - then for now, then in zip(self._measured_at, before, strict=True))
+        self.pause_s = BUSY_PACE_S if monotonic_time > BUSY * wall_time else PACE_S
 
 
 async def try_until_done(step: Callable[[], Awaitable[object]]) -> None:
@@ -174,7 +174,7 @@ class Recorder:
         self,
         engine: Engine,
         retries_s: Sequence[float],
-        jobs: dict[int, Sent],
+        jobs: dict[int, SentJob],
         clock: RetryClock,
         pace: Pace,
     ) -> None:
@@ -184,45 +184,45 @@ class Recorder:
         self._clock = clock
         self._pace = pace
         self._answers: list[tuple[SendResult, int]] = []  # with the time of each result
-        self._answered = asyncio.Event()
+        self._answer_event = asyncio.Event()
         self._finishing = False
 
     def take_answer(self, answer: SendResult) -> None:
         """Take a result from the sender, to record it soon."""
         self._answers.append((answer, self._engine.clock.now()))
-        self._answered.set()
+        self._answer_event.set()
 
     def finish(self) -> None:
         """Have `run` end once it has recorded what is there, or has failed to."""
         self._finishing = True
-        self._answered.set()
+        self._answer_event.set()
 
     async def run(self, on_recorded: Callable[[bool], None]) -> None:
         """Record until `finish`. When results are recorded, call `on_recorded`: does an endpoint drain?"""
         while not (self._finishing and not self._answers):
-            await self._answered.wait()
-            self._answered.clear()
+            await self._answer_event.wait()
+            self._answer_event.clear()
             answers, self._answers = self._answers[:RECORDED_AT_ONCE], self._answers[RECORDED_AT_ONCE:]
             await try_step(partial(self._record, answers, on_recorded))
             if self._answers:
-                self._answered.set()
+                self._answer_event.set()
             if not self._finishing:
                 await asyncio.sleep(self._pace.pause_s)
 
     async def _record(
         self, answers: list[tuple[SendResult, int]], on_recorded: Callable[[bool], None]
     ) -> None:
-        done: list[tuple[Sent, Outcome | None]] = []
+        done: list[tuple[SentJob, Outcome | None]] = []
         for answer, at in answers:
-            sent = self._jobs.pop(answer.number, None)
-            if sent is None:
+            job = self._jobs.pop(answer.number, None)
+            if job is None:
                 log.error("the webhook sender returned a result for an unknown job: %d", answer.number)
                 continue
-            sent.outgoing.take_back(sent, made=answer.made)
-            done.append((sent, self._outcome(sent, answer, at) if answer.made else None))
+            job.outgoing.take_back(job, was_made=answer.made)
+            done.append((job, self._outcome(job, answer, at) if answer.made else None))
         outcomes = [outcome for _, outcome in done if outcome is not None]
-        touched = {sent.outgoing.subscription.endpoint: sent.outgoing for sent, _ in done}
-        cursors = {id: outgoing.answered_to() for id, outgoing in touched.items()}
+        endpoints = {job.outgoing.subscription.endpoint: job.outgoing for job, _ in done}
+        cursors = {id: outgoing.answered_to() for id, outgoing in endpoints.items()}
         recording = Recording(self._engine, outcomes, cursors)
 
         async def record() -> None:
@@ -232,39 +232,39 @@ class Recorder:
             if self._finishing:
                 return  # the next deliverer sends again what was not recorded
             await wait_to_retry()
-        for id, outgoing in touched.items():
+        for id, outgoing in endpoints.items():
             outgoing.recorded_to(cursors[id])
-        for sent, outcome in done:
+        for job, outcome in done:
             if outcome is not None and recording.is_given_up(outcome):
-                sent.outgoing.give_up()
+                job.outgoing.give_up()
             else:
-                sent.outgoing.is_recorded(sent, None if outcome is None else recording.retry_at(outcome))
-        on_recorded(any(outgoing.drains for outgoing in touched.values()))
+                job.outgoing.is_recorded(job, None if outcome is None else recording.retry_at(outcome))
+        on_recorded(any(outgoing.drains for outgoing in endpoints.values()))
 
-    def _outcome(self, sent: Sent, answer: SendResult, at: int) -> Outcome:
-        subscription = sent.outgoing.subscription
+    def _outcome(self, job: SentJob, answer: SendResult, at: int) -> Outcome:
+        subscription = job.outgoing.subscription
         log.debug(
-            *("%s to %s: %s in %d ms", sent.message.id, subscription.endpoint),
+            *("%s to %s: %s in %d ms", job.message.id, subscription.endpoint),
             *(answer.error or answer.status, answer.latency_ms),
         )
         retry_in_ms = None
-        if answer.error is not None and answer.status != GONE and sent.retries < len(self._retries_s):
-            retry_in_ms = round(self._retries_s[sent.retries] * (1000 + random.uniform(0, 1000 * JITTER)))
+        if answer.error is not None and answer.status != GONE and job.retries < len(self._retries_s):
+            retry_in_ms = round(self._retries_s[job.retries] * (1000 + random.uniform(0, 1000 * JITTER)))
         return Outcome(
             endpoint=subscription.endpoint,
             project=subscription.project,
             livemode=subscription.livemode,
-            event=sent.message.id,
-            retries=sent.retries,
+            event=job.message.id,
+            retries=job.retries,
             attempted_at=at - answer.latency_ms,
             latency_ms=answer.latency_ms,
             status=answer.status,
             error=answer.error,
-            request_headers=sent.headers,
+            request_headers=job.headers,
             response_headers=answer.headers,
             response_body=answer.body,
             retry_in_ms=retry_in_ms,
-            resends=sent.resends,
+            resends=job.resends,
             enables=subscription.enables,
             restores=subscription.restores,
         )
@@ -328,13 +328,13 @@ def store(unit: Unit, batch: OutcomeBatch, now: int) -> set[tuple[str, str]]:
     resent = attempts.record(unit, batch.outcomes, now)
     for id, cursor in batch.cursors.items():
         endpoints.advance(unit, id, cursor)
-    attempted: defaultdict[tuple[str, int], list[Outcome]] = defaultdict(list)
+    by_endpoint: defaultdict[tuple[str, int], list[Outcome]] = defaultdict(list)
     for outcome in batch.outcomes:
-        attempted[outcome.endpoint, outcome.enables].append(outcome)
-    for (id, enables), outcomes in attempted.items():
-        succeeded = any(outcome.error is None for outcome in outcomes)
-        gone = any(outcome.status == GONE for outcome in outcomes)
-        endpoints.note_outcomes(unit, id, enables, now, any_succeeded=succeeded, gone=gone)
+        by_endpoint[outcome.endpoint, outcome.enables].append(outcome)
+    for (id, enables), outcomes in by_endpoint.items():
+        any_succeeded = any(outcome.error is None for outcome in outcomes)
+        is_gone = any(outcome.status == GONE for outcome in outcomes)
+        endpoints.note_outcomes(unit, id, enables, now, any_succeeded=any_succeeded, is_gone=is_gone)
     return resent
 
 

@@ -75,7 +75,7 @@ class SenderProcess:
         self._report = report
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._unanswered: set[int] = set()
+        self._open_numbers: set[int] = set()
         self._unwritten: list[Job] = []
         self._until = math.inf
         self._stopping = False
@@ -92,7 +92,7 @@ class SenderProcess:
         if self._process is None:  # it has ended since `is_ready`
             self._report(SendResult(job.number, made=False))
             return
-        self._unanswered.add(job.number)
+        self._open_numbers.add(job.number)
         if not self._unwritten:  # messages that follow in the same turn of the loop are written with it
             asyncio.get_running_loop().call_soon(self._write_jobs)
         self._unwritten.append(job)
@@ -132,7 +132,7 @@ class SenderProcess:
             self._process.stdin.write(framed(message))
 
     async def _keep_running(self) -> None:
-        ended = 0
+        failures = 0
         while not self._stopping:
             began = time.monotonic()
             status = None
@@ -145,9 +145,9 @@ class SenderProcess:
             if self._stopping:
                 return
             if time.monotonic() - began >= HEALTHY_AFTER_S:
-                ended = 0
-            pause = RESTART_AFTER_S[min(ended, len(RESTART_AFTER_S) - 1)]
-            ended += 1
+                failures = 0
+            pause = RESTART_AFTER_S[min(failures, len(RESTART_AFTER_S) - 1)]
+            failures += 1
             if status == OTHER_PROGRAM:
                 log.error(
                     "The program was replaced on the disk while this server runs, and its webhook sender "
@@ -179,14 +179,14 @@ class SenderProcess:
                     break  # the process was killed while it wrote
                 for fields in json.loads(line):
                     answer = SendResult(*fields)
-                    self._unanswered.discard(answer.number)
+                    self._open_numbers.discard(answer.number)
                     self._report(answer)
         finally:
             self._process = None
             self._unwritten.clear()
-            for number in self._unanswered:
+            for number in self._open_numbers:
                 self._report(SendResult(number, made=False))
-            self._unanswered.clear()
+            self._open_numbers.clear()
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             status = await process.wait()
@@ -218,17 +218,17 @@ async def _serve() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout)
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    gathered: list[SendResult] = []
+    results: list[SendResult] = []
 
     def flush() -> None:
         if not transport.is_closing():  # closing means that the owner was killed
-            writer.write(dumps(gathered).encode() + b"\n")
-        gathered.clear()
+            writer.write(dumps(results).encode() + b"\n")
+        results.clear()
 
     def report(answer: SendResult) -> None:
-        if not gathered:
+        if not results:
             loop.call_later(_GATHERED_S, flush)
-        gathered.append(answer)
+        results.append(answer)
 
     sender = Sender(report)
     messages = Messages()
@@ -253,5 +253,5 @@ def _environment() -> dict[str, str]:
 
     Everything else may be a secret, whatever its name.
     """
-    needed = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
-    return needed | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
+    return variables | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -51,7 +51,7 @@ IDLE_S = 4  # servers keep a connection for 5 seconds or more
 Headers = list[tuple[str, str]]
 
 
-class Failed(Exception):
+class SendFailed(Exception):
     """The exchange brought no answer; the message gives the reason in a few words."""
 
 
@@ -87,7 +87,7 @@ class ReceiverConnection:
         except h11.RemoteProtocolError as error:
             # After the reason h11 quotes the receiver's text, of any length.
             reason = str(error).partition(": b")[0]
-            raise Failed(f"not a valid HTTP response: {reason}") from error
+            raise SendFailed(f"not a valid HTTP response: {reason}") from error
 
     @property
     def is_open(self) -> bool:
@@ -107,7 +107,7 @@ class ReceiverConnection:
 
     async def _take_answer(self) -> Response:
         response: Response | None = None
-        kept = b""
+        start = b""
         read = 0
         while True:
             event = self._http.next_event()
@@ -115,20 +115,20 @@ class ReceiverConnection:
                 data = await self._reader.read(65_536)
                 self.answering = self.answering or bool(data)
                 if not data and response is None:
-                    raise Failed("the connection was closed without an answer")
+                    raise SendFailed("the connection was closed without an answer")
                 self._http.receive_data(data)
             elif isinstance(event, h11.Response):
                 response = Response(event.status_code, _kept_headers(event), "")
             elif isinstance(event, h11.Data):
                 read += len(event.data)
-                kept += bytes(event.data[: KEPT_MAX - len(kept)])
+                start += bytes(event.data[: KEPT_MAX - len(start)])
             elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
                 break
             if read > ANSWER_MAX:
                 break
         if response is None:
-            raise Failed("the connection was closed without an answer")
-        response.body = kept.decode("utf-8", "replace").replace("\x00", "\ufffd")
+            raise SendFailed("the connection was closed without an answer")
+        response.body = start.decode("utf-8", "replace").replace("\x00", "\ufffd")
         return response
 
 
@@ -138,7 +138,7 @@ async def connect(target: Target, *, livemode: bool) -> ReceiverConnection:
     for address in addresses:
         reason = refusal(address, tls=target.tls, livemode=livemode)
         if reason is not None:
-            raise Failed(f"{address} is not allowed: {reason}")
+            raise SendFailed(f"{address} is not allowed: {reason}")
     failure: OSError = OSError(f"{target.host} has no address")
     for position, address in enumerate(addresses, 1):
         try:
@@ -158,7 +158,7 @@ async def check_url(url: str, *, livemode: bool) -> None:
     if is_address(target.host):
         return
     addresses: list[str] = []
-    with contextlib.suppress(Failed, TimeoutError):
+    with contextlib.suppress(SendFailed, TimeoutError):
         async with asyncio.timeout(LOOK_UP_S):
             addresses = await look_up(target.host)
     check_resolved(addresses, target, livemode=livemode)
@@ -174,14 +174,14 @@ async def look_up(host: str) -> list[str]:
     answer = _lookups.get(host)
     if answer is None or answer.get_loop() is not loop:
         if len(_lookups) >= LOOKUPS_MAX:
-            raise Failed(f"{host} cannot be looked up: too many lookups are pending")
+            raise SendFailed(f"{host} cannot be looked up: too many lookups are pending")
         answer = _lookups[host] = loop.create_future()
         answer.add_done_callback(lambda _: _lookups.pop(host, None))
         threading.Thread(target=_ask, args=(host, answer), name=f"look up {host}", daemon=True).start()
-    found = await asyncio.shield(answer)
-    if isinstance(found, str):
-        raise Failed(f"{host} cannot be looked up: {found}")
-    return found
+    addresses = await asyncio.shield(answer)
+    if isinstance(addresses, str):
+        raise SendFailed(f"{host} cannot be looked up: {addresses}")
+    return addresses
 
 
 # The names that are being resolved.
@@ -190,18 +190,18 @@ _lookups: dict[str, asyncio.Future[list[str] | str]] = {}
 
 def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
     """Resolve a name, in a thread; set `answer` to the addresses, or to why there are none."""
-    found: list[str] | str
+    addresses: list[str] | str
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        found = [str(address[0]) for _, _, _, _, address in entries]
+        addresses = [str(address[0]) for _, _, _, _, address in entries]
     except OSError as error:
-        found = error.strerror or str(error)
+        addresses = error.strerror or str(error)
     except UnicodeError:
-        found = "it is not a host name"
+        addresses = "it is not a host name"
 
     def settle() -> None:
         if not answer.done():
-            answer.set_result(found)
+            answer.set_result(addresses)
 
     with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits for the result
         answer.get_loop().call_soon_threadsafe(settle)
@@ -225,7 +225,7 @@ def _head(path: str, headers: Headers) -> bytes:
     lines = [f"POST {path} HTTP/1.1", *[f"{name}: {value}" for name, value in headers], "", ""]
     head = "\r\n".join(lines)
     if not head.count("\r") == head.count("\n") == len(lines) - 1:
-        raise Failed("a header of the request contains a line break")
+        raise SendFailed("a header of the request contains a line break")
     return head.encode("ascii")
 
 
@@ -234,15 +234,15 @@ _END = h11.EndOfMessage()
 
 
 def _kept_headers(response: h11.Response) -> Headers:
-    kept: Headers = []
+    headers: Headers = []
     left = KEPT_MAX
     for name, value in response.headers:
         pair = name.decode("latin-1"), value.decode("latin-1")
         left -= len(pair[0]) + len(pair[1])
         if left < 0:
             break
-        kept.append(pair)
-    return kept
+        headers.append(pair)
+    return headers
 
 
 class Job(NamedTuple):
@@ -322,7 +322,7 @@ class Sender:
         self._report = report
         self._deadline_s = deadline_s
         self._lanes: dict[str, _Lane] = {}
-        self._shared = 0
+        self._count = 0
         self._until = math.inf
         self._wanting: dict[_Queue, None] = {}  # queues waiting for the shared limit, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
@@ -367,11 +367,11 @@ class Sender:
 
     def _begin_what_may(self, queue: _Queue) -> None:
         while queue.waiting and queue.head is None and queue.under_way < queue.most:
-            if queue.under_way and self._shared >= SHARED_MAX:
+            if queue.under_way and self._count >= SHARED_MAX:
                 self._wanting[queue] = None
                 return
             job = queue.waiting.popleft()
-            self._shared += queue.under_way > 0
+            self._count += queue.under_way > 0
             queue.under_way += 1
             queue.head = job if queue.in_order else None
             task = asyncio.create_task(self._make(queue, job))
@@ -388,10 +388,10 @@ class Sender:
                 self.drop(job.endpoint)  # or those after it would be sent before it
         finally:
             queue.under_way -= 1
-            self._shared -= queue.under_way > 0
+            self._count -= queue.under_way > 0
             self._report(answer)
             self._pass_on(queue, job)
-            while self._wanting and self._shared < SHARED_MAX:
+            while self._wanting and self._count < SHARED_MAX:
                 longest = next(iter(self._wanting))
                 del self._wanting[longest]
                 self._begin_what_may(longest)
@@ -407,7 +407,7 @@ class Sender:
             error = _error_of(response.status)
         except TimeoutError:
             error = f"no complete answer within {self._deadline_s:g} s"
-        except Failed as failure:
+        except SendFailed as failure:
             error = str(failure)
         except ssl.SSLError as failure:
             error = f"TLS: {failure.reason or failure}"
@@ -441,7 +441,7 @@ class Sender:
             try:
                 headers = json.loads(job.headers)
                 response = await connection.post(job.path, headers, job.body.encode(), on_sent)
-            except (Failed, OSError):
+            except (SendFailed, OSError):
                 connection.close()
                 # Receivers close idle connections; if one closed while our request was sent, that is no
                 # failure.

@@ -24,16 +24,16 @@ def sign(secret: str, body: bytes) -> str:
 
     The key is the secret's whole text in UTF-8, `whsec_` included (docs/interface.md#auth-webhook-signature).
     """
-    keyed = _keyed(secret.encode()).copy()
-    keyed.update(body)
-    return keyed.hexdigest()
+    mac = _keyed(secret.encode()).copy()
+    mac.update(body)
+    return mac.hexdigest()
 
 
 def sign_standard(secret: str, id: str, seconds: int, body: bytes) -> str:
     """Return one signature in `webhook-signature`; `seconds` is the Unix time in `webhook-timestamp`."""
-    keyed = _keyed(_key(secret)).copy()
-    keyed.update(b"%b.%d.%b" % (id.encode(), seconds, body))
-    return "v1," + base64.b64encode(keyed.digest()).decode()
+    mac = _keyed(_key(secret)).copy()
+    mac.update(b"%b.%d.%b" % (id.encode(), seconds, body))
+    return "v1," + base64.b64encode(mac.digest()).decode()
 
 
 def signed_headers(
@@ -109,31 +109,31 @@ class Seal:
         """Return the form in which a secret is stored."""
         return secret if self._key is None else _MARK + _fernet(self._key).encrypt(secret.encode()).decode()
 
-    def open(self, stored: str) -> str:
+    def open(self, text: str) -> str:
         """Return the secret of a stored form. Raises WrongKey."""
-        if not stored.startswith(_MARK):
-            return stored
+        if not text.startswith(_MARK):
+            return text
         if self._key is None:
             raise WrongKey(f"It is encrypted, and {VARIABLE} is not set.")
-        opened = _decrypted(self._key, stored)
-        if opened is None and self._previous is not None:
-            opened = _decrypted(self._previous, stored)
-        if opened is None:
+        secret = _decrypted(self._key, text)
+        if secret is None and self._previous is not None:
+            secret = _decrypted(self._previous, text)
+        if secret is None:
             raise WrongKey(f"It was encrypted with another {VARIABLE}.")
-        return opened
+        return secret
 
-    def closed_again(self, stored: str) -> str | None:
+    def closed_again(self, text: str) -> str | None:
         """Return the new form to store, None for a secret that is sealed with the key already.
 
         Also None for a secret that cannot be opened, and for every secret if there is no key.
         """
         if self._key is None:
             return None
-        if not stored.startswith(_MARK):
-            return self.close(stored)
-        if self._previous is None or (opened := _decrypted(self._previous, stored)) is None:
+        if not text.startswith(_MARK):
+            return self.close(text)
+        if self._previous is None or (secret := _decrypted(self._previous, text)) is None:
             return None
-        return self.close(opened)
+        return self.close(secret)
 
 
 @cache
@@ -147,14 +147,14 @@ def _fernet(key: str) -> Fernet:
     from cryptography.fernet import Fernet
 
     # The key is stretched, because people use words. The salt may be constant, because no hashes are stored.
-    stretched = hashlib.scrypt(key.encode(), salt=b"ledger webhook secrets", n=2**14, r=8, p=1, dklen=32)
-    return Fernet(base64.urlsafe_b64encode(stretched))
+    key_bytes = hashlib.scrypt(key.encode(), salt=b"ledger webhook secrets", n=2**14, r=8, p=1, dklen=32)
+    return Fernet(base64.urlsafe_b64encode(key_bytes))
 
 
-def _decrypted(key: str, stored: str) -> str | None:
+def _decrypted(key: str, text: str) -> str | None:
     from cryptography.fernet import InvalidToken
 
     try:
-        return _fernet(key).decrypt(stored.removeprefix(_MARK)).decode()
+        return _fernet(key).decrypt(text.removeprefix(_MARK)).decode()
     except InvalidToken:
         return None

@@ -149,13 +149,13 @@ def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
 def of_query(model: type[Query], operation: str) -> list[Schema]:
     """Return the query parameters of this operation, for instance of `GET /v1/accounts`."""
     schema = _tidy(model.model_json_schema(by_alias=True))
-    required = schema.get("required", [])
+    required_names = schema.get("required", [])
     parameters = []
     for name, member in schema.get("properties", {}).items():
         parameter = {
             "name": name,
             "in": "query",
-            "required": name in required,
+            "required": name in required_names,
             "schema": _without_null(member),
         }
         description = meaning(operation, name)

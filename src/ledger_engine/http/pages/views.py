@@ -231,13 +231,19 @@ class SignInPages:
             partial(passwords.find, project=app.project, livemode=app.livemode, email=email)
         )
         if not await self._checks.is_right(login, password) or login is None:
-            return await _sign_in_page(call, authorization, email=email, refused=True)
+            return await _sign_in_page(call, authorization, email=email, is_refused=True)
         value = new_secret("si")
         began = await call.engine.write(
-            partial(sign_ins.begin, user=login.user, hashed=login.hashed, value=value, replaces=_cookie())
+            partial(
+                sign_ins.begin,
+                user=login.user,
+                password_hash=login.password_hash,
+                value=value,
+                replaces=_cookie(),
+            )
         )
         if not began:
-            return await _sign_in_page(call, authorization, email=email, refused=True)
+            return await _sign_in_page(call, authorization, email=email, is_refused=True)
         return _with_cookie(_restart(authorization), value)
 
     async def consent(self) -> Response:
@@ -299,7 +305,7 @@ class SignInPages:
     ) -> AuthorizationRequest:
         """Return the request in a query or a form; raises the exceptions of `consider` and `Issuer.of`."""
         self._issuer.of(request)  # without an issuer the server cannot answer any app
-        authorization = await call.engine.read(partial(consider, given=pairs_of(raw), sign_in=sign_in))
+        authorization = await call.engine.read(partial(consider, parameters=pairs_of(raw), sign_in=sign_in))
         if sign_in is not None and authorization.user is None:
             end = await call.engine.read(partial(sign_ins.expired_at, value=sign_in))
             if end is not None:
@@ -311,12 +317,12 @@ class SignInPages:
 
 
 async def _sign_in_page(
-    call: Call, authorization: AuthorizationRequest, *, email: str = "", refused: bool = False
+    call: Call, authorization: AuthorizationRequest, *, email: str = "", is_refused: bool = False
 ) -> Response:
     cookie = _cookie()
     value = cookie or new_secret("si")
-    token, status = _token(value, authorization, "sign-in"), 401 if refused else 200
-    fields = {"email": email, "refused": refused}
+    token, status = _token(value, authorization, "sign-in"), 401 if is_refused else 200
+    fields = {"email": email, "refused": is_refused}
     response = await _form_page("sign_in.html", status, call, authorization, token, **fields)
     return response if cookie else _with_cookie(response, value)
 

@@ -137,7 +137,7 @@ class RevocationRequest(FormOrJson):
 
 
 @dataclass(slots=True)
-class Revoked:
+class RevokedKeys:
     """The token does not work any more; the answer does not say whether it did before."""
 
 
@@ -149,7 +149,7 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
             raise InvalidRequest("missing_field", f"{name} is required.", name)
     fields = body.model_dump(exclude_none=True) | _client_id(call, body.client_id)
     answer = await call.engine.write(
-        partial(authorization.exchange, given=fields, pair=credentials.new_pair())
+        partial(authorization.exchange, parameters=fields, pair=credentials.new_pair())
     )
     if isinstance(answer, LedgerError):
         raise answer
@@ -157,14 +157,14 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
 
 
 @oauth_routes.add("POST", "/revoke", public=True)
-async def revoke_oauth_token(call: Call, body: RevocationRequest) -> Revoked:
+async def revoke_oauth_token(call: Call, body: RevocationRequest) -> RevokedKeys:
     """End the grant of a token, with all its tokens, at the request of its app (RFC 7009)."""
     client_id = _client_id(call, body.client_id).get("client_id")
     work = partial(authorization.give_back, token=body.token, client_id=client_id)
     refusal = await call.engine.write(work)
     if refusal is not None:
         raise refusal
-    return Revoked()
+    return RevokedKeys()
 
 
 def _client_id(call: Call, in_body: str | None) -> dict[str, str]:

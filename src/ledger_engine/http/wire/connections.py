@@ -40,7 +40,9 @@ class Connections:
         self._open: set[Connection] = set()
         self._peak = 0
         self._idle: dict[Connection, float] = {}  # since when, by the loop's clock
-        self._unfinished: dict[Connection, float] = {}  # since when the rest of a body, or the end, is due
+        self._unfinished_since: dict[
+            Connection, float
+        ] = {}  # since when the rest of a body, or the end, is due
         self.is_stopping = False  # then idle connections are closed
         self._all_gone = asyncio.Event()
         self._watching = self._loop.create_task(self._watch())
@@ -55,7 +57,9 @@ class Connections:
         At the limit, the connection that has waited longest for its client is closed.
         """
         if len(self._open) >= self._most:
-            first = [next(iter(waiting.items())) for waiting in (self._idle, self._unfinished) if waiting]
+            first = [
+                next(iter(waiting.items())) for waiting in (self._idle, self._unfinished_since) if waiting
+            ]
             if not first:
                 return False
             longest, _ = min(first, key=itemgetter(1))
@@ -78,7 +82,7 @@ class Connections:
 
     def note_idle(self, connection: Connection) -> None:
         """Note that the client may send its next request."""
-        self._unfinished.pop(connection, None)
+        self._unfinished_since.pop(connection, None)
         self._idle[connection] = self._loop.time()
         if self.is_stopping:
             self._loop.call_soon(self._close_idle, 0)
@@ -86,12 +90,12 @@ class Connections:
     def note_awaited(self, connection: Connection) -> None:
         """Note that the client must still send the rest of a body, or close the connection."""
         self._idle.pop(connection, None)
-        self._unfinished[connection] = self._loop.time()
+        self._unfinished_since[connection] = self._loop.time()
 
     def note_busy(self, connection: Connection) -> None:
         """Note that a complete request waits for the server."""
         self._idle.pop(connection, None)
-        self._unfinished.pop(connection, None)
+        self._unfinished_since.pop(connection, None)
 
     async def stop(self) -> None:
         """Close idle connections, now and later, and wait until all connections are gone."""

@@ -75,7 +75,9 @@ def make_user(engine: Engine, tenant: Tenant) -> MakeUser:
     async def make(email: str = EMAIL, role: str = "admin", by: Tenant = tenant) -> User:
         new = users.NewUser("Ada Lind", email, role)
         user = await engine.write(partial(users.create, tenant=by, new=new))
-        await engine.write(partial(passwords.set_password, tenant=by, email=email, hashed=hash_of_password()))
+        await engine.write(
+            partial(passwords.set_password, tenant=by, email=email, password_hash=hash_of_password())
+        )
         return user
 
     return make
@@ -93,7 +95,9 @@ async def sign_in_as(engine: Engine) -> Callable[[User], Awaitable[str]]:
     async def sign_in(user: User) -> str:
         login, value = Login(user.id, hash_of_password()), new_secret("si")
         began = await engine.write(
-            partial(sign_ins.begin, user=login.user, hashed=login.hashed, value=value, replaces=None)
+            partial(
+                sign_ins.begin, user=login.user, password_hash=login.password_hash, value=value, replaces=None
+            )
         )
         assert began
         return value

@@ -138,7 +138,11 @@ async def test_a_password_that_was_changed_meanwhile_signs_nobody_in(
     assert login is not None
     await write(passwords.set_password, EMAIL, passwords.hash_password("another password"))
     began = partial(
-        sign_ins.begin, user=login.user, hashed=login.hashed, value=new_secret("si"), replaces=None
+        sign_ins.begin,
+        user=login.user,
+        password_hash=login.password_hash,
+        value=new_secret("si"),
+        replaces=None,
     )
     assert await engine.write(began) is False
     assert await sign_ins_kept(engine) == 0

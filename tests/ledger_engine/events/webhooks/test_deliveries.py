@@ -187,7 +187,10 @@ async def test_a_resend_names_each_matching_endpoint_that_gets_none_and_why(
     await write(endpoints.delete, deleted)
     resent = await write(deliveries.resend, event)
     assert [delivery.endpoint for delivery in resent.data] == [sending.subscription.endpoint]
-    skipped = [deliveries.Skipped(disabled, "disabled"), deliveries.Skipped(deleted, "deleted")]
+    skipped = [
+        deliveries.SkippedEndpoint(disabled, "disabled"),
+        deliveries.SkippedEndpoint(deleted, "deleted"),
+    ]
     assert resent.skipped == skipped
     for each in skipped:
         assert await write(deliveries.resend, event, each.endpoint) == deliveries.Resent([], [each])

@@ -248,7 +248,7 @@ class Outcomes:
         enables = 0 if subscription is None else subscription.enables
         await self._engine.write(
             lambda unit: endpoints.note_outcomes(
-                unit, self._id, enables, now, any_succeeded=succeeded, gone=gone
+                unit, self._id, enables, now, any_succeeded=succeeded, is_gone=gone
             )
         )
         return await self._read(endpoints.get, self._id)

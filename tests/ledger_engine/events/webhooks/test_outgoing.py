@@ -17,7 +17,7 @@ from ledger_engine.events.webhooks.outgoing import (
     NEVER,
     RETRIES_AHEAD,
     Outgoing,
-    Sent,
+    SentJob,
 )
 from ledger_engine.events.webhooks.signing import sign, sign_standard
 
@@ -34,11 +34,11 @@ def outgoing() -> Outgoing:
     return Outgoing(subscription, parse_url(URL, livemode=False), "whsec_x", "evt_000", "evt_000")
 
 
-def feed(outgoing: Outgoing, *numbers: int, more: bool = False, read_to: int | None = None) -> list[Sent]:
+def feed(outgoing: Outgoing, *numbers: int, more: bool = False, read_to: int | None = None) -> list[SentJob]:
     """Take these events as the next first attempts."""
     last = read_to or numbers[-1]
     found = Feed([message(number) for number in numbers], f"evt_{last:03}", more)
-    return [Sent(outgoing, each, True, 0, 0, "") for each in outgoing.take_feed(found)]
+    return [SentJob(outgoing, each, True, 0, 0, "") for each in outgoing.take_feed(found)]
 
 
 def retry(number: int, due: int) -> Retry:
@@ -48,38 +48,38 @@ def retry(number: int, due: int) -> Retry:
 def test_the_cursor_follows_what_was_answered_without_a_gap(outgoing: Outgoing) -> None:
     first, second, third = feed(outgoing, 1, 2, 3)
     assert outgoing.answered_to() == "evt_000"
-    outgoing.take_back(second, made=True)
+    outgoing.take_back(second, was_made=True)
     assert outgoing.answered_to() == "evt_000"
-    outgoing.take_back(first, made=True)
+    outgoing.take_back(first, was_made=True)
     assert outgoing.answered_to() == "evt_002"
-    outgoing.take_back(third, made=True)
+    outgoing.take_back(third, was_made=True)
     assert outgoing.answered_to() == "evt_003"
 
 
 def test_behind_the_last_answer_the_cursor_passes_what_is_not_wanted(outgoing: Outgoing) -> None:
     (sent,) = feed(outgoing, 1, read_to=9)
     assert outgoing.answered_to() == "evt_000"
-    outgoing.take_back(sent, made=True)
+    outgoing.take_back(sent, was_made=True)
     assert outgoing.answered_to() == "evt_009"
 
 
 def test_what_was_answered_is_kept_until_it_is_recorded(outgoing: Outgoing) -> None:
     """Its recording can fail, and then nothing may pass it."""
     first, second = feed(outgoing, 1, 2)
-    outgoing.take_back(first, made=True)
+    outgoing.take_back(first, was_made=True)
     assert outgoing.answered_to() == outgoing.answered_to() == "evt_001"
     assert list(outgoing.firsts) == ["evt_001", "evt_002"]
     outgoing.recorded_to("evt_001")
     assert (outgoing.cursor, list(outgoing.firsts)) == ("evt_001", ["evt_002"])
-    outgoing.take_back(second, made=True)
+    outgoing.take_back(second, was_made=True)
     outgoing.recorded_to("evt_002")
     assert (outgoing.cursor, outgoing.firsts) == ("evt_002", {})
 
 
 def test_the_cursor_does_not_pass_what_was_not_made(outgoing: Outgoing) -> None:
     first, second = feed(outgoing, 1, 2)
-    outgoing.take_back(first, made=False)
-    outgoing.take_back(second, made=True)
+    outgoing.take_back(first, was_made=False)
+    outgoing.take_back(second, was_made=True)
     assert outgoing.answered_to() == "evt_000"
     assert outgoing.drains
 
@@ -112,7 +112,7 @@ def test_no_more_is_handed_over_than_there_is_room_for(outgoing: Outgoing) -> No
     outgoing.may_have_more = True
     outgoing.looks_at = NEVER
     assert not outgoing.has_demand(0)
-    outgoing.take_back(sent[0], made=True)
+    outgoing.take_back(sent[0], was_made=True)
     assert outgoing.has_demand(0)
 
 
@@ -121,7 +121,7 @@ def test_large_bodies_take_the_room_of_many(outgoing: Outgoing) -> None:
     outgoing.take_feed(Feed([large], "evt_001", True))
     outgoing.looks_at = NEVER
     assert not outgoing.has_demand(0)
-    outgoing.take_back(Sent(outgoing, large, True, 0, 0, ""), made=True)
+    outgoing.take_back(SentJob(outgoing, large, True, 0, 0, ""), was_made=True)
     assert outgoing.has_demand(0)
 
 
@@ -142,8 +142,8 @@ def test_a_retry_recorded_while_the_database_was_read_is_not_taken_again(outgoin
     (due,) = outgoing.take_retries([retry(1, 50)], first.retries, 100)
     outgoing.looks_at = 0
     second = outgoing.demand(100, 10)  # its reading sees the delivery as it was before what follows
-    sent = Sent(outgoing, due.message, False, 1, 0, "")
-    outgoing.take_back(sent, made=True)
+    sent = SentJob(outgoing, due.message, False, 1, 0, "")
+    outgoing.take_back(sent, was_made=True)
     outgoing.is_recorded(sent, None)
     assert not outgoing.take_retries([retry(1, 50)], second.retries, 100)
     third = outgoing.demand(100, 10)
@@ -156,8 +156,8 @@ def test_when_all_places_are_taken_retries_wait_for_one(outgoing: Outgoing) -> N
     taken = outgoing.take_retries(pending, demand.retries, 100)
     assert len(taken) == RETRIES_AHEAD
     assert outgoing.looks_for_retries_at == NEVER
-    sent = Sent(outgoing, taken[0].message, False, 1, 0, "")
-    outgoing.take_back(sent, made=True)
+    sent = SentJob(outgoing, taken[0].message, False, 1, 0, "")
+    outgoing.take_back(sent, was_made=True)
     outgoing.is_recorded(sent, None)
     assert outgoing.looks_for_retries_at <= 100
 
@@ -165,7 +165,7 @@ def test_when_all_places_are_taken_retries_wait_for_one(outgoing: Outgoing) -> N
 def test_a_recorded_failure_is_looked_for_when_it_is_due(outgoing: Outgoing) -> None:
     (sent,) = feed(outgoing, 1)
     outgoing.demand(100, 10)
-    outgoing.take_back(sent, made=True)
+    outgoing.take_back(sent, was_made=True)
     outgoing.is_recorded(sent, 5_100)
     assert outgoing.looks_for_retries_at == 5_100
     assert outgoing.with_sender == 0

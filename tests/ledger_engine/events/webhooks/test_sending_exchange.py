@@ -16,7 +16,7 @@ from ledger_engine.events.webhooks.addresses import Target, parse_url
 from ledger_engine.events.webhooks.sending import (
     ANSWER_MAX,
     KEPT_MAX,
-    Failed,
+    SendFailed,
     Response,
     check_url,
     connect,
@@ -70,7 +70,7 @@ async def test_the_raw_body_is_posted_with_its_headers() -> None:
 async def test_a_header_with_the_end_of_a_line_in_it_is_not_sent(text: str) -> None:
     async with receiving() as receiver:
         connection = await connect(parse_url(receiver.url, livemode=False), livemode=False)
-        with pytest.raises(Failed, match="a header of the request contains a line break"):
+        with pytest.raises(SendFailed, match="a header of the request contains a line break"):
             await connection.post("/", [("Host", "x"), ("Ledger-Event-Type", text)], b"", lambda: None)
         connection.close()
         assert receiver.received == []
@@ -134,7 +134,7 @@ async def test_what_a_receiver_says_in_place_of_http_is_not_repeated() -> None:
         writer.write(b"\x00" * 30_000 + b"\r\n\r\n")
 
     async with receiving(shout) as receiver:
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(SendFailed) as failed:
             await post(receiver.url)
     assert str(failed.value).startswith("not a valid HTTP response: ")
     assert len(str(failed.value)) < 200
@@ -149,7 +149,7 @@ async def test_more_names_than_can_be_asked_for_at_a_time_are_refused(
     waiting = asyncio.ensure_future(look_up("one.example"))
     try:
         await asyncio.sleep(0)
-        with pytest.raises(Failed, match="too many lookups"):
+        with pytest.raises(SendFailed, match="too many lookups"):
             await look_up("two.example")
     finally:
         silent.set()
@@ -163,7 +163,7 @@ async def test_an_answer_cut_off_is_no_answer() -> None:
         writer.close()
 
     async with receiving(cut_off) as receiver:
-        with pytest.raises(Failed, match="not a valid HTTP response"):
+        with pytest.raises(SendFailed, match="not a valid HTTP response"):
             await post(receiver.url)
 
 
@@ -190,7 +190,7 @@ async def test_a_name_that_leads_inside_is_not_connected_to(
 ) -> None:
     names("hooks.example", ["93.184.216.34", address])
     target = Target("hooks.example", 443, True, "/")
-    with pytest.raises(Failed, match="is not allowed"):
+    with pytest.raises(SendFailed, match="is not allowed"):
         await connect(target, livemode=livemode)
 
 
@@ -199,7 +199,7 @@ async def test_a_name_of_this_machine_is_connected_to_in_test_mode_alone(names: 
     async with receiving() as receiver:
         target = Target("hooks.example", receiver.port, False, "/")
         (await connect(target, livemode=False)).close()
-        with pytest.raises(Failed, match="is not allowed"):
+        with pytest.raises(SendFailed, match="is not allowed"):
             await connect(target, livemode=True)
 
 
@@ -208,7 +208,7 @@ async def test_a_name_is_judged_by_the_address_that_is_connected_to(names: Names
     names("hooks.example", ["93.184.216.34"])
     await check_url("https://hooks.example/", livemode=True)
     names("hooks.example", ["10.0.0.1"])
-    with pytest.raises(Failed, match=r"10\.0\.0\.1 is not allowed"):
+    with pytest.raises(SendFailed, match=r"10\.0\.0\.1 is not allowed"):
         await connect(parse_url("https://hooks.example/", livemode=True), livemode=True)
 
 
@@ -238,7 +238,7 @@ async def test_a_dead_address_gives_way_to_the_next(names: Names, monkeypatch: p
 
 
 async def test_an_invalid_host_name_fails_with_a_reason() -> None:
-    with pytest.raises(Failed, match="cannot be looked up"):
+    with pytest.raises(SendFailed, match="cannot be looked up"):
         await look_up("no-such-name.invalid")
 
 
