@@ -29,38 +29,40 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MoveResult:
     """The number of rows of each table, and the audit's report."""
 
     rows: dict[str, int]
     report: Report
 
 
-def move(source: Location, target: Location, progress: Progress) -> Moved:
+def move(source: Location, target: Location, progress: Progress) -> MoveResult:
     """Copy the ledger `source` to `target`, which is a new file or an empty database.
 
     Raises Conflict when one of them does not allow it, and when the copy is not equal or not sound;
     StorageUnavailable when one of them cannot be used.
     """
-    with open_source(source) as opened, open_target(target) as filled:
+    with open_source(source) as source_end, open_target(target) as target_end:
         tables = tables_of_ledger()
-        rows = {table.name: opened.count(table) for table in tables}
+        rows = {table.name: source_end.count(table) for table in tables}
         progress.rows = 3 * sum(rows.values()) + audit.READINGS * rows["transactions"]
         progress.what = "Copying"
         for table in tables:
-            for some in opened.rows(table):
-                filled.write(table, some)
+            for some in source_end.rows(table):
+                target_end.write(table, some)
                 progress.report(len(some))
         progress.what = "Comparing"
         for table in tables:
-            if fingerprint(opened, table, progress.report) != fingerprint(filled, table, progress.report):
+            if fingerprint(source_end, table, progress.report) != fingerprint(
+                target_end, table, progress.report
+            ):
                 raise refusal(f"The copy of table {table.name} in {named(target)} differs from the source.")
         progress.what = "Making indexes"
-        filled.finish(opened.applied(), opened.reached())
+        target_end.finish(source_end.applied(), source_end.reached())
         progress.what = "Verifying"
-        with filled.snapshot(audit.READERS, progress.report) as snapshot:
+        with target_end.snapshot(audit.READERS, progress.report) as snapshot:
             report = audit.verify_all(snapshot.start)
         if report.fault is not None:
             raise refusal(f"{named(source)} does not verify: {report.fault.message}")
-        opened.require_unchanged()
-    return Moved(rows, report)
+        source_end.require_unchanged()
+    return MoveResult(rows, report)

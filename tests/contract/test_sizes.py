@@ -239,7 +239,7 @@ def test_a_body_is_not_waited_for_over_the_rate(crowded: Clockwork) -> None:
 def test_large_bodies_of_anonymous_clients_are_read_a_few_at_a_time(crowded: Clockwork) -> None:
     """Each could take a megabyte for as long as a body may take."""
     wire = crowded.wire(crowded.key(crowded.project()))
-    semaphores = crowded.engine.shared.semaphores
+    semaphores = crowded.engine.shared_state.semaphores
     large = wire.post("/v1/auth/token", padded(MB), key="")
     head = wire.head("POST", "/v1/auth/token", "Transfer-Encoding: chunked", key="")
     slow = [wire.connect() for _ in range(2)]

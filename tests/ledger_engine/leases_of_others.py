@@ -36,5 +36,5 @@ class Leases:
 def leave_to_others(engine: Engine) -> Leases:
     """Have this server be one of several; what it holds can be changed at any time."""
     leases = Leases()
-    engine.shared = replace(engine.shared, leases=leases)
+    engine.shared_state = replace(engine.shared_state, leases=leases)
     return leases

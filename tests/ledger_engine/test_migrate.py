@@ -158,7 +158,7 @@ async def ledger(tmp_path: Path) -> Path:
     return file
 
 
-def moved(source: Location, target: Location) -> moving.Moved:
+def moved(source: Location, target: Location) -> moving.MoveResult:
     return move(source, target, Progress())
 
 

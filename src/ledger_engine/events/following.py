@@ -22,7 +22,7 @@ class Followers:
 
     def __init__(self, engine: Engine) -> None:
         self._change = asyncio.Event()
-        self._semaphores = engine.shared.semaphores
+        self._semaphores = engine.shared_state.semaphores
         self.count = 0  # in this process
         self.ended = False
         engine.listen(self._notice_commit)

@@ -219,7 +219,7 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest, at: int | None = None
     """
     condition = _shown_to(tenant)
     return _LISTING.page(
-        unit, tenant, request, {}, until=_end_of(at), where=condition, bounded=condition is not None
+        unit, tenant, request, {}, until=_end_of(at), where=condition, is_bounded=condition is not None
     )
 
 

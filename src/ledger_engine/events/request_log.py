@@ -156,12 +156,12 @@ def page(
     until = None if at is None else first_at("req", at + 1)
     if path is None:
         is_bounded = status is not None or method is not None
-        page_found = _LISTING.page(unit, tenant, request, equal, until=until, bounded=is_bounded)
+        page_found = _LISTING.page(unit, tenant, request, equal, until=until, is_bounded=is_bounded)
     else:
         below = path.removesuffix("/") + "/"
         parameters = {"path": path, "below": below, "beyond": below[:-1] + _AFTER_SLASH}
         page_found = _LISTING.page(
-            unit, tenant, request, equal, until=until, where=_AT_OR_BELOW, given=parameters, bounded=True
+            unit, tenant, request, equal, until=until, where=_AT_OR_BELOW, given=parameters, is_bounded=True
         )
     return replace(page_found, items=[_shown(tenant, item) for item in page_found.items])
 

@@ -73,8 +73,8 @@ def current(unit: Unit) -> LogKey | None:
 
 def add(unit: Unit, name: str, private: bytes, seal: Seal) -> LogKey:
     """Let this key sign from now on, unless another server was faster; return the key that signs."""
-    known = current(unit)
-    return known if known is not None else _insert(unit, 1, name, private, seal)
+    key = current(unit)
+    return key if key is not None else _insert(unit, 1, name, private, seal)
 
 
 def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
@@ -89,11 +89,9 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 
 def seal_secret(unit: Unit, seal: Seal) -> None:
     """Encrypt the secret if it is not encrypted with the key that is set now."""
-    known = current(unit)
-    if known is not None and (sealed := seal.closed_again(known.secret)) is not None:
-        unit.execute(
-            "UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": sealed, "id": known.id}
-        )
+    key = current(unit)
+    if key is not None and (secret := seal.closed_again(key.secret)) is not None:
+        unit.execute("UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": secret, "id": key.id})
 
 
 def require(unit: Unit) -> LogKey:

@@ -27,12 +27,12 @@ class BadNote(Exception):
 def decode(text: str) -> bytes:
     """Return the bytes of base64 text. Raises BadNote for any form that differs from the written one."""
     try:
-        found = base64.b64decode(text, validate=True)
+        decoded = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise BadNote(f"{text[:100]!r} is not base64") from None
-    if encode(found) != text:
+    if encode(decoded) != text:
         raise BadNote(f"{text[:100]!r} is not base64 as it must be written")
-    return found
+    return decoded
 
 
 def encode(value: bytes) -> str:
@@ -140,10 +140,10 @@ class Note:
 
     def signature_of(self, key: VerifierKey) -> Signature | None:
         """Return the first signature of this key, None without one. Raises BadNote when one does not hold."""
-        found = [each for each in self.signatures if (each.name, each.key_id) == (key.name, key.id)]
-        if not all(key.accepts(self.text, each) for each in found):
+        signatures = [each for each in self.signatures if (each.name, each.key_id) == (key.name, key.id)]
+        if not all(key.accepts(self.text, each) for each in signatures):
             raise BadNote(f"a signature of {key.name} does not hold")
-        return found[0] if found else None
+        return signatures[0] if signatures else None
 
 
 def parse(text: str) -> Note:
@@ -158,10 +158,10 @@ def parse(text: str) -> Note:
 
 def parse_signatures(lines: str) -> tuple[Signature, ...]:
     """Return the signatures of lines that each end in a newline. Raises BadNote."""
-    *found, last = lines.split("\n")
-    if last or not found:
+    *head, last = lines.split("\n")
+    if last or not head:
         raise BadNote("the lines of signatures each end in a newline")
-    return tuple(map(_parse_signature, found))
+    return tuple(map(_parse_signature, head))
 
 
 def _parse_signature(line: str) -> Signature:

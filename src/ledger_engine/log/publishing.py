@@ -65,12 +65,12 @@ def newest(folder: Path, book: Book) -> list[Checkpoint]:
     """
     if not folder.is_dir():
         return []
-    found = []
+    checkpoints = []
     for place in sorted(folder.iterdir()):
         if place.name.endswith(f"_{book.project}_{mode_name(book.livemode)}"):
             files = sorted(place.glob(f"*{_SUFFIX}"))
-            found += [_read(file) for file in files[-1:]]
-    return found
+            checkpoints += [_read(file) for file in files[-1:]]
+    return checkpoints
 
 
 def _read(file: Path) -> Checkpoint:
@@ -95,14 +95,16 @@ class Publisher:
         self._engine = engine
         self._outside = outside
         self._latest = latest
-        self._kept: dict[tuple[Path, int], tuple[int, int]] = {}  # the size that was kept, and when
-        self._signed: dict[tuple[str, int], int] = {}  # the size that a witness has signed of a book
+        self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}  # the size that was kept, and when
+        self._sizes_by_witness: dict[
+            tuple[str, int], int
+        ] = {}  # the size that a witness has signed of a book
         self._put_off: dict[tuple[str, int], float] = {}  # until when one is not asked again
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start publishing; needs a running event loop."""
-        self._signed.clear()
+        self._sizes_by_witness.clear()
         self._put_off.clear()
         if self._outside.folders or self._outside.witnesses:
             self._task = asyncio.create_task(self._publish_on())
@@ -140,7 +142,7 @@ class Publisher:
     async def _keep(self, folder: Path, each: Log, *, at_once: bool = False) -> None:
         """Keep a checkpoint as a file, at most one a minute unless `at_once`."""
         now = self._engine.clock.now()
-        size, at = self._kept.get((folder, each.book.number), (-1, 0))
+        size, at = self._sizes_by_place.get((folder, each.book.number), (-1, 0))
         if size == each.size or (now - at < KEPT_EVERY_MS and not at_once):
             return
         checkpoint = each.require()
@@ -151,18 +153,18 @@ class Publisher:
             self._say(place, f"Checkpoints cannot be written to {folder}: {error.strerror}.")
         else:
             self._say(place, None)
-            self._kept[folder, each.book.number] = each.size, now
+            self._sizes_by_place[folder, each.book.number] = each.size, now
 
     async def _ask(self, client: Client, witness: WitnessAddress) -> None:
         """Have a witness sign the last checkpoint of each book."""
         for each in list(self._latest.values()):
             place = (witness.key.name, each.book.number)
             now = asyncio.get_running_loop().time()
-            if self._signed.get(place) == each.size or now < self._put_off.get(place, 0):
+            if self._sizes_by_witness.get(place) == each.size or now < self._put_off.get(place, 0):
                 continue
-            refused = await self._sign(client, witness, each)
-            self._say(about(witness.key.name, each.book.number), refused)
-            if refused is not None:
+            refusal = await self._sign(client, witness, each)
+            self._say(about(witness.key.name, each.book.number), refusal)
+            if refusal is not None:
                 self._put_off[place] = now + RETRY_AFTER_S
 
     async def _sign(self, client: Client, witness: WitnessAddress, each: Log) -> str | None:
@@ -211,7 +213,7 @@ class Publisher:
             return f"The witness {key.name} answers without a signature of its key."
         storing = partial(_store, log=each, witness=key.name, line=line.line())
         await self._engine.write(BookWork(storing, LOG))
-        self._signed[key.name, each.book.number] = each.size
+        self._sizes_by_witness[key.name, each.book.number] = each.size
         return None
 
     def _say(self, about: str, message: str | None) -> None:

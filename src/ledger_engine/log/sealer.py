@@ -18,7 +18,7 @@ from ledger_engine.log.entries import SALT
 from ledger_engine.log.keys import LogKey
 from ledger_engine.log.notes import BadNote, Note
 from ledger_engine.log.publishing import Outside, Publisher
-from ledger_engine.log.stored import Broken, FullTile, Log
+from ledger_engine.log.stored import BrokenLog, FullTile, Log
 from ledger_engine.log.tree import TILE_HEIGHT, Edge
 from ledger_engine.store import LOG, BookWork
 from ledger_engine.store.engine import Engine
@@ -51,7 +51,7 @@ class Sealer:
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._edges: dict[int, tuple[int, Edge]] = {}  # by book, with the size for which it is
-        self._broken: dict[int, str] = {}  # by book, why nothing is signed
+        self._problems: dict[int, str] = {}  # by book, why nothing is signed
         self._key: LogKey | None = None
         self._latest: dict[int, Log] = {}
         self._outside = outside
@@ -71,7 +71,7 @@ class Sealer:
     def start(self) -> None:
         """Start sealing; needs a running event loop."""
         self._edges.clear()
-        self._broken.clear()
+        self._problems.clear()
         self._latest.clear()
         self._key = None
         self._task = asyncio.create_task(self._seal_on())
@@ -105,7 +105,7 @@ class Sealer:
     async def _try_to_look(self) -> bool:
         """Look, and return whether there is more; log what fails."""
         try:
-            more = await self._engine.shared.leases.leads() and await self._look()
+            more = await self._engine.shared_state.leases.leads() and await self._look()
         except StorageUnavailable as error:
             log.warning("sealing is paused: %s", error.cause)
         except WrongKey as error:
@@ -129,20 +129,20 @@ class Sealer:
             return False
         more = False
         for each in await self._engine.read(stored.behind):
-            if each.book.number not in self._broken:
+            if each.book.number not in self._problems:
                 more |= await self._seal_book(each)
         return more
 
     async def _may_begin(self) -> bool:
         """Return whether no folder contains checkpoints of an earlier log of this ledger."""
-        self._broken.clear()
+        self._problems.clear()
         for each in await self._engine.read(stored.books):
             try:
                 await self._compare_outside(each)
-            except Broken as error:
-                self._broken[each.book.number] = error.reason
+            except BrokenLog as error:
+                self._problems[each.book.number] = error.reason
         self._say_what_is_broken()
-        return not self._broken
+        return not self._problems
 
     async def _follow_key(self) -> bool:
         """Make the key if there is none, and sign all logs again after it was changed.
@@ -170,11 +170,11 @@ class Sealer:
             signer = key.of(each.book, self._seal)
             if checkpoint.note.signature_of(signer.verifier) is None:
                 text = checkpoint.note.text
-                signed = Log(each.book, each.size, each.last, str(Note(text, (signer.sign(text),))))
+                new_log = Log(each.book, each.size, each.last, str(Note(text, (signer.sign(text),))))
                 await self._engine.write(
-                    BookWork(partial(stored.store, log=each, full=(), sealed=signed), LOG)
+                    BookWork(partial(stored.store, log=each, full=(), new_log=new_log), LOG)
                 )
-                self._latest[each.book.number] = signed
+                self._latest[each.book.number] = new_log
         for witness, book in await self._engine.read(stored.garbled_cosignatures):
             self._say(
                 publishing.about(witness, book),
@@ -185,59 +185,59 @@ class Sealer:
         self._say_what_is_broken()
         return True
 
-    async def _seal_book(self, known: Log) -> bool:
+    async def _seal_book(self, log: Log) -> bool:
         """Seal some events of a book, and return whether there may be more."""
-        edge = await self._edge(known)
+        edge = await self._edge(log)
         if edge is None:
             return False
-        last, full = known.last, list[FullTile]()
-        while edge.size - known.size < SIGNED_AT_ONCE:
+        last, full = log.last, list[FullTile]()
+        while edge.size - log.size < SIGNED_AT_ONCE:
             began = time.monotonic()
             part = await self._engine.read(
-                partial(entries.leaves, book=known.book, after=last, limit=READ_AT_ONCE)
+                partial(entries.leaves, book=log.book, after=last, limit=READ_AT_ONCE)
             )
             full += _add(edge, part.ids, part.entries)
             last = part.ids[-1] if part.ids else last
             if part.uncommitted:
                 salts = {id: secrets.token_bytes(SALT) for id in part.uncommitted}
-                await self._engine.write(partial(entries.commit, book=known.book, salts=salts))
+                await self._engine.write(partial(entries.commit, book=log.book, salts=salts))
             elif len(part.ids) < READ_AT_ONCE:
                 break
             await asyncio.sleep(time.monotonic() - began)  # requests come first
-        if edge.size == known.size:
+        if edge.size == log.size:
             return False
         assert self._key is not None
-        signer = self._key.of(known.book, self._seal)
+        signer = self._key.of(log.book, self._seal)
         text = checkpoints.text_of(signer.verifier.name, edge.size, edge.root())
-        sealed = Log(known.book, edge.size, last, str(Note(text, (signer.sign(text),))))
+        new_log = Log(log.book, edge.size, last, str(Note(text, (signer.sign(text),))))
         # The signed checkpoint is stored before anybody sees it, and only if no other server has signed
         # since.
-        storing = partial(stored.store, log=known, full=full, sealed=sealed)
+        storing = partial(stored.store, log=log, full=full, new_log=new_log)
         if await self._engine.write(BookWork(storing, LOG)):
-            self._edges[known.book.number] = edge.size, edge
-            self._latest[known.book.number] = sealed
-        return edge.size - known.size >= SIGNED_AT_ONCE
+            self._edges[log.book.number] = edge.size, edge
+            self._latest[log.book.number] = new_log
+        return edge.size - log.size >= SIGNED_AT_ONCE
 
     def _say_what_is_broken(self) -> None:
-        why = "; ".join(self._broken.values())
+        why = "; ".join(self._problems.values())
         if not why:
             self._engine.notices.pop(NOTICE, None)
         else:
             self._say(NOTICE, f"The log is not signed any more: {why}.")
 
-    async def _edge(self, known: Log) -> Edge | None:
+    async def _edge(self, log: Log) -> Edge | None:
         """Return the right edge of a log, which is taken out of those remembered; None for a broken one."""
-        size, edge = self._edges.pop(known.book.number, (-1, None))
+        size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:
             self._edges.pop(next(iter(self._edges)))
-        if edge is not None and size == known.size:
+        if edge is not None and size == log.size:
             return edge
         try:
-            await self._compare_outside(known)
-            return await self._engine.read(partial(stored.edge, log=known))
-        except Broken as error:
-            self._broken[known.book.number] = error.reason
-            self._latest.pop(known.book.number, None)
+            await self._compare_outside(log)
+            return await self._engine.read(partial(stored.edge, log=log))
+        except BrokenLog as error:
+            self._problems[log.book.number] = error.reason
+            self._latest.pop(log.book.number, None)
             self._say_what_is_broken()
             return None
 
@@ -247,16 +247,16 @@ class Sealer:
         origin = None if key is None else keys.origin_of(key.name, known.book)
         for folder in self._outside.folders:
             try:
-                kept = await asyncio.to_thread(publishing.newest, folder, known.book)
+                checkpoint = await asyncio.to_thread(publishing.newest, folder, known.book)
             except (OSError, BadNote) as error:
                 log.warning("the checkpoints in %s cannot be read: %s", folder, error)
                 continue
-            for each in kept:
+            for each in checkpoint:
                 if each.origin != origin:
-                    named = "no log" if origin is None else f"the log {origin}"
-                    raise Broken(
+                    log_name = "no log" if origin is None else f"the log {origin}"
+                    raise BrokenLog(
                         f"{folder} has a checkpoint of {each.origin} with {each.size} entries, and this"
-                        f" ledger has {named}: the log was removed, or this is a fork. To begin a new log,"
+                        f" ledger has {log_name}: the log was removed, or this is a fork. To begin a new log,"
                         " move the checkpoints of the old one away, or name another folder with"
                         " --checkpoint-to"
                     )

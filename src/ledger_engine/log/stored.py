@@ -33,7 +33,7 @@ _BEHIND = (
 )
 
 
-class Broken(StorageUnavailable):
+class BrokenLog(StorageUnavailable):
     """The stored hashes do not lead to the last checkpoint: nothing may be signed on them."""
 
 
@@ -100,29 +100,32 @@ def edge(unit: Unit, log: Log) -> Edge:
         rows = _tiles(unit, log.book, level, width // TILE_WIDTH * TILE_WIDTH, width)
         levels.append(_hashes(log, rows))
         start = width * TILE_WIDTH
-    found = Edge([_leaves(unit, log, start, log.size), *reversed(levels)])
+    whole_edge = Edge([_leaves(unit, log, start, log.size), *reversed(levels)])
     if log.checkpoint is not None:
         checkpoint = log.require()
-        if (found.size, found.root()) != (checkpoint.size, checkpoint.root) or checkpoint.size != log.size:
+        if (whole_edge.size, whole_edge.root()) != (
+            checkpoint.size,
+            checkpoint.root,
+        ) or checkpoint.size != log.size:
             raise _broken(log)
-    return found
+    return whole_edge
 
 
 def require_begins_with(unit: Unit, log: Log, checkpoint: Checkpoint) -> None:
     """Raise Broken unless the sealed part of the log begins with the content of the checkpoint."""
     if checkpoint.size > log.size:
-        raise Broken(
+        raise BrokenLog(
             f"a checkpoint of {checkpoint.origin} was kept that has {checkpoint.size} entries, and this"
             f" ledger has sealed {log.size}: it was rolled back, or is a fork"
         )
     if hashes(unit, log, [(0, checkpoint.size)]) != (checkpoint.root,):
-        raise Broken(
+        raise BrokenLog(
             f"a checkpoint of {checkpoint.origin} was kept whose {checkpoint.size} entries are others than"
             " those here: this ledger was rolled back, or is a fork"
         )
 
 
-def store(unit: Unit, log: Log, full: Sequence[FullTile], sealed: Log) -> bool:
+def store(unit: Unit, log: Log, full: Sequence[FullTile], new_log: Log) -> bool:
     """Store that a log has grown, or is signed again; return whether it was still as in `log`."""
     rows = unit.execute(
         "INSERT INTO logs (book, size, last, checkpoint, sealed)"
@@ -132,9 +135,9 @@ def store(unit: Unit, log: Log, full: Sequence[FullTile], sealed: Log) -> bool:
         " WHERE logs.size = :before RETURNING book",
         {
             "book": log.book.number,
-            "size": sealed.size,
-            "last": sealed.last,
-            "checkpoint": sealed.checkpoint,
+            "size": new_log.size,
+            "last": new_log.last,
+            "checkpoint": new_log.checkpoint,
             "now": unit.now,
             "before": log.size,
         },
@@ -258,10 +261,10 @@ def proof_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
 
 def event_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
     """Return the id of the event of a transaction. Raises NotFound."""
-    found = outbox.about(unit, tenant, PageRequest(1), transaction).items
-    if not found or not transaction.startswith("txn_"):
+    events = outbox.about(unit, tenant, PageRequest(1), transaction).items
+    if not events or not transaction.startswith("txn_"):
         raise NotFound("transaction", transaction)
-    return found[0].id
+    return events[0].id
 
 
 def bytes_to_check(unit: Unit, tenant: Tenant, event: str) -> bytes:
@@ -269,9 +272,9 @@ def bytes_to_check(unit: Unit, tenant: Tenant, event: str) -> bytes:
     return entries.bytes_to_check(unit, of_tenant(unit, tenant).book, event)
 
 
-def _broken(log: Log) -> Broken:
+def _broken(log: Log) -> BrokenLog:
     mode = mode_name(log.book.livemode)
-    return Broken(
+    return BrokenLog(
         f"the events of {log.book.project}, {mode} mode, do not lead to the checkpoint of {log.size} entries"
         " that was signed: some of what was sealed has been changed or removed"
     )
@@ -322,11 +325,11 @@ def _witnessed(unit: Unit, book: Book, index: int) -> Checkpoint | None:
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
         {"book": book.number, "index": index},
     )
-    found: list[Checkpoint] = []
+    checkpoints: list[Checkpoint] = []
     for row in rows:
         with contextlib.suppress(BadNote):
-            found.append(_cosigned(unit, book, Checkpoint.parse(row["checkpoint"])))
-    return max(found, key=lambda each: (len(each.note.signatures), each.size), default=None)
+            checkpoints.append(_cosigned(unit, book, Checkpoint.parse(row["checkpoint"])))
+    return max(checkpoints, key=lambda each: (len(each.note.signatures), each.size), default=None)
 
 
 def _cosigned(unit: Unit, book: Book, checkpoint: Checkpoint) -> Checkpoint:

@@ -77,10 +77,10 @@ def check_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], r
     ranges = inclusion(index, size)
     if len(path) != len(ranges):
         raise BadProof(f"the proof has {len(path)} hashes in place of {len(ranges)}")
-    found = leaf
+    node = leaf
     for (start, _), hash in zip(ranges, path, strict=True):
-        found = node_hash(found, hash) if start > index else node_hash(hash, found)
-    if found != root:
+        node = node_hash(node, hash) if start > index else node_hash(hash, node)
+    if node != root:
         raise BadProof("the entry does not lead to the root of the checkpoint")
 
 
@@ -111,7 +111,7 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
     if len(path) != len(ranges):
         raise BadProof(f"the proof has {len(path)} hashes in place of {len(ranges)}")
     if old == 0:
-        found = (EMPTY, root if size else EMPTY)
+        roots = (EMPTY, root if size else EMPTY)
     else:
         steps = list(zip(ranges, path, strict=True))
         # The old tree is itself a subtree of the new one, or its last subtree is the proof's first hash.
@@ -123,8 +123,8 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
                 new_found = node_hash(new_found, hash)
             else:
                 old_found, new_found = node_hash(hash, old_found), node_hash(hash, new_found)
-        found = (old_found, new_found)
-    if found != (old_root, root):
+        roots = (old_found, new_found)
+    if roots != (old_root, root):
         raise BadProof("the newer tree does not begin with the entries of the older one")
 
 

@@ -50,12 +50,12 @@ class Witness:
     def __init__(
         self,
         folder: Path,
-        watched: Mapping[str, Sequence[VerifierKey]],
+        logs: Mapping[str, Sequence[VerifierKey]],
         now_s: Callable[[], float] = time.time,
     ) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._watched = watched
+        self._logs = logs
         self._now_s = now_s
         self._one_at_a_time = threading.Lock()
         self._key = _key_in(folder / "key")
@@ -75,20 +75,20 @@ class Witness:
 
     def last(self, origin_hash: str) -> Answer:
         """Answer a request for the last checkpoint that was signed of a log."""
-        for origin in self._watched:
+        for origin in self._logs:
             if _hash(origin) == origin_hash and self._file(origin).exists():
                 return Answer(200, self._file(origin).read_text(encoding="utf-8"))
         return Answer(404, "No such checkpoint.\n")
 
     def _sign(self, old: int, path: list[bytes], checkpoint: Checkpoint) -> Answer:
-        known = self._watched.get(checkpoint.origin)
-        if known is None:
+        keys = self._logs.get(checkpoint.origin)
+        if keys is None:
             return Answer(404, "This witness does not watch the log.\n")
         try:
-            signed = [each for each in map(checkpoint.note.signature_of, known) if each is not None]
+            signatures = [each for each in map(checkpoint.note.signature_of, keys) if each is not None]
         except BadNote as error:
             return Answer(403, f"{error}.\n")
-        if not signed:
+        if not signatures:
             return Answer(403, "The checkpoint is not signed by a key of the log that is known here.\n")
         if old > checkpoint.size:
             return Answer(400, "The old size is larger than that of the checkpoint.\n")
@@ -101,7 +101,7 @@ class Witness:
             return Answer(422, f"{error}.\n")
         line = self._key.cosign(checkpoint.note.text, int(self._now_s()))
         # Stored before anybody sees the signature, so that no other tree is ever signed.
-        write_private(self._file(checkpoint.origin), str(Note(checkpoint.note.text, (*signed, line))))
+        write_private(self._file(checkpoint.origin), str(Note(checkpoint.note.text, (*signatures, line))))
         return Answer(200, line.line())
 
     def _before(self, origin: str) -> Checkpoint:
@@ -149,8 +149,8 @@ def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
 
         def do_GET(self) -> None:
             origin_hash, _, rest = self.path.removeprefix("/").partition("/")
-            wanted = rest == "checkpoint"
-            self._answer(witness.last(origin_hash) if wanted else Answer(404, "No such path.\n"))
+            is_checkpoint = rest == "checkpoint"
+            self._answer(witness.last(origin_hash) if is_checkpoint else Answer(404, "No such path.\n"))
 
         def log_message(self, *_: object) -> None:
             """Log nothing: what matters is in the folder."""

@@ -121,8 +121,8 @@ def clock_of(database: Path) -> MovableClock:
         file.unlink(missing_ok=True)
         return MovableClock()
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        return MovableClock(offset_ms=int(stored["offset_ms"]), frozen_at=_optional(stored["frozen_at"]))
+        state = json.loads(file.read_text(encoding="utf-8"))
+        return MovableClock(offset_ms=int(state["offset_ms"]), frozen_at=_optional(state["frozen_at"]))
     except FileNotFoundError:
         return MovableClock()
     except (OSError, ValueError, KeyError, TypeError) as error:

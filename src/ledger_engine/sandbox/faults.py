@@ -117,7 +117,9 @@ class Faults:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
-        self._removed: dict[str, tuple[str, bool]] = {}  # ids, which as cursors still mark a place: whose
+        self._owners_of_removed: dict[
+            str, tuple[str, bool]
+        ] = {}  # ids, which as cursors still mark a place: whose
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -130,10 +132,10 @@ class Faults:
         self._entries[fault.id] = _Entry(fault, tenant.project)
         return fault
 
-    def page(self, tenant: Tenant, wanted: PageRequest) -> Page[Fault]:
+    def page(self, tenant: Tenant, request: PageRequest) -> Page[Fault]:
         """Return a page of the faults, newest first. Raises InvalidRequest."""
-        removed = [id for id, owner in self._removed.items() if owner == tenant.book]
-        return page_of(self._of(tenant), wanted, removed)
+        removed_ids = [id for id, owner in self._owners_of_removed.items() if owner == tenant.book]
+        return page_of(self._of(tenant), request, removed_ids)
 
     def remove(self, tenant: Tenant, id: str) -> Fault:
         """Forget a fault. Raises NotFound."""
@@ -151,7 +153,7 @@ class Faults:
 
     def _remove(self, id: str) -> Fault:
         entry = self._entries.pop(id)
-        self._removed[id] = entry.project, entry.fault.livemode
+        self._owners_of_removed[id] = entry.project, entry.fault.livemode
         return entry.fault
 
     def of_request(self, request: Request, project: str | None, livemode: bool) -> Iterator[Fault]:
@@ -207,8 +209,8 @@ def _concerns(match: Match, request: Request) -> bool:
     )
 
 
-def _has(headers: Mapping[bytes, bytes], wanted: str) -> bool:
-    name, separator, value = wanted.partition(":")
+def _has(headers: Mapping[bytes, bytes], header: str) -> bool:
+    name, separator, value = header.partition(":")
     found = headers.get(name.strip().lower().encode("latin-1", "replace"))
     return found is not None and (not separator or found.decode("latin-1").strip() == value.strip())
 
@@ -262,12 +264,12 @@ def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, Actio
 
 
 def _check_action(action: dict[str, Any]) -> None:
-    given = [name for name in ("status", "cut", "webhook") if action[name] is not None]
+    names = [name for name in ("status", "cut", "webhook") if action[name] is not None]
     if action["delay_ms"] is not None and action["webhook"] is None:
-        given.append("delay_ms")
-    if len(given) != 1:
+        names.append("delay_ms")
+    if len(names) != 1:
         raise _wrong("Give one of status, delay_ms, cut and webhook.", "action")
-    if action["jitter_ms"] is not None and given != ["delay_ms"]:
+    if action["jitter_ms"] is not None and names != ["delay_ms"]:
         raise _wrong("jitter_ms needs delay_ms.", "action.jitter_ms")
     if action["delay_ms"] is not None and action["webhook"] not in (None, "delay", "reorder"):
         raise _wrong("delay_ms needs the webhook fault delay or reorder.", "action.delay_ms")
@@ -354,15 +356,15 @@ class FaultySender:
             self._send(endpoint, job)
 
     def drop(self, endpoint: str) -> None:
-        known = self._endpoints.pop(endpoint, None)
-        if known is not None:
-            jobs = [*known.waiting, *known.overtaken]
-            known.waiting.clear()
-            known.overtaken.clear()
-            for number, timer in known.delayed.items():
+        state = self._endpoints.pop(endpoint, None)
+        if state is not None:
+            jobs = [*state.waiting, *state.overtaken]
+            state.waiting.clear()
+            state.overtaken.clear()
+            for number, timer in state.delayed.items():
                 timer.cancel()
                 self._report(SendResult(number, made=False))
-            known.delayed.clear()
+            state.delayed.clear()
             for job in jobs:
                 self._report(SendResult(job.number, made=False))
         self._sender.drop(endpoint)

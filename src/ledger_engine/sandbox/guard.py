@@ -27,7 +27,7 @@ class Turnstile:
     """Counts the requests under way; `alone` lets them end and makes new ones wait."""
 
     def __init__(self) -> None:
-        self.replaced = 0  # how often the ledger was replaced
+        self.replacements = 0  # how often the ledger was replaced
         self._under_way = 0
         self._is_open = asyncio.Event()
         self._is_open.set()
@@ -82,9 +82,9 @@ class Guard:
                 await send.answer(*call.refuse(NotFound("path", scope["path"])))
                 return
         elif len(self._faults):
-            replaced = self._turnstile.replaced
+            replacements = self._turnstile.replacements
             fault = await self._delayed(scope, call)
-            if self._turnstile.replaced != replaced:
+            if self._turnstile.replacements != replacements:
                 # It was authenticated against a ledger that is gone.
                 error = StorageUnavailable("the ledger was replaced by a snapshot meanwhile")
                 await send.answer(*call.refuse(error))
@@ -96,9 +96,11 @@ class Guard:
 
     async def _delayed(self, scope: dict[str, Any], call: Call) -> Fault | None:
         """Wait for as long as faults delay the request; return the first fault of another kind."""
-        known = call.caller if isinstance(call.caller, Credential) else None
-        request = Request(scope["method"], scope["path"], None if known is None else known.id, call.headers)
-        project, livemode = (None, False) if known is None else (known.project, known.livemode)
+        credential = call.caller if isinstance(call.caller, Credential) else None
+        request = Request(
+            scope["method"], scope["path"], None if credential is None else credential.id, call.headers
+        )
+        project, livemode = (None, False) if credential is None else (credential.project, credential.livemode)
         for fault in self._faults.of_request(request, project, livemode):
             if fault.action["delay_ms"] is None:
                 return fault

@@ -26,7 +26,7 @@ from ledger_engine.sandbox import snapshots
 from ledger_engine.sandbox.clock import MovableClock, store_clock
 from ledger_engine.sandbox.faults import Faults, FaultySender
 from ledger_engine.sandbox.guard import Turnstile
-from ledger_engine.sandbox.snapshots import Emptied, Snapshot, Snapshots
+from ledger_engine.sandbox.snapshots import EmptiedProject, Snapshot, Snapshots
 from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
@@ -115,22 +115,22 @@ class Helpers:
         self.snapshots.get(name)
         async with self._turn, self.turnstile.alone(), self._nothing_beside():
             await Followers.of(self._engine).end_those_there()
-            restored = await self.snapshots.restore(self._engine, self.clock, name)
+            snapshot = await self.snapshots.restore(self._engine, self.clock, name)
             store_clock(self._database, self.clock)
-            self.turnstile.replaced += 1
+            self.turnstile.replacements += 1
             for call in self.when_restored:
                 call()
             await self._engine.write(_announce_all)
-            return restored
+            return snapshot
 
-    async def reset(self, tenant: Tenant) -> Emptied:
+    async def reset(self, tenant: Tenant) -> EmptiedProject:
         """Empty the project and mode, and forget its faults."""
         async with self._turn, self.turnstile.alone():
             self.faults.clear(tenant)
             async with self._nothing_beside():
-                emptied = await self._engine.write(partial(snapshots.empty, tenant=tenant))
+                counts = await self._engine.write(partial(snapshots.empty, tenant=tenant))
                 await self._engine.forget_newest()
-                return emptied
+                return counts
 
     @contextlib.asynccontextmanager
     async def _nothing_beside(self) -> AsyncIterator[None]:

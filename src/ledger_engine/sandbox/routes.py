@@ -33,7 +33,7 @@ from ledger_engine.ledger.users import NewUser
 from ledger_engine.sandbox.faults import Fault, checked
 from ledger_engine.sandbox.guard import ROOT, Guard, is_helper
 from ledger_engine.sandbox.helpers import Helpers
-from ledger_engine.sandbox.snapshots import Emptied, Snapshot
+from ledger_engine.sandbox.snapshots import EmptiedProject, Snapshot
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Page, PageRequest
@@ -53,9 +53,9 @@ def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Reco
     if type not in _MAKERS:
         raise InvalidRequest("invalid_value", f"type must be one of {', '.join(outbox.KINDS)}.", "type")
     make, moves = _MAKERS[type]
-    made = make(unit, tenant, *moves)
+    objects = make(unit, tenant, *moves)
     event = next(each for each in outbox.page(unit, tenant, _RECENT).items if each.type == type)
-    return event, made
+    return event, objects
 
 
 def _account(unit: Unit, tenant: Tenant) -> Account:
@@ -64,8 +64,10 @@ def _account(unit: Unit, tenant: Tenant) -> Account:
 
 def _posted(unit: Unit, tenant: Tenant) -> list[Record]:
     account = _account(unit, tenant)
-    posted = transactions.post(unit, tenant, NewTransaction(account.id, AMOUNT, "credit", "Test posting"))
-    return [accounts.get(unit, tenant, account.id), posted]
+    transaction = transactions.post(
+        unit, tenant, NewTransaction(account.id, AMOUNT, "credit", "Test posting")
+    )
+    return [accounts.get(unit, tenant, account.id), transaction]
 
 
 def _invoice(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
@@ -74,8 +76,8 @@ def _invoice(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
     for move in moves:
         invoice = move(unit, tenant, invoice.id)
     payment = invoice.transaction
-    paid = [] if payment is None else [transactions.get(unit, tenant, payment)]
-    return [accounts.get(unit, tenant, account.id), invoice, *paid]
+    payments = [] if payment is None else [transactions.get(unit, tenant, payment)]
+    return [accounts.get(unit, tenant, account.id), invoice, *payments]
 
 
 def _update(unit: Unit, tenant: Tenant, id: str) -> Invoice:
@@ -215,14 +217,14 @@ async def get_clock(call: Call) -> LedgerClock:
 async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     """Move the clock forward, or let it stand still; answers when what was due has happened."""
     helpers = Helpers.of(call.engine)
-    given = body.model_dump(exclude_none=True)
-    if len(given) != 1:
+    values = body.model_dump(exclude_none=True)
+    if len(values) != 1:
         raise InvalidRequest("invalid_value", "Give one of advance, now and frozen.", "advance")
     now = helpers.clock.now()
     milliseconds = round((body.advance or 0) * 1000)
     target = now if body.now is None else parse_moment(body.now, "now")
     if body.frozen is None:  # checked first: a request that failed takes no key
-        _reachable(target + milliseconds, now, next(iter(given)))
+        _reachable(target + milliseconds, now, next(iter(values)))
     await take_key(call, "clock")
     if body.frozen is not None:
         await helpers.freeze(frozen=body.frozen)
@@ -262,7 +264,7 @@ async def delete_snapshot(call: Call, name: str) -> Snapshot:
 
 
 @routes.add("POST", "/reset", needs=WRITES, role="owner")
-async def reset(call: Call) -> Emptied:
+async def reset(call: Call) -> EmptiedProject:
     """Empty the key's project and mode and forget its faults; its keys stay."""
     return await Helpers.of(call.engine).reset(call.authenticate())
 
@@ -314,9 +316,9 @@ async def trigger_event(call: Call, body: TriggerEvent) -> dict[str, object]:
 
 
 def _make_happen(unit: Unit, tenant: Tenant, type: str, key: str | None) -> tuple[Event, list[Record]]:
-    event, made = make_happen(unit, tenant, type)
-    idempotency.take(unit, tenant, key, made[-1].id)
-    return event, made
+    event, objects = make_happen(unit, tenant, type)
+    idempotency.take(unit, tenant, key, objects[-1].id)
+    return event, objects
 
 
 async def take_key(call: Call, object: str) -> None:

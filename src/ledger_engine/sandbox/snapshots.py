@@ -59,7 +59,7 @@ _COUNTED = ("accounts", "transactions", "invoices", "users", "orders", "events",
 
 
 @dataclass(slots=True)
-class Emptied:
+class EmptiedProject:
     """How many of each were deleted."""
 
     accounts: int
@@ -71,7 +71,7 @@ class Emptied:
     webhook_endpoints: int
 
 
-def empty(unit: Unit, tenant: Tenant) -> Emptied:
+def empty(unit: Unit, tenant: Tenant) -> EmptiedProject:
     """Delete everything of the project and mode; its keys and their tokens go on working."""
     counts = {table: _count(unit, tenant, table) for table in _COUNTED}
     for table, condition in EMPTIED.items():
@@ -80,7 +80,7 @@ def empty(unit: Unit, tenant: Tenant) -> Emptied:
     unit.execute("DELETE FROM seeds WHERE project = :project", {"project": tenant.project})
     unit.announce(endpoints.TOPIC)
     unit.announce(api_keys.TOPIC)  # the tokens of apps are gone
-    return Emptied(**counts)
+    return EmptiedProject(**counts)
 
 
 def _count(unit: Unit, tenant: Tenant, table: str) -> int:
@@ -124,13 +124,13 @@ class Snapshots:
     def __init__(self, database: Path) -> None:
         self._folder = database.with_name(f"{database.name}.snapshots")
         self._ids = IdSource()
-        self._removed: set[str] = set()  # ids, which as cursors still mark a place
-        found = map(_read, sorted(self._folder.glob("*.json")))
-        self._stored = {each.snapshot.name: each for each in found if each is not None}
+        self._removed_ids: set[str] = set()  # ids, which as cursors still mark a place
+        snapshots = map(_read, sorted(self._folder.glob("*.json")))
+        self._by_name = {each.snapshot.name: each for each in snapshots if each is not None}
 
-    def page(self, wanted: PageRequest) -> Page[Snapshot]:
+    def page(self, request: PageRequest) -> Page[Snapshot]:
         """Return a page of the snapshots, newest first. Raises InvalidRequest."""
-        return page_of([each.snapshot for each in self._stored.values()], wanted, self._removed)
+        return page_of([each.snapshot for each in self._by_name.values()], request, self._removed_ids)
 
     def check_new(self, name: str) -> None:
         """Raise InvalidRequest for a name that is not one, or is taken."""
@@ -141,7 +141,7 @@ class Snapshots:
                 " or digit.",
                 "name",
             )
-        if name in self._stored:
+        if name in self._by_name:
             raise InvalidRequest(
                 "invalid_value", f"There is a snapshot {name}; delete it, or choose another name.", "name"
             )
@@ -157,20 +157,20 @@ class Snapshots:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             mark, state = await engine.copy_to(file, clock.state)
             snapshot = Snapshot(id, name, file.stat().st_size, Moment(state.now), livemode=False)
-            stored = _Stored(snapshot, state, mark)
-            write_private(file.with_suffix(".json"), json.dumps(asdict(stored)))
+            entry = _Stored(snapshot, state, mark)
+            write_private(file.with_suffix(".json"), json.dumps(asdict(entry)))
         except OSError as error:
             file.unlink(missing_ok=True)
             raise StorageUnavailable(f"the snapshot cannot be written: {error.strerror}") from error
-        self._stored[name] = stored
+        self._by_name[name] = entry
         return snapshot
 
     async def restore(self, engine: Engine, clock: MovableClock, name: str) -> Snapshot:
         """Make the ledger, its clock and its ids what they were. Raises NotFound and StorageUnavailable."""
-        found = self._find(name)
-        file = self._folder / f"{found.snapshot.id}.db"
-        await engine.replace_by(file, found.mark, lambda: clock.go_back(found.clock))
-        return found.snapshot
+        entry = self._find(name)
+        file = self._folder / f"{entry.snapshot.id}.db"
+        await engine.replace_by(file, entry.mark, lambda: clock.go_back(entry.clock))
+        return entry.snapshot
 
     def get(self, name: str) -> Snapshot:
         """Return the snapshot. Raises NotFound."""
@@ -178,29 +178,29 @@ class Snapshots:
 
     def delete(self, name: str) -> Snapshot:
         """Delete the snapshot with its file. Raises NotFound."""
-        found = self._find(name)
-        file = self._folder / f"{found.snapshot.id}.db"
+        entry = self._find(name)
+        file = self._folder / f"{entry.snapshot.id}.db"
         file.with_suffix(".json").unlink(missing_ok=True)
         file.unlink(missing_ok=True)
-        del self._stored[name]
-        self._removed.add(found.snapshot.id)
-        return found.snapshot
+        del self._by_name[name]
+        self._removed_ids.add(entry.snapshot.id)
+        return entry.snapshot
 
     def _find(self, name: str) -> _Stored:
-        found = self._stored.get(name)
-        if found is None:
+        entry = self._by_name.get(name)
+        if entry is None:
             raise NotFound("snapshot", name)
-        return found
+        return entry
 
 
 def _read(file: Path) -> _Stored | None:
     """Return what is known of a snapshot, None when its files cannot be read."""
     try:
-        stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        moment, random = stored["mark"]
-        found = _Stored(Snapshot(**stored["snapshot"]), ClockState(**stored["clock"]), (moment, random))
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        moment, random = content["mark"]
+        entry = _Stored(Snapshot(**content["snapshot"]), ClockState(**content["clock"]), (moment, random))
         file.with_suffix(".db").stat()
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("The snapshot %s cannot be read, so it is not listed: %r", file, error)
         return None
-    return found
+    return entry

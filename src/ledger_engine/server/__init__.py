@@ -94,9 +94,15 @@ def application(settings: ServeSettings, announce: Announce) -> Quart:
     async def serving() -> AsyncGenerator[None, None]:
         logs.configure(settings.log_format, settings.log_level)
         with ledger.location(settings) as database, serving_lock(database):
-            async with ledger.served(settings, database) as served:
-                begin_serving(app, settings, served.engine, served.background.recorder, served.meter)
-                await _announce(served, settings, announce, None)
+            async with ledger.served(settings, database) as ledger_in_use:
+                begin_serving(
+                    app,
+                    settings,
+                    ledger_in_use.engine,
+                    ledger_in_use.background.recorder,
+                    ledger_in_use.meter,
+                )
+                await _announce(ledger_in_use, settings, announce, None)
                 yield
 
     return app
@@ -141,14 +147,14 @@ async def _accompany(url: str, database: Location, announce: Announce) -> None:
 
 
 async def _announce(
-    served: ledger.Served, settings: ServeSettings, announce: Announce, url: str | None
+    ledger_in_use: ledger.ServedLedger, settings: ServeSettings, announce: Announce, url: str | None
 ) -> None:
     """Announce that the server accepts requests, with the key that is made for this."""
 
     def show(key: str | None, lacks_key: bool) -> bool:
-        return announce(Ready(url, key, served.engine.notice, served.metrics_url, lacks_key))
+        return announce(Ready(url, key, ledger_in_use.engine.notice, ledger_in_use.metrics_url, lacks_key))
 
-    await show_new_key(served.engine, settings, served.server, show)
+    await show_new_key(ledger_in_use.engine, settings, ledger_in_use.server, show)
 
 
 async def _serve(
@@ -165,21 +171,21 @@ async def _serve(
     config = configure(settings)
     with listen(settings.host, settings.port) as listener:
         url = url_of(settings, listener)
-        async with ledger.served(settings, database, report) as served:
-            engine, background = served.engine, served.background
+        async with ledger.served(settings, database, report) as ledger_in_use:
+            engine, background = ledger_in_use.engine, ledger_in_use.background
 
             async def note_ready() -> None:
                 if lock is not None:
                     lock.note_url(url)
-                await _announce(served, settings, announce, url)
+                await _announce(ledger_in_use, settings, announce, url)
                 tell_systemd("READY=1")
-                if served.demo is not None:
-                    served.demo.start(url, settings.certfile)
+                if ledger_in_use.demo is not None:
+                    ledger_in_use.demo.start(url, settings.certfile)
 
             try:
                 config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
                 app = make_app(settings)
-                begin_serving(app, settings, engine, background.recorder, served.meter)
+                begin_serving(app, settings, engine, background.recorder, ledger_in_use.meter)
                 await serve_until(stop, app, config, note_ready, background.begin_stop)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:

@@ -69,7 +69,7 @@ async def seed(settings: ServeSettings, database: Location) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedLedger:
     """A ledger that is being served; `server` is the id of this server, None if it is the only one."""
 
     engine: Engine
@@ -83,18 +83,18 @@ class Served:
 @contextlib.asynccontextmanager
 async def served(
     settings: ServeSettings, database: Location, report: Callable[[float], None] = lambda _share: None
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[ServedLedger]:
     """Yield the ledger of a server, with everything that runs next to the requests."""
     await seed(settings, database)
     async with (
         opened(settings, database) as engine,
         presence(engine, settings, database) as server,
-        demo(engine, wanted=settings.database is None, report=report) as staged,
+        demo(engine, is_wanted=settings.database is None, report=report) as demo_stage,
         background(engine, settings, test_helpers(engine, settings, database)) as running,
-        backups(engine, settings, database) as scheduled,
-        metrics(engine, settings, scheduled) as (meter, metrics_url),
+        backups(engine, settings, database) as backup_task,
+        metrics(engine, settings, backup_task) as (meter, metrics_url),
     ):
-        yield Served(engine, server, staged, running, meter, metrics_url)
+        yield ServedLedger(engine, server, demo_stage, running, meter, metrics_url)
 
 
 @contextlib.asynccontextmanager
@@ -149,16 +149,16 @@ def tenant_of_dashboard(unit: Unit) -> Tenant:
 
 @contextlib.asynccontextmanager
 async def demo(
-    engine: Engine, *, wanted: bool, report: Callable[[float], None]
+    engine: Engine, *, is_wanted: bool, report: Callable[[float], None]
 ) -> AsyncIterator[Demo | None]:
     """Load a demo's data, if this is one, and yield the demo."""
-    if not wanted:
+    if not is_wanted:
         yield None
         return
     from ledger_engine.tools.seed.demo import staged as stage
 
-    async with stage(engine, report) as staged:
-        yield staged
+    async with stage(engine, report) as demo_stage:
+        yield demo_stage
 
 
 @contextlib.asynccontextmanager
@@ -205,14 +205,14 @@ async def backups(
     if settings.backup_to is None or isinstance(database, str):
         yield None
         return
-    scheduled = ScheduledBackups(
+    backup_task = ScheduledBackups(
         engine, database, settings.backup_to, settings.backup_every_s, settings.backup_keep
     )
-    scheduled.start()
+    backup_task.start()
     try:
-        yield scheduled
+        yield backup_task
     finally:
-        await scheduled.stop()
+        await backup_task.stop()
 
 
 @contextlib.asynccontextmanager
@@ -227,10 +227,10 @@ async def metrics(
     from ledger_engine.upkeep.metrics import Metrics
 
     host, port = settings.metrics
-    counted = Metrics(engine, backups)
-    listener = counted.serve(host, port)
+    figures = Metrics(engine, backups)
+    listener = figures.serve(host, port)
     try:
-        yield counted, f"http://{in_url(host)}:{listener.port}/metrics"
+        yield figures, f"http://{in_url(host)}:{listener.port}/metrics"
     finally:
         await listener.close()
 
@@ -246,8 +246,8 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
 
 def _state_folder() -> Path | None:
     """Return the folder that systemd (`StateDirectory=`) or whoever starts the server has given it."""
-    named = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
-    return Path(named) if named else None
+    folder = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    return Path(folder) if folder else None
 
 
 def _clock(settings: ServeSettings, database: Location) -> Clock:

@@ -102,5 +102,5 @@ def tell_systemd(state: str) -> None:
         return
     if address.startswith("@"):  # an abstract socket, without a file
         address = f"\0{address[1:]}"
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-        told.sendto(state.encode(), address)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.sendto(state.encode(), address)

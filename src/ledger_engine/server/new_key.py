@@ -49,11 +49,11 @@ async def show_new_key(
     so that the next start makes another. Call it when all else has begun.
     """
     value = api_keys.new_value(livemode=False)
-    made = await engine.write(partial(_make, value=value, settings=settings, server=server))
-    lacks_key = made is None and not await engine.read(api_keys.has_any)
-    was_shown = show(None if made is None else value, lacks_key)
-    if made is not None and not was_shown:
-        await engine.write(partial(_remove, made=made))
+    key = await engine.write(partial(_make, value=value, settings=settings, server=server))
+    lacks_key = key is None and not await engine.read(api_keys.has_any)
+    was_shown = show(None if key is None else value, lacks_key)
+    if key is not None and not was_shown:
+        await engine.write(partial(_remove, key=key))
         log.warning("the new key could not be shown, so it was removed; the next start makes another")
 
 
@@ -84,7 +84,7 @@ def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
     return settings.seed is not None and not api_keys.has_any(unit)
 
 
-def _remove(unit: Unit, made: NewKey) -> None:
-    api_keys.remove(unit, made.id)
-    if made.first_of is not None:
-        projects.remove_unused(unit, made.first_of)
+def _remove(unit: Unit, key: NewKey) -> None:
+    api_keys.remove(unit, key.id)
+    if key.first_of is not None:
+        projects.remove_unused(unit, key.first_of)

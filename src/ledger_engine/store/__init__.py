@@ -21,7 +21,7 @@ Parameters: TypeAlias = Mapping[str, Value]
 Columns: TypeAlias = tuple[str, ...]
 BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether it is its live mode
 T = TypeVar("T")
-H = TypeVar("H", bound="Cached")
+H = TypeVar("H", bound="CachedValues")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -56,7 +56,7 @@ class GroupCache(Protocol):
         """Return the other object of this kind, and make it if need be."""
         ...
 
-    def change(self, cached: Cached, /) -> None:
+    def change(self, cache: CachedValues, /) -> None:
         """Have the object written before a statement that names its tables, and before the commit.
 
         Call it for each change, because the changes of a failed work are undone.
@@ -64,7 +64,7 @@ class GroupCache(Protocol):
         ...
 
 
-class Cached(Protocol):
+class CachedValues(Protocol):
     """Values of one book that the works of a transaction share: read once, changed in memory, written once.
 
     They are changed only when nothing of the change can fail any more. Those of a group that was

@@ -52,7 +52,7 @@ class Engine:
         self,
         database: Database,
         clock: Clock,
-        shared: SharedState | None = None,
+        shared_state: SharedState | None = None,
         rewinder: Rewinder | None = None,
         losses: Losses | None = None,
         measure: Measure | None = None,
@@ -61,7 +61,7 @@ class Engine:
         self._measure = measure
         self._rewinder = rewinder
         self.clock = clock
-        self.shared = shared or SharedState(Windows())
+        self.shared_state = shared_state or SharedState(Windows())
         self._time_kept = 0
         self.losses = losses or Losses()
         # Messages for the health check while something is wrong, by subject.
@@ -98,8 +98,8 @@ class Engine:
     async def read(self, work: Work[T], *, short: bool = False) -> T:
         """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""
         try:
-            found = self._database.read_at_once(work) if short else None
-            return await self._database.read(work) if found is None else found[0]
+            result = self._database.read_at_once(work) if short else None
+            return await self._database.read(work) if result is None else result[0]
         except ExpiredCredential as error:
             await self.keep_time(error.expired_at)
             raise
@@ -130,11 +130,11 @@ class Engine:
 
     async def _write_and_keep_time(self, work: Work[T]) -> T:
         try:
-            answer, kept = await self._database.write(partial(_with_time, work=work))
+            answer, kept_time_row = await self._database.write(partial(_with_time, work=work))
         except ExpiredCredential as error:
             await self.keep_time(error.expired_at)
             raise
-        self._time_kept = max(self._time_kept, kept)
+        self._time_kept = max(self._time_kept, kept_time_row)
         return answer
 
     async def check(self) -> None:
@@ -192,7 +192,7 @@ class Engine:
 
     async def close(self) -> None:
         """Give the leases back, finish the works accepted, then close the database."""
-        await self.shared.leases.end()
+        await self.shared_state.leases.end()
         await self._database.close()
 
 
@@ -222,15 +222,23 @@ def open_engine(
         from ledger_engine.store.postgres.database import open_database as open_served
         from ledger_engine.store.postgres.leases import PostgresLeases
 
-        served = open_served(database, clock, serving=serving, accept_loss=accept_loss, state=state)
-        shared = SharedState(served.rate_limits, PostgresLeases(served))
-        return Engine(served, clock, shared, losses=served.losses, measure=served.figures)
+        database_served = open_served(database, clock, serving=serving, accept_loss=accept_loss, state=state)
+        shared_state = SharedState(database_served.rate_limits, PostgresLeases(database_served))
+        return Engine(
+            database_served,
+            clock,
+            shared_state,
+            losses=database_served.losses,
+            measure=database_served.figures,
+        )
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database
 
-    opened = open_database(database, clock, checkpoints=serving)
-    rewinder = SqliteRewinder(database, opened)
-    return Engine(opened, clock, rewinder=rewinder, losses=opened.losses, measure=opened.figures)
+    database_open = open_database(database, clock, checkpoints=serving)
+    rewinder = SqliteRewinder(database, database_open)
+    return Engine(
+        database_open, clock, rewinder=rewinder, losses=database_open.losses, measure=database_open.figures
+    )
 
 
 def open_snapshot(

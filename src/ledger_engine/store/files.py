@@ -26,20 +26,20 @@ def _hold(folder: Path) -> int | None:
     ends.
     """
     try:
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Another process that removes leftovers may have removed it between the open and the lock.
-        if os.path.samestat(os.fstat(held), os.stat(folder)):
-            return held
+        if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+            return descriptor
     except (BlockingIOError, FileNotFoundError):
         pass
     except OSError:
-        os.close(held)
+        os.close(descriptor)
         raise
-    os.close(held)
+    os.close(descriptor)
     return None
 
 
@@ -50,13 +50,13 @@ def work_folder(parent: Path) -> Iterator[Path]:
     A file in it can be renamed into `parent` in one step. Raises OSError, which names `parent`.
     """
     _remove_leftovers(parent)
-    folder, held = _make(parent)
+    folder, descriptor = _make(parent)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if held is not None:
-            os.close(held)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _make(parent: Path) -> tuple[Path, int | None]:
@@ -67,28 +67,28 @@ def _make(parent: Path) -> tuple[Path, int | None]:
         except OSError as error:  # which names a folder that nobody knows
             raise OSError(error.errno, error.strerror, str(parent.resolve())) from error
         try:
-            held = _hold(folder)
+            descriptor = _hold(folder)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        if held is not None:
-            return folder, held
+        if descriptor is not None:
+            return folder, descriptor
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_leftovers(parent: Path) -> None:
     with contextlib.suppress(OSError):  # if not, they stay, which does no harm
         for folder in parent.glob(f"{_PREFIX}*"):
-            held = _hold(folder)
-            if held is not None:
+            descriptor = _hold(folder)
+            if descriptor is not None:
                 shutil.rmtree(folder, ignore_errors=True)
-                os.close(held)
+                os.close(descriptor)
 
 
 def write_private(file: Path, text: str) -> None:
     """Write the text to a file of mode 0600, and replace an existing one. Raises OSError."""
-    with private_file(file) as written:
-        written.write(text)
+    with private_file(file) as stream:
+        stream.write(text)
 
 
 @contextmanager
@@ -102,10 +102,10 @@ def private_file(file: Path) -> Iterator[TextIO]:
     except OSError as error:  # which names a file that nobody knows
         raise OSError(error.errno, error.strerror, str(file.parent.resolve())) from error
     try:
-        with open(descriptor, "w", encoding="utf-8") as written:
-            yield written
-            written.flush()
-            os.fsync(written.fileno())
+        with open(descriptor, "w", encoding="utf-8") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
         os.replace(name, file)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import (
     BookKey,
-    Cached,
+    CachedValues,
     Columns,
     F,
     H,
@@ -34,7 +34,7 @@ from ledger_engine.store.threaded import Job
 CACHED_MAX = 100  # objects that stay for the next transaction: four for each book that is posted to
 
 NOTHING: Parameters = {}  # a dict, because sqlite3 accepts no MappingProxyType
-Key = tuple[type[Cached], str, bool]
+Key = tuple[type[CachedValues], str, bool]
 
 
 class _Direct:
@@ -57,7 +57,7 @@ class CachingUnit(ABC):
     """
 
     __slots__ = (
-        "_cached", "_changed", "_clock", "_direct", "_ids", "_now", "_rows", "_tables", "_topics", "wrote",
+        "_caches", "_changes", "_clock", "_direct", "_ids", "_now", "_rows", "_tables", "_topics", "wrote",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, ids: IdSource) -> None:
@@ -65,9 +65,9 @@ class CachingUnit(ABC):
         self._ids = ids
         self._now = clock.now()
         self._topics: set[str] = set()
-        self._cached: dict[Key, Cached] = {}
+        self._caches: dict[Key, CachedValues] = {}
         self._tables: dict[str, set[Key]] = {}  # what is cached from each
-        self._changed: dict[Cached, None] = {}
+        self._changes: dict[CachedValues, None] = {}
         self._rows: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
         self._direct: _Direct | None = None
         self.wrote = False  # whether the work that runs has changed anything that is known here
@@ -99,14 +99,14 @@ class CachingUnit(ABC):
 
     def cached(self, kind: type[H], tenant: Tenant) -> H:
         key = (kind, tenant.project, tenant.livemode)
-        found = self._cached.get(key)
-        if found is None:
+        cache = self._caches.get(key)
+        if cache is None:
             if self._direct is None:
                 self._direct = _Direct(self)
-            found = self._cached[key] = kind(self._direct, tenant)
+            cache = self._caches[key] = kind(self._direct, tenant)
             for table in kind.tables:
                 self._tables.setdefault(table, set()).add(key)
-        return cast(H, found)
+        return cast(H, cache)
 
     def first(self, sql: str, parameters: Parameters = NOTHING, /) -> Row | None:
         rows = self.execute(sql, parameters)
@@ -121,8 +121,8 @@ class CachingUnit(ABC):
 
     def flush(self) -> None:
         """Write the values that were changed and the rows that wait."""
-        changed, self._changed = self._changed, {}
-        for each in changed:
+        changes, self._changes = self._changes, {}
+        for each in changes:
             each.write()
         for (table, columns), rows in self._rows.items():
             if rows:
@@ -136,12 +136,12 @@ class CachingUnit(ABC):
         """
         if self._direct is not None:
             self._direct = None
-            self._cached, self._tables, self._changed = {}, {}, {}
+            self._caches, self._tables, self._changes = {}, {}, {}
         self._rows.clear()
 
     def limit_size(self) -> None:
         """Drop the values when values of many books were kept from earlier transactions."""
-        if len(self._cached) > CACHED_MAX:
+        if len(self._caches) > CACHED_MAX:
             self.forget()
 
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
@@ -156,20 +156,20 @@ class CachingUnit(ABC):
                 rows.clear()
 
     def _write_values(self, table: str) -> None:
-        for each in [cached for cached in self._changed if table in cached.tables]:
-            del self._changed[each]
+        for each in [cache for cache in self._changes if table in cache.tables]:
+            del self._changes[each]
             each.write()
 
     def _forget_values(self, table: str) -> None:
         for key in self._tables.get(table, ()):
-            self._cached.pop(key, None)
+            self._caches.pop(key, None)
         self._tables.pop(table, None)
 
     def _waiting(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
         return self._rows.setdefault((table, columns), [])
 
-    def _change(self, cached: Cached, /) -> None:
-        self._changed[cached] = None
+    def _change(self, cache: CachedValues, /) -> None:
+        self._changes[cache] = None
         self.wrote = True
 
     @abstractmethod
@@ -231,13 +231,13 @@ def prefetch(unit: Unit, group: Sequence[Job], failures: tuple[type[Exception], 
     """
     calls: dict[tuple[Prefetch, BookKey], list[tuple[Any, tuple[Any, ...]]]] = {}
     for job in group:
-        seen = _prefetch_of(job.work)
+        plan = _prefetch_of(job.work)
         book = book_of(job.work)
-        if seen is not None and book is not None:
-            calls.setdefault((seen[0], book), []).append(seen[1:])
-    for (reads, _), given in calls.items():
+        if plan is not None and book is not None:
+            calls.setdefault((plan[0], book), []).append(plan[1:])
+    for (reads, _), arguments in calls.items():
         try:
-            reads(unit, given[0][0], [each for _, each in given])
+            reads(unit, arguments[0][0], [each for _, each in arguments])
         except failures:
             raise
         except Exception:  # a value of one work, which will fail by itself
@@ -246,9 +246,9 @@ def prefetch(unit: Unit, group: Sequence[Job], failures: tuple[type[Exception], 
 
 def _prefetch_of(work: Work[Any]) -> tuple[Prefetch, Any, tuple[Any, ...]] | None:
     """Return what prefetches for a work, with its tenant and arguments; None for nothing."""
-    called = getattr(work, "called", None)
-    if called is None:
+    call = getattr(work, "called", None)
+    if call is None:
         return None
-    function, tenant, given = called
+    function, tenant, arguments = call
     reads = _PREFETCHES.get(function)
-    return None if reads is None else (reads, tenant, given)
+    return None if reads is None else (reads, tenant, arguments)

@@ -37,7 +37,7 @@ class GroupCommit(Generic[J]):
         self._waiting: list[J] = []
         self._in_flight: list[J] = []
         self._handed_over_at = 0.0
-        self._expected = 1
+        self._expected_count = 1
         self._long_is_next = False  # because the other works have had a group since the last long work
         self._next_look: asyncio.Handle | None = None
 
@@ -69,10 +69,10 @@ class GroupCommit(Generic[J]):
 
     def done(self) -> None:
         """Start the next group, because the current one is finished."""
-        finished, self._in_flight = self._in_flight, []
+        jobs, self._in_flight = self._in_flight, []
         # Those answered may well send another request, in addition to those waiting.
-        self._expected = len(finished) + len(self._waiting)
-        if finished and finished[0].long and not all(job.long for job in self._waiting):
+        self._expected_count = len(jobs) + len(self._waiting)
+        if jobs and jobs[0].long and not all(job.long for job in self._waiting):
             self._start(self._next_group())
         elif self._waiting:
             self._look_soon()
@@ -108,18 +108,18 @@ class GroupCommit(Generic[J]):
         if self._next_look is None:
             self._next_look = self._loop.call_soon(self._look, 0, 0)
 
-    def _look(self, seen: int, quiet: int) -> None:
+    def _look(self, last_count: int, quiet: int) -> None:
         """Begin a group, or look again later.
 
         `seen` is how many works waited when it looked last, and since `quiet` times there were no more.
         """
         self._next_look = None
-        waiting, expected = len(self._waiting), min(self._expected, GROUP_MAX)
+        waiting, expected_count = len(self._waiting), min(self._expected_count, GROUP_MAX)
         if self._in_flight or not waiting:
             return
-        quiet = 0 if waiting > seen else quiet + 1
+        quiet = 0 if waiting > last_count else quiet + 1
         # A single client need not wait for others: only several are worth waiting for.
-        if waiting < expected and quiet < QUIET_TURNS:
+        if waiting < expected_count and quiet < QUIET_TURNS:
             self._next_look = self._loop.call_soon(self._look, waiting, quiet)
             return
         self._start(self._next_group())

@@ -57,17 +57,17 @@ class Page(Generic[R]):
     next_cursor: str | None
 
 
-def page_of(objects: Iterable[W], wanted: PageRequest, removed: Collection[str] = ()) -> Page[W]:
+def page_of(objects: Iterable[W], request: PageRequest, removed_ids: Collection[str] = ()) -> Page[W]:
     """Return a page of objects that are in memory, newest first.
 
     A cursor may also be one of the ids that were `removed`. Raises InvalidRequest `invalid_cursor`.
     """
     left = sorted(objects, key=attrgetter("id"), reverse=True)
-    if wanted.after is not None:
-        if wanted.after not in removed and all(each.id != wanted.after for each in left):
-            raise bad_cursor(wanted.cursor)
-        left = [each for each in left if each.id < wanted.after]
-    items, has_more = left[: wanted.limit], len(left) > wanted.limit
+    if request.after is not None:
+        if request.after not in removed_ids and all(each.id != request.after for each in left):
+            raise bad_cursor(request.cursor)
+        left = [each for each in left if each.id < request.after]
+    items, has_more = left[: request.limit], len(left) > request.limit
     return Page(items, has_more, items[-1].id if has_more else None)
 
 
@@ -109,7 +109,7 @@ class Listing(Generic[R]):
         self,
         unit: Unit,
         tenant: Tenant,
-        wanted: PageRequest,
+        request: PageRequest,
         equal: Mapping[str, Value],
         *,
         since: str | None = None,
@@ -117,7 +117,7 @@ class Listing(Generic[R]):
         where: str | None = None,
         among: str | None = None,
         given: Mapping[str, Value] = MappingProxyType({}),
-        bounded: bool = False,
+        is_bounded: bool = False,
         read: Callable[[Row], Any] | None = None,
     ) -> Page[Any]:
         """Return the page of objects whose columns equal the values in `equal`; None does not filter.
@@ -128,7 +128,7 @@ class Listing(Generic[R]):
         ends there, the last of these rows is its next cursor. With `read` the items are its results for the
         rows. Raises what `require_cursors` raises.
         """
-        parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
+        parameters: dict[str, Value] = tenant.bind(rows=request.limit + 1, **given)
         conditions = [among or self.of_tenant]
         if where is not None:
             conditions.append(where)
@@ -137,52 +137,52 @@ class Listing(Generic[R]):
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
         # One bound, not two: SQLite checks one of two bounds row by row, and may then choose a worse index.
-        ceiling = min(filter(None, (until, wanted.after)), default=None)
+        ceiling = min(filter(None, (until, request.after)), default=None)
         if ceiling is not None:
             conditions.append(f"{self.id} < :ceiling")
             parameters["ceiling"] = ceiling
-        self.require_cursors(unit, tenant, wanted)
+        self.require_cursors(unit, tenant, request)
         last = beyond = None
-        if bounded:
-            last, beyond = self._bound(unit, tenant, wanted, ceiling)
-        if beyond is not None and wanted.before is not None:
+        if is_bounded:
+            last, beyond = self._bound(unit, tenant, request, ceiling)
+        if beyond is not None and request.before is not None:
             conditions.append(f"{self.id} < :beyond")
             parameters["beyond"] = beyond
         elif beyond is not None:
             since = beyond
-        floor = max(filter(None, (since, wanted.before)), default=None)
+        floor = max(filter(None, (since, request.before)), default=None)
         if floor is not None:
             conditions.append(f"{self.id} > :floor")
             parameters["floor"] = floor
-        order = "DESC" if wanted.before is None else "ASC"
+        order = "DESC" if request.before is None else "ASC"
         rows = unit.execute(
             f"SELECT {self.columns} FROM {self.table}{self.hint} WHERE {' AND '.join(conditions)}"
             f" ORDER BY {self.id} {order} LIMIT :rows",
             parameters,
         )
-        has_more = len(rows) > wanted.limit
-        items = list(map(read or self.read, rows[: wanted.limit]))
-        next_cursor = rows[wanted.limit - 1]["id"] if has_more else last
+        has_more = len(rows) > request.limit
+        items = list(map(read or self.read, rows[: request.limit]))
+        next_cursor = rows[request.limit - 1]["id"] if has_more else last
         has_more = next_cursor is not None
-        if wanted.before is not None:
+        if request.before is not None:
             items.reverse()
         return Page(items, has_more, next_cursor)
 
-    def require_cursors(self, unit: Unit, tenant: Tenant, wanted: PageRequest) -> None:
+    def require_cursors(self, unit: Unit, tenant: Tenant, request: PageRequest) -> None:
         """Raise InvalidRequest `invalid_cursor` for an id that was never in this project and mode."""
-        for cursor, param in ((wanted.after, wanted.cursor), (wanted.before, "ending_before")):
+        for cursor, param in ((request.after, request.cursor), (request.before, "ending_before")):
             if cursor is None or self.has(unit, tenant, cursor):
                 continue
             if self.was_listed is None or not self.was_listed(unit, tenant, cursor):
                 raise bad_cursor(param)
 
     def _bound(
-        self, unit: Unit, tenant: Tenant, wanted: PageRequest, ceiling: str | None
+        self, unit: Unit, tenant: Tenant, request: PageRequest, ceiling: str | None
     ) -> tuple[str | None, str | None]:
         """Return the ids of the last row that a bounded page looks at and of the row after it, if any."""
         cursor, beyond, order = ceiling, "<", "DESC"
-        if wanted.before is not None:
-            cursor, beyond, order = wanted.before, ">", "ASC"
+        if request.before is not None:
+            cursor, beyond, order = request.before, ">", "ASC"
         rows = unit.execute(
             f"SELECT {self.id} AS id FROM {self.table} WHERE {self.of_tenant}"
             f"{'' if cursor is None else f' AND {self.id} {beyond} :cursor'}"

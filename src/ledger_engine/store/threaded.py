@@ -212,7 +212,7 @@ class ThreadedDatabase:
         self._answer_s = ANSWER_S if serving else math.inf
         self._can_read = can_read
         self._can_write = can_write
-        self._lost = False
+        self._is_lost = False
         self._listeners: list[Listener] = []
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
         self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
@@ -240,7 +240,7 @@ class ThreadedDatabase:
                 if self._age() > CHECK_S and not await self._waits_for_others():
                     raise StorageUnavailable(SILENT)
                 await self.read(self._can_read)
-                if self._lost:
+                if self._is_lost:
                     # Without this write a server without other writes, because it is down, would stay down.
                     await self.write(self._can_write)
         except TimeoutError:

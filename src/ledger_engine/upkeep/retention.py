@@ -98,7 +98,7 @@ class Retention:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                if await self._engine.shared.leases.leads():
+                if await self._engine.shared_state.leases.leads():
                     await self.clean_up()
             except StorageUnavailable as error:
                 log.warning("cleaning up is postponed: %s", error.cause)

@@ -21,7 +21,7 @@ async def test_two_servers_count_requests_together_in_the_database(database: str
     async with ledger.opened(settings, database) as first, ledger.opened(settings, database) as second:
         used = 0
         while not used:
-            verdict = await first.shared.rate_limits.count("address/1", 60, 10)
-            after = await second.shared.rate_limits.peek("address/1", 60)
+            verdict = await first.shared_state.rate_limits.count("address/1", 60, 10)
+            after = await second.shared_state.rate_limits.peek("address/1", 60)
             used = 60 - after.remaining if after.reset == verdict.reset else 0
         assert used == 60 - verdict.remaining

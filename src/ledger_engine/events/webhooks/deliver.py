@@ -131,7 +131,7 @@ class EndpointLeases:
 
     def __init__(self, engine: Engine, sender: AnySender) -> None:
         self._engine = engine
-        self._leases = engine.shared.leases
+        self._leases = engine.shared_state.leases
         self._sender = sender
         self._names: frozenset[str] = frozenset()  # at the last look
         self._sends_until = math.inf  # as the sender knows it

@@ -319,7 +319,7 @@ async def resend_failed(
     DuplicateIdempotencyKey.
     """
     # One at a time: the turns of several together would be grouped into one long commit.
-    async with engine.shared.semaphores.hold(_ONE_AT_A_TIME, wait=True):
+    async with engine.shared_state.semaphores.hold(_ONE_AT_A_TIME, wait=True):
         begin = partial(_begin, tenant=tenant, since=since, endpoint=endpoint, key=key)
         endpoint_ids, skips, until = await engine.read(begin)
         attempted_at, count = since, 0

@@ -39,7 +39,7 @@ class RetryClock:
 
     def __init__(self, engine: Engine, retries_s: Sequence[float], monotonic: Callable[[], float]) -> None:
         self._engine = engine
-        self._leases = engine.shared.leases
+        self._leases = engine.shared_state.leases
         self._monotonic = monotonic
         self._pace_ms = round(1000 * min(OVERDUE_EVERY_S, *retries_s))
         self._following = asyncio.Lock()

@@ -57,7 +57,9 @@ async def begin_body(call: Call, receive: Receive, wire: Extension | None, addre
     place = None
     if not isinstance(call.caller, Credential):
         of_address = Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)
-        place = call.engine.shared.semaphores.hold(of_address, Semaphore("bodies", ANONYMOUS_BODIES_MAX))
+        place = call.engine.shared_state.semaphores.hold(
+            of_address, Semaphore("bodies", ANONYMOUS_BODIES_MAX)
+        )
     call.unread = partial(read_body, receive, headers, wire, place)
 
 

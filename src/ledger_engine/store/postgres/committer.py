@@ -31,7 +31,7 @@ from ledger_engine.store.postgres.errors import (
 )
 from ledger_engine.store.postgres.locks import LEDGER, Locks, lock_of
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.postgres.seen import Commits, Seen
+from ledger_engine.store.postgres.seen import Commits, SeenCommits
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import Job
 
@@ -52,7 +52,7 @@ class OutcomeUnknown(Exception):
     """The connection was lost after COMMIT was sent."""
 
 
-class Committed(NamedTuple):
+class CommitResult(NamedTuple):
     """Works whose transaction has ended, with the topics that they announced, or with why it failed."""
 
     works: list[Job]
@@ -80,7 +80,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         locks: Locks,
         connect: Callable[[], Connection],
         numeric: Numeric,
-        seen: Seen,
+        seen_commits: SeenCommits,
         confirmations: Confirmations,
     ) -> None:
         super().__init__()
@@ -88,15 +88,15 @@ class Committer(GroupCommitter[PostgresUnit]):
         self.ids = ids
         self.locks = locks
         self.numeric = numeric
-        self.seen = seen
+        self.seen = seen_commits
         self.confirmations = confirmations
         self.counts = Counts()
-        self.confirmed: Reached | None = None  # of the last transaction that was confirmed
+        self.last_confirmation: Reached | None = None  # of the last transaction that was confirmed
         self.meets_others_until = 0.0
         self._connect = connect
         self._connection: Connection | None = None
 
-    def commit(self, group: list[Job]) -> Iterator[Committed]:
+    def commit(self, group: list[Job]) -> Iterator[CommitResult]:
         """Run the works of a group, and yield the outcomes of some after each transaction.
 
         The works of books that no other server has locked come first, in one transaction. If other servers
@@ -114,14 +114,14 @@ class Committer(GroupCommitter[PostgresUnit]):
         if of_ledger is not None:
             yield self._committed(_Transaction(self, {LEDGER: of_ledger}, 0))
 
-    def _committed(self, transaction: _Transaction) -> Committed:
+    def _committed(self, transaction: _Transaction) -> CommitResult:
         self.counts.groups += 1
         topics, error = set[str](), None
         try:
             topics = self._commit_with_tries(transaction)
         except Exception as failed:  # of any kind: the outcomes of the other works do not depend on it
             error = failed
-        return Committed(_all(transaction.running), frozenset(topics), error)
+        return CommitResult(_all(transaction.running), frozenset(topics), error)
 
     def _commit_with_tries(self, transaction: _Transaction) -> set[str]:
         """Commit the transaction, and begin it again while that may help; return the topics of its works.
@@ -184,25 +184,25 @@ class _Transaction(Transaction[PostgresUnit]):
         self._waiting = waiting
         self._at_most = at_most
         self._connection: Connection | None = None
-        self._locked = frozenset[int]()  # the locks of books
-        self._reached: Reached | None = None
+        self._locks = frozenset[int]()  # the locks of books
+        self._times: Reached | None = None
 
     def begin(self) -> tuple[PostgresUnit, list[Job]]:
         """Begin for the works whose books are free, or for the works of one book that the group waits for."""
         committer, self._connection, self.running = self._committer, None, self._waiting
         self._connection = connection = committer.usable_connection()
         books = [lock for lock in self._waiting if lock != LEDGER]
-        locked, moment = committer.locks.begin(connection, books, self._at_most)
-        if not locked.issuperset(set(books[: self._at_most]) - _OF_NO_PROJECT):
+        locks, moment = committer.locks.begin(connection, books, self._at_most)
+        if not locks.issuperset(set(books[: self._at_most]) - _OF_NO_PROJECT):
             committer.meets_others_until = time.monotonic() + MET_S
-        if books and not locked:
+        if books and not locks:
             connection.send(_ROLLBACK)
             self.running = {books[0]: self._waiting[books[0]]}  # which alone fail if the lock cannot be got
-            locked, moment = self._wait_for_one(connection, books)
+            locks, moment = self._wait_for_one(connection, books)
         if books:
-            self.running = {lock: self._waiting[lock] for lock in books if lock in locked}
-        self._locked = locked
-        self._reached = None if moment is None else (locked, moment)
+            self.running = {lock: self._waiting[lock] for lock in books if lock in locks}
+        self._locks = locks
+        self._times = None if moment is None else (locks, moment)
         unit, works = self._unit_of(connection, moment), _all(self.running)
         if not connection.usable:
             raise ConnectionLost("another database is used now", OLDER)
@@ -234,21 +234,21 @@ class _Transaction(Transaction[PostgresUnit]):
             connection.settle()
             return False
         moment = max(committer.clock.now(), committer.ids.mark()[0])
-        locks.note(connection, self._locked, moment, announced=bool(topics))
+        locks.note(connection, self._locks, moment, announces=bool(topics))
         try:
             # Waited for, so that until here it is known that nothing is committed.
-            noted = connection.settle()
+            results = connection.settle()
         except DatabaseFailed as error:
             self.require_sound(error)
             raise WorkFailed(error) from error
         self._send_commit(connection)
         number = 0
         if topics:
-            assert noted is not None, "the last statement returns rows"
-            number = locks.number_of(noted)
+            assert results is not None, "the last statement returns rows"
+            number = locks.number_of(results)
             committer.confirmations.confirm(locks.server, number)
-            done = [book_of(job.work) for job in works if job.error is None]
-            changes = Counter([book for book in done if book is not None])
+            books = [book_of(job.work) for job in works if job.error is None]
+            changes = Counter([book for book in books if book is not None])
             committer.seen.committed(locks.server, Commits(number, moment), changes)
         try:
             locks.release(connection)
@@ -278,7 +278,7 @@ class _Transaction(Transaction[PostgresUnit]):
         counts, began = self._committer.counts, time.monotonic()
         counts.lock_waits += 1
         try:
-            return self._committer.locks.begin(connection, books, self._at_most, awaited=books[:1])
+            return self._committer.locks.begin(connection, books, self._at_most, waits_for=books[:1])
         finally:
             counts.lock_wait_s += time.monotonic() - began
 
@@ -292,10 +292,10 @@ class _Transaction(Transaction[PostgresUnit]):
         committer = self._committer
         if moment is not None:
             committer.clock.advance_past(moment)
-        if not self._locked:
+        if not self._locks:
             committer.forget()
         return committer.unit_for(
-            (self._locked - {committer.locks.own}, moment),
+            (self._locks - {committer.locks.own}, moment),
             lambda: PostgresUnit(connection, committer.clock, committer.ids, committer.numeric),
         )
 
@@ -305,7 +305,7 @@ class _Transaction(Transaction[PostgresUnit]):
         Nothing is known here about other servers, unless they have committed nothing since the last commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
-        return in_doubt or self._reached not in (None, self._committer.confirmed)
+        return in_doubt or self._times not in (None, self._committer.last_confirmation)
 
     def _send_commit(self, connection: Connection) -> None:
         """Send COMMIT and wait until it is confirmed. Raises OutcomeUnknown when the connection is lost."""
@@ -314,7 +314,7 @@ class _Transaction(Transaction[PostgresUnit]):
         try:
             connection.send(_COMMIT)
             connection.settle()
-            if connection.abandoned:
+            if connection.must_not_be_used:
                 # Other threads may have learned of a newer database: this one may have been a primary before
                 # a failover.
                 raise ConnectionLost("another database is used now", OLDER)
@@ -325,7 +325,7 @@ class _Transaction(Transaction[PostgresUnit]):
                 time.sleep(TOLD_S)
             raise OutcomeUnknown(str(error)) from error
         confirmations.settle(doubts)
-        self._committer.confirmed = self._reached
+        self._committer.last_confirmation = self._times
 
 
 def _all(works: Works) -> list[Job]:

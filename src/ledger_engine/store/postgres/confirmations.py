@@ -26,45 +26,45 @@ class Confirmations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._confirmed: dict[int, int] = {}
-        self._doubted: dict[int, int] = {}  # commits that are confirmed once the doubts are settled
-        self._settled = 0
+        self._counts: dict[int, int] = {}
+        self._doubtful_counts: dict[int, int] = {}  # commits that are confirmed once the doubts are settled
+        self._settled_count = 0
         self.doubts = 0  # so far
 
     @property
     def in_doubt(self) -> bool:
         """Whether the database may show commits that the standby lacks."""
-        return self.doubts != self._settled
+        return self.doubts != self._settled_count
 
     def doubt(self, counts: Mapping[int, int] = _NO_COUNTS) -> None:
         """Be in doubt about visible data, such as this many commits of these servers."""
         with self._lock:
-            _raise_to(self._doubted, counts)
+            _raise_to(self._doubtful_counts, counts)
             self.doubts += 1
 
     def settle(self, doubts: int) -> None:
         """End the first `doubts` doubts: a commit that began after them was confirmed."""
         with self._lock:
-            self._settled = max(self._settled, doubts)
+            self._settled_count = max(self._settled_count, doubts)
             if doubts == self.doubts:
-                _raise_to(self._confirmed, self._doubted)
-                self._doubted.clear()
+                _raise_to(self._counts, self._doubtful_counts)
+                self._doubtful_counts.clear()
 
     def confirm(self, server: int, number: int) -> None:
         """Note that the standby has this many commits of a server."""
         with self._lock:
-            _raise_to(self._confirmed, {server: number})
+            _raise_to(self._counts, {server: number})
 
     def unconfirmed(self, counts: Mapping[int, int]) -> dict[int, int]:
         """Return the counts that are higher than the confirmed ones."""
         with self._lock:
-            confirmed = self._confirmed
+            confirmed = self._counts
             return {server: count for server, count in counts.items() if count > confirmed.get(server, 0)}
 
     def are_doubted(self, counts: Mapping[int, int]) -> bool:
         """Return whether a doubt that is not settled covers these counts."""
         with self._lock:
-            doubted = self._doubted
+            doubted = self._doubtful_counts
             return self.in_doubt and all(doubted.get(server, 0) >= count for server, count in counts.items())
 
 

@@ -80,16 +80,16 @@ class Connection:
     ) -> None:
         """Connect to the host of these settings of libpq. Raises ConnectionLost."""
         self.host = host
-        self.abandoned = False
+        self.must_not_be_used = False
         self.timeline: tuple[int, int] | None = None  # its cluster and timeline, once they are known (`seen`)
         self._answer_s = answer_s
         self._is_silent = is_silent
-        self._known: OrderedDict[bytes, _Prepared] = OrderedDict()
+        self._statements: OrderedDict[bytes, _Prepared] = OrderedDict()
         self._names = 0
         # For each statement sent: how it was being prepared, if it was; False for a synchronisation.
-        self._sent: list[_Prepared | bool] = []
+        self._pipeline: list[_Prepared | bool] = []
         self._forgiven = 0  # of the statements sent, the first ones whose errors do not matter
-        self._broken = False
+        self._is_broken = False
         self._lent: psycopg.Connection | None = None
         self._warning = ""  # that came with the statement whose result is awaited
         self._pg = connected(host, min(connect_s, answer_s))
@@ -108,7 +108,7 @@ class Connection:
     @property
     def usable(self) -> bool:
         """Whether the connection has not failed, and may be used."""
-        return not self._broken and not self.abandoned
+        return not self._is_broken and not self.must_not_be_used
 
     def rows(self, statement: Statement, parameters: Parameters) -> list[Row]:
         """Run a statement after those sent before, and return its rows. Raises what `settle` raises."""
@@ -120,37 +120,35 @@ class Connection:
         """Send a statement on ahead; its error comes up in `settle`."""
         self.put(statement, [parameters[name] for name in statement.names] if parameters else ())
 
-    def put(self, statement: Statement, given: Sequence[Value]) -> None:
+    def put(self, statement: Statement, values: Sequence[Value]) -> None:
         """Send a statement on ahead with the values of its parameters, in their order."""
-        types = tuple([rendering.type_of(value) for value in given])
-        self.put_dumped(statement, [rendering.dumped(value) for value in given], types)
+        types = tuple([rendering.type_of(value) for value in values])
+        self.put_dumped(statement, [rendering.dumped(value) for value in values], types)
 
-    def put_dumped(
-        self, statement: Statement, dumped: Sequence[bytes | None], types: tuple[int, ...]
-    ) -> None:
+    def put_dumped(self, statement: Statement, texts: Sequence[bytes | None], types: tuple[int, ...]) -> None:
         """Send a statement on ahead with values that are as PostgreSQL reads them."""
-        if self._broken:
+        if self._is_broken:
             raise ConnectionLost("the connection is closed")
-        pg, known = self._pg, self._known
-        prepared = known.get(statement.text)
+        pg, statements = self._pg, self._statements
+        statement_in_use = statements.get(statement.text)
         try:
-            if prepared is None:
-                prepared = known[statement.text] = _Prepared()
-                if len(known) > PREPARED_MAX:
+            if statement_in_use is None:
+                statement_in_use = statements[statement.text] = _Prepared()
+                if len(statements) > PREPARED_MAX:
                     self._forget_one()
             else:
-                known.move_to_end(statement.text)
-            prepared.uses += 1
-            if prepared.types != types:
-                self._fit_types(prepared, types)
-            if not prepared.name:
-                if prepared.uses < _BEFORE_PREPARED:
-                    pg.send_query_params(statement.text, dumped, prepared.types)
-                    self._sent.append(True)
+                statements.move_to_end(statement.text)
+            statement_in_use.uses += 1
+            if statement_in_use.types != types:
+                self._fit_types(statement_in_use, types)
+            if not statement_in_use.name:
+                if statement_in_use.uses < _BEFORE_PREPARED:
+                    pg.send_query_params(statement.text, texts, statement_in_use.types)
+                    self._pipeline.append(True)
                     return
-                self._prepare(statement, prepared)
-            pg.send_query_prepared(prepared.name, dumped)
-            self._sent.append(True)
+                self._prepare(statement, statement_in_use)
+            pg.send_query_prepared(statement_in_use.name, texts)
+            self._pipeline.append(True)
         except Error as error:
             raise self._lost(error) from error
 
@@ -165,7 +163,7 @@ class Connection:
             self._pg.pipeline_sync()
         except Error as error:
             raise self._lost(error) from error
-        self._sent.append(False)
+        self._pipeline.append(False)
 
     def settle(self) -> PGresult | None:
         """Wait for all that was sent, and return the last result.
@@ -173,12 +171,12 @@ class Connection:
         Raises the first statement's error as DatabaseFailed, when those after it were not run, and
         ConnectionLost.
         """
-        if self._broken:
+        if self._is_broken:
             raise ConnectionLost("the connection is closed")
-        sent, self._sent = self._sent, []
+        pipeline, self._pipeline = self._pipeline, []
         try:
             self._pg.pipeline_sync()
-            return self._take(sent)
+            return self._take(pipeline)
         except Error as error:
             raise self._lost(error) from error
 
@@ -194,7 +192,7 @@ class Connection:
         """
         self.sync()
         if forgiving:
-            self._forgiven = len(self._sent)
+            self._forgiven = len(self._pipeline)
         try:
             self._pg.flush()
         except Error as error:
@@ -230,9 +228,9 @@ class Connection:
 
     def take(self) -> PGresult | None:
         """Return the last result of the statements before `end`. Raises what `settle` raises."""
-        sent, self._sent = self._sent, []
+        pipeline, self._pipeline = self._pipeline, []
         try:
-            return self._take(sent[:-1])  # which waits for the synchronisation that `end` has sent
+            return self._take(pipeline[:-1])  # which waits for the synchronisation that `end` has sent
         except Error as error:
             raise self._lost(error) from error
 
@@ -243,20 +241,20 @@ class Connection:
         poll.register(waker, _READABLE)
         try:
             # Some may have arrived with the results of statements.
-            if not (notified := self._take_notified()) and poll.poll(seconds * 1000):
+            if not (texts := self._take_notified()) and poll.poll(seconds * 1000):
                 self._pg.consume_input()
                 if self._pg.status == pq.ConnStatus.BAD:
                     raise self._lost(None)
-                notified = self._take_notified()
+                texts = self._take_notified()
         except Error as error:
             raise self._lost(error) from error
-        return notified
+        return texts
 
     def _take_notified(self) -> list[str]:
-        found = []
+        texts = []
         while (each := self._pg.notifies()) is not None:
-            found.append(each.extra.decode())
-        return found
+            texts.append(each.extra.decode())
+        return texts
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[psycopg.Connection]:
@@ -284,19 +282,19 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection; what is not committed is rolled back."""
-        self._broken = True
+        self._is_broken = True
         with contextlib.suppress(Error):
             self._pg.finish()
 
-    def _take(self, sent: list[_Prepared | bool]) -> PGresult | None:
+    def _take(self, pipeline: list[_Prepared | bool]) -> PGresult | None:
         """Take one result for each statement sent, and one for the synchronisation."""
         pg = self._pg
         last: PGresult | None = None
         failed: DatabaseFailed | None = None
         syncs = 0
         forgiven, self._forgiven = self._forgiven, 0
-        for number, prepared in enumerate(sent):
-            if prepared is False:
+        for number, entry in enumerate(pipeline):
+            if entry is False:
                 self._take_sync()
                 syncs += 1
                 continue
@@ -310,8 +308,8 @@ class Connection:
                 elif status != pq.ExecStatus.PIPELINE_ABORTED and failed is None and number >= forgiven:
                     failed = failure(result)
                     failed.syncs = syncs
-                if isinstance(prepared, _Prepared) and status != pq.ExecStatus.COMMAND_OK:
-                    prepared.name = b""
+                if isinstance(entry, _Prepared) and status != pq.ExecStatus.COMMAND_OK:
+                    entry.name = b""
                 result = self._next()
         self._take_sync()
         if pg.status == pq.ConnStatus.BAD or (failed is not None and failed.fatal):
@@ -347,15 +345,15 @@ class Connection:
             began = time.monotonic()
             unsent = pg.flush()
             while pg.is_busy():
-                waited = time.monotonic() - began
+                seconds = time.monotonic() - began
                 if unsent:
                     self._poll.modify(pg.socket, _READABLE | _WRITABLE)
-                ready = self._poll.poll(max(0, min(self._answer_s - waited, _LOOKS_EVERY_S)) * 1000)
+                ready = self._poll.poll(max(0, min(self._answer_s - seconds, _LOOKS_EVERY_S)) * 1000)
                 if unsent:
                     self._poll.modify(pg.socket, _READABLE)
                     unsent = pg.flush()
                 if not ready:
-                    self._require_answer(waited)
+                    self._require_answer(seconds)
                 elif ready[0][1] & ~_WRITABLE:
                     pg.consume_input()
         return pg.get_result()
@@ -363,56 +361,56 @@ class Connection:
     def _require_answer(self, waited_s: float) -> None:
         """Raise ConnectionLost when there is no use in waiting for longer."""
         if (
-            self.abandoned
+            self.must_not_be_used
             or waited_s >= self._answer_s
             or (waited_s >= SILENT_S and self._is_silent is not None and self._is_silent())
         ):
             raise self._lost(None, "it does not answer")
 
-    def _prepare(self, statement: Statement, prepared: _Prepared) -> None:
+    def _prepare(self, statement: Statement, entry: _Prepared) -> None:
         self._names += 1
-        prepared.name = b"s%d" % self._names
-        self._pg.send_prepare(prepared.name, statement.text, prepared.types)
-        self._sent.append(prepared)
+        entry.name = b"s%d" % self._names
+        self._pg.send_prepare(entry.name, statement.text, entry.types)
+        self._pipeline.append(entry)
 
-    def _fit_types(self, prepared: _Prepared, types: tuple[int, ...]) -> None:
+    def _fit_types(self, entry: _Prepared, types: tuple[int, ...]) -> None:
         """Prepare a statement again if a value's type differs from the type that it was prepared for.
 
         None fits every type. A parameter that was always None takes its type from the statement until it is
         set here.
         """
-        if not prepared.types:
-            prepared.types = types
+        if not entry.types:
+            entry.types = types
             return
-        pairs = list(zip(prepared.types, types, strict=True))
+        pairs = list(zip(entry.types, types, strict=True))
         if any(new not in (rendering.UNKNOWN, old) for old, new in pairs):
-            prepared.types = tuple(new or old for old, new in pairs)
-            if prepared.name:
-                self._deallocate(prepared.name)
-                prepared.name = b""
+            entry.types = tuple(new or old for old, new in pairs)
+            if entry.name:
+                self._deallocate(entry.name)
+                entry.name = b""
 
     def _forget_one(self) -> None:
-        _, oldest = self._known.popitem(last=False)
+        _, oldest = self._statements.popitem(last=False)
         if oldest.name:
             self._deallocate(oldest.name)
 
     def _deallocate(self, name: bytes) -> None:
         self._pg.send_query_params(b"DEALLOCATE " + name, [])
-        self._sent.append(True)
+        self._pipeline.append(True)
 
     def _lost(self, error: BaseException | None, reason: str | None = None) -> ConnectionLost:
         """Close the connection and return why."""
         if isinstance(error, ConnectionLost):
             return error
-        said = reason or (str(error) if error is not None else self._pg.get_error_message())
+        message = reason or (str(error) if error is not None else self._pg.get_error_message())
         self.close()
         state = error.state if isinstance(error, DatabaseFailed) else ""
-        return ConnectionLost(_in_one_line(said) or "the connection was closed", state)
+        return ConnectionLost(_in_one_line(message) or "the connection was closed", state)
 
 
-def _in_one_line(said: str) -> str:
+def _in_one_line(message: str) -> str:
     """Return what libpq says in one line, without its indented hints (`Is the server running …?`)."""
-    return "; ".join([line for line in said.strip().split("\n") if not line.startswith("\t")])
+    return "; ".join([line for line in message.strip().split("\n") if not line.startswith("\t")])
 
 
 def connected(conninfo: str, limit_s: float) -> PGconn:
@@ -433,7 +431,7 @@ def connected(conninfo: str, limit_s: float) -> PGconn:
     except Error as error:
         raise refused(str(error).strip()) from error
     if pg.status != pq.ConnStatus.OK:
-        said = _in_one_line(pg.get_error_message())
+        message = _in_one_line(pg.get_error_message())
         pg.finish()
-        raise refused(said)
+        raise refused(message)
     return pg

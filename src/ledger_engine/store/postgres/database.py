@@ -41,7 +41,7 @@ from ledger_engine.store.postgres.rate_counts import RateCounts
 from ledger_engine.store.postgres.rate_limits import CountedTogether
 from ledger_engine.store.postgres.readers import Readers
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, Seen, Timeline
+from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, SeenCommits, Timeline
 from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, SILENT, Job, ThreadedDatabase, call_soon
 
@@ -74,23 +74,23 @@ class PostgresDatabase(ThreadedDatabase):
     ) -> None:
         super().__init__(serving=serving, can_read=_probe, can_write=_can_post)
         self._clock = clock
-        self._limited = serving
+        self._has_limits = serving
         self._answer_s -= _COUNTED_S
         self._numeric: Numeric = {}
         self.ids = IdSource()
-        self._seen = Seen(accepts_loss=accept_loss)
-        self._seen.moved = self._abandon_others
-        self._seen.accepted = self._abandon_all_but
+        self._seen_commits = SeenCommits(accepts_loss=accept_loss)
+        self._seen_commits.moved = self._abandon_others
+        self._seen_commits.accepted = self._abandon_all_but
         self._confirmations = Confirmations()
         if state is not None:
-            self._seen.remember(state / _STATE)
+            self._seen_commits.remember(state / _STATE)
         self._hosts = Hosts(url)
         with suppress(DatabaseFailed):  # such a server does not know timelines
             self._hosts.open_greatest(lambda connection: seen.timeline_of(connection).number, self._answer_s)
         with closing(self._open()) as connection:
             requirements.require_usable(connection, self._open)
             rows_apart = requirements.tells_rows_apart(connection)
-            self._seen.has_timelines = seen.has_timelines(connection)
+            self._seen_commits.has_timelines = seen.has_timelines(connection)
             tables = PostgresTables(connection)
             if tables.pending():  # which takes longer than a statement of a server may
                 with closing(self._hosts.open(math.inf, UNLIMITED)) as unlimited:
@@ -104,16 +104,16 @@ class PostgresDatabase(ThreadedDatabase):
         self._committer = Committer(
             clock,
             self.ids,
-            Locks(self._seen.server, own=self._seen.server, rows_apart=rows_apart),
+            Locks(self._seen_commits.server, own=self._seen_commits.server, rows_apart=rows_apart),
             partial(self._connect, settings, writes=True),
             self._numeric,
-            self._seen,
+            self._seen_commits,
             self._confirmations,
         )
         self._readers = Readers(self._connect, clock, self.ids, self._numeric)
         self._follower: Follower | None = None
         if serving:
-            self._follower = Follower(self._connect, self._announce, self._seen, self._confirmations)
+            self._follower = Follower(self._connect, self._announce, self._seen_commits, self._confirmations)
         self.rate_limits = CountedTogether(RateCounts(self._hosts.open))
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -124,7 +124,7 @@ class PostgresDatabase(ThreadedDatabase):
     @property
     def losses(self) -> Losses:
         """The acknowledged commits that this server knows to be lost."""
-        return self._seen.losses
+        return self._seen_commits.losses
 
     @property
     def counts(self) -> Counts:
@@ -163,7 +163,7 @@ class PostgresDatabase(ThreadedDatabase):
     async def figures(self) -> list[Figure]:
         """Return the counts of losses, retries and waits, and the database's own figures."""
         losses, counts = self.losses, self.counts
-        known = [
+        figures = [
             Figure(
                 "ledger_storage_older",
                 losses.refused is not None,
@@ -183,9 +183,9 @@ class PostgresDatabase(ThreadedDatabase):
         ]
         try:
             async with asyncio.timeout(_MEASURED_S):
-                return known + await super().read(_measured)
+                return figures + await super().read(_measured)
         except (StorageUnavailable, DatabaseFailed, TimeoutError):  # lost, silent, or closed to this role
-            return known
+            return figures
 
     def observe_commits(self, observer: CommitObserver) -> None:
         self._committer.observer = observer
@@ -197,21 +197,21 @@ class PostgresDatabase(ThreadedDatabase):
         await super().close()
         if self._follower is not None:
             await asyncio.to_thread(self._follower.stop, CLOSE_S)
-        self._seen.keep()
+        self._seen_commits.keep()
 
     def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> Connection:
         """Open a connection for works; a server never uses an older database."""
-        if not self._limited:
+        if not self._has_limits:
             return self._open(further)
-        opened = self._open(further, partial(self._require_newest, writes=writes))
+        connection = self._open(further, partial(self._require_newest, writes=writes))
         self._confirmations.doubt()  # the last connection may have ended because the database was restarted
-        return opened
+        return connection
 
     def _open(
         self, further: Sequence[str] = (), require: Callable[[Connection], None] | None = None
     ) -> Connection:
         settings = [*further]
-        if self._limited:
+        if self._has_limits:
             settings += [
                 f"SET statement_timeout TO {_STATEMENT_S * 1000}",
                 f"SET lock_timeout TO {_LOCK_S * 1000}",
@@ -223,7 +223,7 @@ class PostgresDatabase(ThreadedDatabase):
         return self._hosts.open(self._answer_s, settings, require)
 
     def _require_newest(self, connection: Connection, *, writes: bool = False) -> None:
-        self._seen.require_newest(connection, self._clock.now(), writes=writes)
+        self._seen_commits.require_newest(connection, self._clock.now(), writes=writes)
 
     def _abandon_others(self, timeline: Timeline) -> None:
         """Have readers and writer on one timeline."""
@@ -238,11 +238,11 @@ class PostgresDatabase(ThreadedDatabase):
         (newest,) = connection.rows(rendered(kept_time.NEWEST_EVENT), {})
         if newest["id"] is not None:
             self._clock.advance_past(moment_of(newest["id"]))
-        (kept,) = connection.rows(
+        (reached_time,) = connection.rows(
             rendered("SELECT greatest(reached, (SELECT max(moment) FROM heads)) AS moment FROM kept_time"), {}
         )
-        self._clock.advance_past(kept["moment"])
-        if self._limited:
+        self._clock.advance_past(reached_time["moment"])
+        if self._has_limits:
             # Rows of servers and commands that ended long ago; a running one makes its row again.
             long_ago = self._clock.now() - FORGOTTEN_AFTER
             connection.send(
@@ -271,23 +271,23 @@ class PostgresDatabase(ThreadedDatabase):
             for works, topics, error in self._committer.commit(group):
                 left -= len(works)
                 if error is not None:
-                    self._lost = self._lost or not is_of_others(error)
+                    self._is_lost = self._is_lost or not is_of_others(error)
                     self._give_up(works, error)
                 # A lease may still be renewed on a full disk, and says nothing about postings.
                 elif topics or any(job.work is _can_post and job.error is None for job in works):
-                    self._lost = False
+                    self._is_lost = False
                 unknown = isinstance(error, OutcomeUnknown)
                 self._settle(works, Everything() if unknown else topics, ends_group=not left)
         self._committer.close()
 
     def _give_up(self, group: list[Job], error: Exception) -> None:
-        failed = public_error(error)
+        failure = public_error(error)
         if isinstance(error, OutcomeUnknown):
-            failed = unavailable(error.__cause__ or error, unknown=True)
-        elif not isinstance(failed, StorageUnavailable):
-            failed = unavailable(error)
+            failure = unavailable(error.__cause__ or error, unknown=True)
+        elif not isinstance(failure, StorageUnavailable):
+            failure = unavailable(error)
         for job in group:
-            job.answer, job.error = None, failed
+            job.answer, job.error = None, failure
 
 
 def open_database(
@@ -349,14 +349,14 @@ def _measured(unit: Unit) -> list[Figure]:
         "SELECT count(*) AS count, max(extract(epoch FROM coalesce(replay_lag, interval '0'))) AS lag_s,"
         " count(state) AS visible FROM pg_stat_replication"
     )
-    found = [
+    figures = [
         Figure("ledger_database_bytes", size["bytes"], "Size of the database."),
         Figure("ledger_standbys", standbys["count"], "Standbys that follow the database."),
     ]
     if standbys["visible"]:  # which takes the rights of pg_monitor
         lag_s = float(standbys["lag_s"])
-        found.append(Figure("ledger_replication_lag_seconds", lag_s, "How far the last of them is behind."))
-    return found
+        figures.append(Figure("ledger_replication_lag_seconds", lag_s, "How far the last of them is behind."))
+    return figures
 
 
 def _waits_for_lock(unit: Unit, process: int) -> bool:

@@ -79,9 +79,9 @@ class Silent(ConnectionLost):
     """The host has not answered in time."""
 
 
-def refused(said: str) -> ConnectionLost:
+def refused(message: str) -> ConnectionLost:
     """Return the error for libpq's message when it cannot connect."""
-    return ConnectionLost(said, next((state for words, state in _REFUSALS if words.search(said)), ""))
+    return ConnectionLost(message, next((state for words, state in _REFUSALS if words.search(message)), ""))
 
 
 class DatabaseFailed(Exception):
@@ -148,5 +148,5 @@ def _reason(error: BaseException) -> str:
         return _FAILED
     if error.state == _CANCELED and _BY_SOMEBODY in str(error):
         return "somebody has cancelled the statement"
-    unnamed = "it cannot be reached" if isinstance(error, ConnectionLost) else _FAILED
-    return next((reason for state, reason in _REASONS if error.state.startswith(state)), unnamed)
+    reason_without_name = "it cannot be reached" if isinstance(error, ConnectionLost) else _FAILED
+    return next((reason for state, reason in _REASONS if error.state.startswith(state)), reason_without_name)

@@ -41,11 +41,11 @@ class Hosts:
     def __init__(self, url: str, name: str = NAME) -> None:
         """Read the address; operators see `name` in the list of connections. Raises ConnectionLost."""
         self._hosts = _one_host_each(url, name)
-        self._opened: WeakSet[Connection] = WeakSet()
+        self._connections: WeakSet[Connection] = WeakSet()
         self.opened_total = 0
         self._lock = threading.Lock()
         self._probing = threading.Lock()
-        self._answered: dict[str, float] = {}  # when a host last answered to a probe
+        self._answer_times: dict[str, float] = {}  # when a host last answered to a probe
 
     def open(
         self,
@@ -58,44 +58,44 @@ class Hosts:
         Each host gets its share of CONNECT_S seconds to answer. Raises ConnectionLost.
         """
         hosts = self._hosts
-        lost: list[ConnectionLost] = []
+        errors: list[ConnectionLost] = []
         for host in hosts:
             try:
-                opened = self._open(host, len(hosts), answer_s, settings)
+                connection = self._open(host, len(hosts), answer_s, settings)
                 try:
                     if require is not None:
-                        require(opened)
+                        require(connection)
                 except BaseException:
-                    opened.close()
+                    connection.close()
                     raise
             except ConnectionLost as error:
-                lost.append(error)
+                errors.append(error)
                 continue
             self._put(host, first=True)
-            return opened
-        states = [error.state for error in lost if error.state]
-        raise ConnectionLost("; ".join(map(str, lost)), OLDER if OLDER in states else "".join(states[:1]))
+            return connection
+        states = [error.state for error in errors if error.state]
+        raise ConnectionLost("; ".join(map(str, errors)), OLDER if OLDER in states else "".join(states[:1]))
 
     def open_greatest(self, key: Callable[[Connection], int], answer_s: float) -> None:
         """Put the host with the greatest `key` first, if there are several."""
         hosts = self._hosts
-        found: list[tuple[int, str]] = []
+        candidates: list[tuple[int, str]] = []
         for host in hosts if len(hosts) > 1 else ():
             with suppress(ConnectionLost):
-                opened = self._open(host, len(hosts), answer_s, ())
-                found.append((key(opened), host))
-                opened.close()
-        if found:
-            self._put(max(found, key=lambda each: each[0])[1], first=True)
+                connection = self._open(host, len(hosts), answer_s, ())
+                candidates.append((key(connection), host))
+                connection.close()
+        if candidates:
+            self._put(max(candidates, key=lambda each: each[0])[1], first=True)
 
     def abandon(self, is_wrong: Callable[[Connection], bool]) -> None:
         """Have no connection used any more that is wrong."""
         with self._lock:
-            for each in self._opened:
-                each.abandoned = each.abandoned or is_wrong(each)
+            for each in self._connections:
+                each.must_not_be_used = each.must_not_be_used or is_wrong(each)
 
     def _open(self, host: str, hosts: int, answer_s: float, settings: Sequence[str]) -> Connection:
-        opened = Connection(
+        connection = Connection(
             host,
             answer_s,
             settings,
@@ -103,9 +103,9 @@ class Hosts:
             is_silent=partial(self._is_silent, host) if hosts > 1 else None,
         )
         with self._lock:
-            self._opened.add(opened)
+            self._connections.add(connection)
             self.opened_total += 1
-        return opened
+        return connection
 
     def _is_silent(self, host: str) -> bool:
         """Return whether a host has stopped; then none of its connections is used any more.
@@ -113,7 +113,7 @@ class Hosts:
         A statement that takes long looks the same, so a new connection is tried.
         """
         with self._probing:  # once for all who wait
-            if time.monotonic() - self._answered.get(host, 0) < _PROBED_FOR_S:
+            if time.monotonic() - self._answer_times.get(host, 0) < _PROBED_FOR_S:
                 return False
             try:
                 connected(host, _PROBE_S).finish()
@@ -123,7 +123,7 @@ class Hosts:
                 return True
             except ConnectionLost:
                 pass  # which is an answer
-            self._answered[host] = time.monotonic()
+            self._answer_times[host] = time.monotonic()
             return False
 
     def _put(self, host: str, *, first: bool) -> None:
@@ -141,13 +141,15 @@ def connect(url: str, answer_s: float, settings: Sequence[str] = ()) -> Connecti
 def _one_host_each(url: str, name: str) -> list[str]:
     """Return how to connect to each of the hosts."""
     try:
-        given = conninfo_to_dict(url)
+        parameters = conninfo_to_dict(url)
     except Error:  # which may quote the password
         raise ConnectionLost(_UNREADABLE) from None
-    settings = {key: value for key, value in _DEFAULTS.items() if key not in given}
+    settings = {key: value for key, value in _DEFAULTS.items() if key not in parameters}
     settings["application_name"] = name
     settings["client_encoding"] = "UTF8"  # whatever the address, the environment or the role say
-    lists = {key: str(given[key]).split(",") for key in ("host", "hostaddr", "port") if given.get(key)}
+    lists = {
+        key: str(parameters[key]).split(",") for key in ("host", "hostaddr", "port") if parameters.get(key)
+    }
     return [
         make_conninfo(url, **settings, **{key: of[number if len(of) > 1 else 0] for key, of in lists.items()})
         for number in range(max(map(len, lists.values()), default=1))

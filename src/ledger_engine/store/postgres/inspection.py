@@ -84,10 +84,10 @@ class PostgresAuditUnit(PostgresUnit):
 
 def why_not(connection: Connection) -> str | None:
     """Return why the indexes cannot be checked here, for the middle of a sentence, or None."""
-    (found,) = connection.rows(_FOUND, {})
-    if not found["there"]:
+    (reason,) = connection.rows(_FOUND, {})
+    if not reason["there"]:
         return "the extension amcheck is not installed"
-    return None if found["allowed"] else "the role may not execute bt_index_check of amcheck"
+    return None if reason["allowed"] else "the role may not execute bt_index_check of amcheck"
 
 
 def faults(connection: Connection) -> list[str]:
@@ -105,19 +105,19 @@ def _missing(connection: Connection) -> list[str]:
     keys = connection.rows(_FOREIGN_KEYS, {})
     if not keys:
         return []
-    found = connection.rows(rendered(" UNION ALL ".join([key["found"] for key in keys])), {})
-    return [f"a row of {row['named_by']} refers to a missing row of {row['named']}" for row in found]
+    rows = connection.rows(rendered(" UNION ALL ".join([key["found"] for key in keys])), {})
+    return [f"a row of {row['named_by']} refers to a missing row of {row['named']}" for row in rows]
 
 
 def _forbidden(connection: Connection) -> list[str]:
-    found = connection.rows(_FORBIDDEN, {})
-    return [f"transaction {row['id']} has an amount or a type that is not allowed" for row in found]
+    rows = connection.rows(_FORBIDDEN, {})
+    return [f"transaction {row['id']} has an amount or a type that is not allowed" for row in rows]
 
 
 def _wrong_indexes(connection: Connection) -> list[str]:
     if why_not(connection) is not None:
         return []
-    found: list[str] = []
+    indexes: list[str] = []
     for index in connection.rows(_INDEXES, {}):
         connection.send(_SAVEPOINT)
         try:
@@ -126,9 +126,9 @@ def _wrong_indexes(connection: Connection) -> list[str]:
             if error.state not in _DAMAGED:
                 raise
             connection.send(_BACK)
-            found.append(f"index {index['name']} of {index['indexed']}: {error}")
+            indexes.append(f"index {index['name']} of {index['indexed']}: {error}")
         connection.send(_RELEASE)
         connection.settle()
-        if len(found) == _FAULTS_MAX:
+        if len(indexes) == _FAULTS_MAX:
             break
-    return found
+    return indexes

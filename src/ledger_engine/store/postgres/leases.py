@@ -49,8 +49,8 @@ class PostgresLeases:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._owner = secrets.randbits(62) + 1
-        self._wanted: dict[str, frozenset[str]] = {}
-        self._held: frozenset[str] = frozenset()
+        self._wanted_names: dict[str, frozenset[str]] = {}
+        self._names: frozenset[str] = frozenset()
         self._has_asked = False
         self._was_renewed = False  # by the last attempt
         self._renewing = asyncio.Lock()
@@ -60,14 +60,14 @@ class PostgresLeases:
         self.releasing: frozenset[str] = frozenset()
 
     async def hold(self, kind: str, names: Collection[str]) -> frozenset[str]:
-        wanted = frozenset(names)
-        before = self._wanted.get(kind, frozenset())
-        self._wanted[kind] = wanted
-        if wanted != before or not self._has_asked:
+        names_wanted = frozenset(names)
+        before = self._wanted_names.get(kind, frozenset())
+        self._wanted_names[kind] = names_wanted
+        if names_wanted != before or not self._has_asked:
             await self._renew()
         if self._task is None:
             self._task = asyncio.create_task(self._keep_renewing())
-        return wanted & self._held if time.monotonic() < self.until else frozenset()
+        return names_wanted & self._names if time.monotonic() < self.until else frozenset()
 
     async def leads(self) -> bool:
         return bool(await self.hold(_LEADER, (_LEADER,)))
@@ -76,7 +76,7 @@ class PostgresLeases:
         if self._task is None:
             return
         await cancel(self._task)
-        self._wanted.clear()
+        self._wanted_names.clear()
         try:
             await self._renew()
         except StorageUnavailable as error:
@@ -97,14 +97,14 @@ class PostgresLeases:
             # After a failure every server first renews its own: what nobody lost stays where it is.
             takes = self._was_renewed or not self._has_asked
             self._was_renewed = False
-            wanted = frozenset[str]().union(*self._wanted.values())
+            names_wanted = frozenset[str]().union(*self._wanted_names.values())
             began = time.monotonic()
-            renewal = _Renewal(self._owner, wanted, takes, self.releasing)
-            found = await self._database.write(renewal)
+            renewal = _Renewal(self._owner, names_wanted, takes, self.releasing)
+            result = await self._database.write(renewal)
             if not self._has_asked:
-                self.first = not found.others
+                self.first = not result.others
             self._has_asked = self._was_renewed = True
-            self._held, self.releasing = found.held, found.releasing
+            self._names, self.releasing = result.held, result.releasing
             self.until = began + LASTS_S - MARGIN_S
 
 
@@ -122,23 +122,25 @@ class _Renewal:
         row = unit.first(_NOW)
         assert row is not None, "a function of the database has a value"
         now: int = row["now"]
-        mine, others, ended = set[str](), dict[str, int](), set[str]()
+        mine, others, ends = set[str](), dict[str, int](), set[str]()
         for each in unit.execute("SELECT name, owner, until FROM leases"):
             if each["owner"] == self.owner:
                 mine.add(each["name"])
             elif each["until"] > now:
                 others[each["name"]] = each["owner"]
             else:
-                ended.add(each["name"])
+                ends.add(each["name"])
         server = f"{_SERVER}{self.owner}"
-        wanted = self.wanted | {server} if any(map(_is_spread, self.wanted)) else self.wanted
-        free = wanted - mine - others.keys() - (set() if self.takes_ended else ended)
-        held = (mine & wanted) | {name for name in free if not _is_spread(name)}
+        names_wanted = self.wanted | {server} if any(map(_is_spread, self.wanted)) else self.wanted
+        free = names_wanted - mine - others.keys() - (set() if self.takes_ended else ends)
+        names_held = (mine & names_wanted) | {name for name in free if not _is_spread(name)}
         loads = _loads(others)
-        room = self._share(others, loads) - sum(map(_is_spread, held))
-        held |= set(sorted(filter(_is_spread, free))[: max(0, room)])
-        gone = (mine - held) | {name for name in ended if name.startswith(_SERVER)}
-        unit.execute_many("DELETE FROM leases WHERE name = :name", [{"name": each} for each in sorted(gone)])
+        room = self._share(others, loads) - sum(map(_is_spread, names_held))
+        names_held |= set(sorted(filter(_is_spread, free))[: max(0, room)])
+        names_gone = (mine - names_held) | {name for name in ends if name.startswith(_SERVER)}
+        unit.execute_many(
+            "DELETE FROM leases WHERE name = :name", [{"name": each} for each in sorted(names_gone)]
+        )
         until = now + int(LASTS_S * 1000)
         unit.execute(
             "UPDATE leases SET until = :until WHERE owner = :owner", {"until": until, "owner": self.owner}
@@ -146,9 +148,9 @@ class _Renewal:
         unit.execute_many(
             "INSERT INTO leases (name, owner, until) VALUES (:name, :owner, :until)"
             " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until",
-            [{"name": each, "owner": self.owner, "until": until} for each in sorted(held - mine)],
+            [{"name": each, "owner": self.owner, "until": until} for each in sorted(names_held - mine)],
         )
-        return _Found(frozenset(held), bool(others), self._releasing(held, others, loads))
+        return _Found(frozenset(names_held), bool(others), self._releasing(names_held, others, loads))
 
     def _share(self, others: Mapping[str, int], loads: Mapping[int, int]) -> int:
         """Return how many of the spread leases this server may hold; all shares together are enough."""
@@ -156,13 +158,13 @@ class _Renewal:
         return math.ceil(len(spread) / (1 + len(loads)))
 
     def _releasing(
-        self, held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
+        self, names_held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
         """Return half of its surplus over the server with the fewest leases: the result is the same until
         other servers hold them.
         """
         least = min(loads.values(), default=sys.maxsize)
-        own = set(filter(_is_spread, held))
+        own = set(filter(_is_spread, names_held))
         if given_up := self.releasing - others.keys():
             return given_up if len(own | given_up) > least else frozenset()
         return frozenset(sorted(own)[len(own) - max(0, len(own) - least) // 2 :])

@@ -73,8 +73,8 @@ def new_server() -> int:
 
 def lock_of(book: tuple[str, bool]) -> int:
     """Return the number of the lock of a project and mode, which is never the ledger's."""
-    hashed = blake2b(f"{book[0]} {int(book[1])}".encode(), digest_size=8).digest()
-    return int.from_bytes(hashed, "big", signed=True) or 1
+    digest = blake2b(f"{book[0]} {int(book[1])}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True) or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ class Locks:
     def begin(
         self,
         connection: Connection,
-        wanted: Sequence[int],
+        locks: Sequence[int],
         at_most: int,
-        awaited: Collection[int] = (),
+        waits_for: Collection[int] = (),
     ) -> tuple[frozenset[int], int | None]:
         """Take these locks of books and begin a transaction.
 
@@ -104,34 +104,34 @@ class Locks:
 
         With none wanted it waits for the whole ledger. Raises DatabaseFailed and ConnectionLost.
         """
-        if not wanted:
+        if not locks:
             connection.send(_LOCK_LEDGER)
             connection.sync()
             connection.send(_BEGIN)
             return frozenset(), connection.rows(_OF_OTHERS, {"server": self.server})[0]["moment"]
         connection.send(_SHARE_LEDGER)
-        for lock in sorted(awaited):
+        for lock in sorted(waits_for):
             connection.send(_LOCK_BOOK, {"lock": lock})
         connection.put_dumped(
             _LOCK_FREE,
-            [rendering.array(wanted), b"%d" % at_most],
+            [rendering.array(locks), b"%d" % at_most],
             (rendering.INT8_ARRAY, rendering.INT8),
         )
         connection.sync()
         connection.send(_BEGIN if self.rows_apart else _BEGIN_BOOKS)
-        found = self._found(connection, _OF_OTHERS_LOCKED, [b"%d" % self.server], (rendering.INT8,))
-        return frozenset(map(int, found["locked"].split(","))) - {LEDGER}, found["moment"]
+        rows = self._found(connection, _OF_OTHERS_LOCKED, [b"%d" % self.server], (rendering.INT8,))
+        return frozenset(map(int, rows["locked"].split(","))) - {LEDGER}, rows["moment"]
 
     def _found(
-        self, connection: Connection, statement: Statement, dumped: list[bytes | None], types: tuple[int, ...]
+        self, connection: Connection, statement: Statement, values: list[bytes | None], types: tuple[int, ...]
     ) -> Row:
         """Return the row of an aggregate, which always has one row."""
-        connection.put_dumped(statement, dumped, types)
+        connection.put_dumped(statement, values, types)
         last = connection.settle()
         assert last is not None, "it has a row"
         return rendering.rows_of(last)[0]
 
-    def note(self, connection: Connection, locks: Collection[int], moment: int, *, announced: bool) -> None:
+    def note(self, connection: Connection, locks: Collection[int], moment: int, *, announces: bool) -> None:
         """Store, within the transaction, up to which time ids were given out under these locks.
 
         With `announced` the commit counts as announcing something.
@@ -139,15 +139,15 @@ class Locks:
         rows = rendering.array(sorted({*(locks or [LEDGER])} - {self.own} | {self.server}))
         connection.put_dumped(
             _STORE,
-            [b"%d" % moment, b"%d" % announced, b"%d" % self.server, rows],
+            [b"%d" % moment, b"%d" % announces, b"%d" % self.server, rows],
             (rendering.INT8, rendering.INT8, rendering.INT8, rendering.INT8_ARRAY),
         )
 
-    def number_of(self, noted: PGresult) -> int:
+    def number_of(self, result: PGresult) -> int:
         """Return how many commits of this server announce something, by the result of `note`."""
         own = b"%d" % self.server
         (number,) = [
-            noted.get_value(row, 1) for row in range(noted.ntuples) if noted.get_value(row, 0) == own
+            result.get_value(row, 1) for row in range(result.ntuples) if result.get_value(row, 0) == own
         ]
         return int(number or b"")
 

@@ -133,25 +133,27 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         PostgresTables(connection).require_all_there()
         return []
-    found, rows = definitions(connection), connection.rows(_REFUSING, {})
+    parts, rows = definitions(connection), connection.rows(_REFUSING, {})
     connection.send(rendered("BEGIN"))
     connection.send(rendered("SET LOCAL search_path TO pg_temp"))
     for name in schema.names("postgres"):
         for statement in schema.statements("postgres", name):
             connection.send(_as_it_is(statement.replace(_UNLOGGED, "")))
     connection.settle()
-    made = definitions(connection)
+    parts_made = definitions(connection)
     # PostgreSQL writes a view in other words once it was restored from a dump.
-    for (kind, name), definition in made.items():
+    for (kind, name), definition in parts_made.items():
         if kind == "view":
             words = f"CREATE OR REPLACE VIEW {name} AS {definition}"
             connection.send(_as_it_is(words))
-    restored = definitions(connection)
+    parts_restored = definitions(connection)
     connection.send(rendered("ROLLBACK"))
     connection.settle()
-    same = {each: made[each] for each, definition in restored.items() if found.get(each) == definition}
-    refusing = {row["name"]: row["what"] for row in rows if ("table", row["of"]) in made}
-    return schema.unlike_made(found | same, made, refusing)
+    same = {
+        each: parts_made[each] for each, definition in parts_restored.items() if parts.get(each) == definition
+    }
+    refusing = {row["name"]: row["what"] for row in rows if ("table", row["of"]) in parts_made}
+    return schema.unlike_made(parts | same, parts_made, refusing)
 
 
 def definitions(connection: Connection) -> dict[schema.Object, str]:

@@ -19,7 +19,7 @@ from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.locks import OF_SERVERS
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.postgres.seen import Commits, Seen
+from ledger_engine.store.postgres.seen import Commits, SeenCommits
 
 CHANNEL = "ledger_commits"
 POLL_S = 0.5  # how often the heads are read next to notifications
@@ -52,13 +52,13 @@ class Follower:
         self,
         connect: Callable[[], Connection],
         announce: Announce,
-        seen: Seen,
+        seen_commits: SeenCommits,
         confirmations: Confirmations,
     ) -> None:
         self._confirmations = confirmations
         self._connect = connect
         self._announce = announce
-        self._seen = seen
+        self._seen_commits = seen_commits
         self._stopping = threading.Event()
         self._waker, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="ledger-follower", daemon=True)
@@ -99,34 +99,34 @@ class Follower:
 
     def _follow(self, connection: Connection) -> None:
         """Follow the commits of other servers until asked to stop. Raises what the connection raises."""
-        known = self._announced(connection)
-        self._confirmations.doubt(known)  # nobody knows which of these commits the standby has
+        counts = self._announced(connection)
+        self._confirmations.doubt(counts)  # nobody knows which of these commits the standby has
         late: dict[int, int] = {}
         due = time.monotonic() + POLL_S
         while not self._stopping.is_set():
             topics: set[str] = set()
             left = max(0.0, due - time.monotonic())
             for payload in connection.wait_for_notifications(left, self._waker):
-                topics.update(self._note(payload, known))
+                topics.update(self._note(payload, counts))
             if topics:
                 self._announce(frozenset(topics))
             if time.monotonic() >= due:
                 newest = self._announced(connection)
-                if newest != known:
+                if newest != counts:
                     self._announce(Everything())
-                known = newest
+                counts = newest
                 was_late, late = late, self._confirmations.unconfirmed(newest)
                 self._doubt(connection, {server: was_late[server] for server in late if server in was_late})
                 due = time.monotonic() + (_AGAIN_S if late and not was_late else POLL_S)
 
-    def _note(self, payload: str, known: dict[int, int]) -> list[str]:
+    def _note(self, payload: str, counts: dict[int, int]) -> list[str]:
         """Note a commit of another server, and return its topics."""
         server, number, *topics = payload.split(" ")
-        if int(server) == self._seen.server:
+        if int(server) == self._seen_commits.server:
             return []
         if not number.isdigit():  # by a server of an earlier version, which also notifies of unconfirmed ones
             return [number, *topics]
-        known[int(server)] = known.get(int(server), 0) + 1  # another one may have been lost
+        counts[int(server)] = counts.get(int(server), 0) + 1  # another one may have been lost
         self._confirmations.confirm(int(server), int(number))
         return topics
 
@@ -143,6 +143,6 @@ class Follower:
         """Return how many commits of each other server announced something."""
         if not connection.usable:
             raise ConnectionLost("another timeline is used")
-        rows = connection.rows(_ANNOUNCED, {"server": self._seen.server})
-        self._seen.others({row["server"]: Commits(row["announced"], row["moment"]) for row in rows})
+        rows = connection.rows(_ANNOUNCED, {"server": self._seen_commits.server})
+        self._seen_commits.others({row["server"]: Commits(row["announced"], row["moment"]) for row in rows})
         return {row["server"]: row["announced"] for row in rows}

@@ -96,16 +96,16 @@ class RateCounts:
         self._wall_clock = wall_clock
         self._connection: Connection | None = None
         self._descriptor = -1
-        self._answered: asyncio.Future[None] | None = None
+        self._answer: asyncio.Future[None] | None = None
         self._cleans_at = time.monotonic() + CLEAN_EVERY_S
 
-    async def count(self, asked: Sequence[CountRequest]) -> list[CountResult]:
+    async def count(self, requests: Sequence[CountRequest]) -> list[CountResult]:
         """Count requests of different callers, and return a result for each, in the same order.
 
         A caller gets at most the requests that are left in the minute and in the second; a refused request
         does not count. Raises ConnectionLost and DatabaseFailed.
         """
-        ordered = sorted(asked)
+        requests_in_order = sorted(requests)
         try:
             connection = self._connection or await self._open()
             if time.monotonic() >= self._cleans_at:
@@ -113,7 +113,7 @@ class RateCounts:
                 connection.send(_CLEAN)
                 await self._answer_of(connection)
             now = None if self._wall_clock is None else b"%d" % (self._wall_clock() * 1000)
-            columns = zip(*[_dumped(each) for each in ordered], strict=True)
+            columns = zip(*[_dumped(each) for each in requests_in_order], strict=True)
             arrays = [b"{" + b",".join(column) + b"}" for column in columns]
             connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
             result = await self._answer_of(connection)
@@ -122,10 +122,10 @@ class RateCounts:
             await self.close()
             raise
         assert result is not None, "the statement returns a row for each caller"
-        if len(ordered) == 1:
+        if len(requests_in_order) == 1:
             return [_counted(result, 0)]
-        found = {row[0]: _counted(result, number) for number, row in enumerate(rendering.rows_of(result))}
-        return [found[each.who] for each in asked]
+        results = {row[0]: _counted(result, number) for number, row in enumerate(rendering.rows_of(result))}
+        return [results[each.who] for each in requests]
 
     async def close(self) -> None:
         """Close the connection; it opens again when needed."""
@@ -147,36 +147,36 @@ class RateCounts:
 
     async def _answer_of(self, connection: Connection) -> PGresult | None:
         """Return the result of the statement sent; other tasks use the event loop until then."""
-        self._answered = asyncio.get_running_loop().create_future()
+        self._answer = asyncio.get_running_loop().create_future()
         connection.end()
-        await self._answered
+        await self._answer
         return connection.take()
 
     def _read(self) -> None:
         """Read the input, and wake the waiting task once an answer is complete."""
         if self._connection is None:
             return
-        answered = self._answered
+        answer = self._answer
         try:
             has_answered = self._connection.has_answered()
         except ConnectionLost as error:
             # At once, because the descriptor is closed and may soon belong to another file.
             asyncio.get_running_loop().remove_reader(self._descriptor)
             self._connection = None
-            if answered is not None and not answered.done():
-                answered.set_exception(error)
+            if answer is not None and not answer.done():
+                answer.set_exception(error)
             return
-        if has_answered and answered is not None and not answered.done():
-            answered.set_result(None)
+        if has_answered and answer is not None and not answer.done():
+            answer.set_result(None)
 
 
 @lru_cache(maxsize=4096)
-def _dumped(asked: CountRequest) -> tuple[bytes, ...]:
+def _dumped(request: CountRequest) -> tuple[bytes, ...]:
     """Return the elements of the statement's arrays for one caller, who comes again and again."""
-    return tuple([rendering.element(value) for value in asked])
+    return tuple([rendering.element(value) for value in request])
 
 
 def _counted(result: PGresult, row: int) -> CountResult:
     """Return what came of one caller's requests."""
-    granted, in_minute, now = [int(result.get_value(row, column) or b"") for column in (1, 2, 3)]
-    return CountResult(granted, in_minute, now)
+    grants, in_minute, now = [int(result.get_value(row, column) or b"") for column in (1, 2, 3)]
+    return CountResult(grants, in_minute, now)

@@ -53,8 +53,8 @@ class CountedTogether:
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
         """Count one request of `who`; one refused because of its burst does not count for the minute."""
-        refused = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
-        return refused or await self._ask(CountRequest(who, 1, per_minute, per_second))
+        refusal = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
+        return refusal or await self._ask(CountRequest(who, 1, per_minute, per_second))
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
@@ -67,13 +67,13 @@ class CountedTogether:
         await self._settle_alone()
         await self._counter.close()
 
-    async def _ask(self, asked: CountRequest) -> Verdict:
+    async def _ask(self, request: CountRequest) -> Verdict:
         if self._alone_until is not None:
             if self._monotonic() >= self._alone_until and (self._asking is None or self._asking.done()):
-                self._asking = asyncio.create_task(self._try_again(asked._replace(requests=0)))
-            return await self._count_alone(asked)
-        waiter = _Waiter(asked, asyncio.get_running_loop().create_future())
-        self._waiting.setdefault(asked.who, []).append(waiter)
+                self._asking = asyncio.create_task(self._try_again(request._replace(requests=0)))
+            return await self._count_alone(request)
+        waiter = _Waiter(request, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(request.who, []).append(waiter)
         if self._asking is None or self._asking.done():
             # It begins in the next iteration of the loop, with all that is asked in this one.
             self._asking = asyncio.create_task(self._answer_all())
@@ -86,7 +86,7 @@ class CountedTogether:
             began = self._monotonic()
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    counted = await self._counter.count([_together(waiters) for waiters in callers.values()])
+                    results = await self._counter.count([_together(waiters) for waiters in callers.values()])
             except BaseException as error:  # of any kind: whoever waits must be answered
                 for who, waiters in callers.items():
                     self._waiting[who] = waiters + self._waiting.get(who, [])
@@ -99,14 +99,14 @@ class CountedTogether:
                 self._alone_until = self._monotonic() + RETRY_S
                 await self._settle_alone()
                 return
-            for waiters, found in zip(callers.values(), counted, strict=True):
-                self._settle(waiters, found, began)
+            for waiters, result in zip(callers.values(), results, strict=True):
+                self._settle(waiters, result, began)
 
-    async def _try_again(self, asked: CountRequest) -> None:
+    async def _try_again(self, request: CountRequest) -> None:
         """Ask the counter, for nobody, and count there from now on if it answers."""
         try:
             async with asyncio.timeout(ANSWER_S):
-                await self._counter.count([asked])
+                await self._counter.count([request])
         except Exception:  # of any kind: it cannot be asked
             self._alone_until = self._monotonic() + RETRY_S
         else:
@@ -115,23 +115,23 @@ class CountedTogether:
 
     async def _settle_alone(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        for asked, verdict in chain.from_iterable(waiting.values()):
+        for request, verdict in chain.from_iterable(waiting.values()):
             if not verdict.done():
-                verdict.set_result(await self._count_alone(asked))
+                verdict.set_result(await self._count_alone(request))
 
-    async def _count_alone(self, asked: CountRequest) -> Verdict:
-        if asked.requests:
-            return await self._alone.count(asked.who, asked.per_minute, asked.per_second)
-        return await self._alone.peek(asked.who, asked.per_minute)
+    async def _count_alone(self, request: CountRequest) -> Verdict:
+        if request.requests:
+            return await self._alone.count(request.who, request.per_minute, request.per_second)
+        return await self._alone.peek(request.who, request.per_minute)
 
-    def _settle(self, waiters: list[_Waiter], counted: CountResult, began: float) -> None:
+    def _settle(self, waiters: list[_Waiter], result: CountResult, began: float) -> None:
         """Give each request of one caller its verdict: the first of them are let through."""
-        now = counted.now // 1000
+        now = result.now // 1000
         reset = end_of_minute(now)
-        number, most = counted.in_minute - counted.granted, counted.in_minute
-        for asked, verdict in waiters:
-            limit = asked.per_minute
-            if not asked.requests:
+        number, most = result.in_minute - result.granted, result.in_minute
+        for request, verdict in waiters:
+            limit = request.per_minute
+            if not request.requests:
                 answer = Verdict(limit, max(0, limit - most), reset)
             elif number < most:
                 number += 1
@@ -139,11 +139,11 @@ class CountedTogether:
             else:
                 is_minute = most >= limit
                 answer = Verdict(limit, 0, reset, wait=reset - now if is_minute else 1)
-                ahead = counted.now / 1000 - began
-                limits = (limit, asked.per_second)
+                ahead = result.now / 1000 - began
+                limits = (limit, request.per_second)
                 if len(self._refusals) >= _REFUSALS_MAX:
                     self._refusals.clear()
-                self._refusals[asked.who] = _Refusal(reset if is_minute else now + 1, ahead, limits, reset)
+                self._refusals[request.who] = _Refusal(reset if is_minute else now + 1, ahead, limits, reset)
             if not verdict.done():
                 verdict.set_result(answer)
 

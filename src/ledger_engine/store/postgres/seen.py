@@ -92,7 +92,7 @@ def has_timelines(connection: Connection) -> bool:
         return False
 
 
-class Seen:
+class SeenCommits:
     """The commits that one server has seen; any thread may use it.
 
     `has_timelines` is set once that is known. `moved` is called when another cluster or timeline is used from
@@ -111,8 +111,8 @@ class Seen:
         self._commits: dict[int, Commits] = {self.server: _NONE}
         self._own: deque[_Own] = deque(maxlen=_OWN_MAX)
         self._file: Path | None = None
-        self._written: int | None = None  # the descriptor of the file
-        self._kept: object = None
+        self._descriptor: int | None = None  # the descriptor of the file
+        self._content: object = None
         self._lock = threading.Lock()
 
     def committed(self, server: int, commits: Commits, works: Counter[BookKey]) -> None:
@@ -125,8 +125,8 @@ class Seen:
             if server != self.server:
                 return
             self._own.append(_Own(commits.announced, commits.moment, works))
-            if self._written is not None:
-                self._write_own(self._written, commits)
+            if self._descriptor is not None:
+                self._write_own(self._descriptor, commits)
 
     def others(self, found: Mapping[int, Commits]) -> None:
         """Note the commits of other servers, and write the known counts to the file."""
@@ -202,25 +202,25 @@ class Seen:
         """Write the file once more, when the server has stopped."""
         with self._lock:
             self._keep()
-            if self._written is not None:
-                os.close(self._written)
-                self._written = None
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
 
     def _keep(self) -> None:
         known = (self.server, self._timeline, self._commits)
-        if self._file is None or self._timeline is None or self._kept == known:
+        if self._file is None or self._timeline is None or self._content == known:
             return
         own = _OWN_COMMITS % self._commits[self.server]
         rest = {"server": self.server, "place": self._timeline, "commits": self._commits}
         try:
             write_private(self._file, f"{own}, {json.dumps(rest)[1:]}")
-            if self._written is not None:
-                os.close(self._written)
-            self._written = os.open(self._file, os.O_WRONLY)
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+            self._descriptor = os.open(self._file, os.O_WRONLY)
         except OSError as error:
             log.warning("what was seen of the database cannot be kept for the next start: %s", error)
-            self._file = self._written = None
-        self._kept = (self.server, self._timeline, dict(self._commits))
+            self._file = self._descriptor = None
+        self._content = (self.server, self._timeline, dict(self._commits))
 
     def _write_own(self, file: int, commits: Commits) -> None:
         """Overwrite this server's own commits in the file, which takes a few microseconds."""
@@ -228,7 +228,7 @@ class Seen:
             os.pwrite(file, (_OWN_COMMITS % commits).encode(), 0)
         except OSError as error:
             log.warning("what was seen of the database cannot be kept for the next start: %s", error)
-            self._file = self._written = None
+            self._file = self._descriptor = None
 
     def _require_timeline(self, timeline: Timeline) -> None:
         known = self._timeline
@@ -281,9 +281,9 @@ def _changes(count: int) -> str:
 
 def _by_book(works: Counter[BookKey]) -> str:
     """Return in which books they are, for the log alone, because everybody may read the health check."""
-    named = [f"{count} in {_name(book)}" for book, count in works.most_common(_BOOKS_NAMED_MAX)]
-    more = f", and more in {len(works) - len(named)} other books" if len(works) > len(named) else ""
-    return f" By book: {', '.join(named)}{more}." if named else ""
+    names = [f"{count} in {_name(book)}" for book, count in works.most_common(_BOOKS_NAMED_MAX)]
+    more = f", and more in {len(works) - len(names)} other books" if len(works) > len(names) else ""
+    return f" By book: {', '.join(names)}{more}." if names else ""
 
 
 def _name(book: BookKey) -> str:

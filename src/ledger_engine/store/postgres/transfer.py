@@ -80,14 +80,14 @@ class PostgresSource:
             yield rows
 
     def applied(self) -> Applied:
-        found = self._connection.execute("SELECT name, applied_at FROM ledger_migrations ORDER BY name")
-        return [(name, at) for name, at in found]
+        rows = self._connection.execute("SELECT name, applied_at FROM ledger_migrations ORDER BY name")
+        return [(name, at) for name, at in rows]
 
     def reached(self) -> int:
-        kept = self._one("SELECT reached FROM kept_time")
+        kept_moment = self._one("SELECT reached FROM kept_time")
         newest = self._one(kept_time.NEWEST_EVENT)
         moments = [moment for _, moment, _ in self._heads]
-        reached: int = max([*moments, kept, 0 if newest is None else moment_of(newest)])
+        reached: int = max([*moments, kept_moment, 0 if newest is None else moment_of(newest)])
         return reached
 
     def require_unchanged(self) -> None:
@@ -107,7 +107,7 @@ class PostgresTarget:
 
     def __init__(self, own: Connection) -> None:
         self._own = own
-        self._made = migrations.definitions(own)
+        self._definitions_made = migrations.definitions(own)
         with self._own.lent() as connection:
             self._definitions = connection.execute(_DEFINITIONS).fetchall()
             for drop, _ in self._definitions:
@@ -123,7 +123,7 @@ class PostgresTarget:
         with self._own.lent() as connection, connection.cursor() as cursor, cursor.copy(query) as copy:
             copy.write(lines_of(rows))
 
-    def finish(self, applied: Applied, reached: int) -> None:
+    def finish(self, migrations_applied: Applied, moment: int) -> None:
         with self._own.lent() as connection, connection.cursor() as cursor:
             # Foreign keys last, because they need the indexes.
             for _, make in sorted(
@@ -133,19 +133,19 @@ class PostgresTarget:
             cursor.execute("SELECT setval(pg_get_serial_sequence('books', 'book'), max(book)) FROM books")
             cursor.executemany(
                 "UPDATE ledger_migrations SET applied_at = %s WHERE name = %s",
-                [(at, name) for name, at in applied],
+                [(at, name) for name, at in migrations_applied],
             )
             cursor.execute(
                 "INSERT INTO heads (lock, moment, announced, server) VALUES (%s, %s, 0, 0)"
                 " ON CONFLICT (lock) DO UPDATE SET moment = excluded.moment",
-                (locks.LEDGER, reached),
+                (locks.LEDGER, moment),
             )
             cursor.execute("ANALYZE")
 
     @contextmanager
     def snapshot(self, readers: int, report: ReportRows) -> Iterator[Snapshot]:
         """Open it for the audit, with one reader: nobody else sees what the transaction has written."""
-        unlike = schema.unlike_made(migrations.definitions(self._own), self._made, {})
+        unlike = schema.unlike_made(migrations.definitions(self._own), self._definitions_made, {})
         unit = PostgresAuditUnit(self._own, unlike)
         reader = UnitReader(unit, self._own.interrupt, report)
         with closing(Snapshot([reader], inspection.why_not(self._own))) as snapshot:
@@ -160,8 +160,8 @@ def open_source(url: str) -> Iterator[PostgresSource]:
         with closing(connect(url, CONNECT_S, UNLIMITED)) as own:
             requirements.require_usable(own, partial(connect, url, CONNECT_S))
             PostgresTables(own).require_ledger()
-        served = connection.execute(_SERVED).fetchone()
-        if served is not None and served[0]:
+        row = connection.execute(_SERVED).fetchone()
+        if row is not None and row[0]:
             raise refusal(
                 f"{named(url)} is in use by a server or a command; stop it, as what it writes would be lost."
             )
@@ -201,8 +201,8 @@ def _errors(url: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        said = error.diag.message_primary or str(error)
-        raise StorageUnavailable(f"{named(url)}: {' '.join(said.split())}") from error
+        message = error.diag.message_primary or str(error)
+        raise StorageUnavailable(f"{named(url)}: {' '.join(message.split())}") from error
     except (ConnectionLost, DatabaseFailed) as error:
         raise StorageUnavailable(f"{named(url)}: {reason_of(error)}") from error
 

@@ -75,8 +75,8 @@ class PostgresUnit(CachingUnit):
         if not statement.has_rows:
             self._connection.send(statement, parameters)
             return []
-        found: list[Any] = self._connection.rows(statement, parameters)
-        return found
+        rows: list[Any] = self._connection.rows(statement, parameters)
+        return rows
 
     def _send_each(self, statement: Statement, rows: list[dict[str, Value]]) -> None:
         for row in rows:

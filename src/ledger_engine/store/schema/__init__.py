@@ -88,8 +88,10 @@ class Tables(ABC):
         """Do the same within `locked`."""
         pending = self.pending()
         if pending and self.applied():
-            named = ", ".join(pending)
-            log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", named)
+            names_pending = ", ".join(pending)
+            log.warning(
+                "bringing the ledger up to date, which takes minutes if it is large: %s", names_pending
+            )
         for name in pending:
             self.apply(name, statements(self.engine, name))
 
@@ -99,19 +101,19 @@ class Tables(ABC):
         Raises StorageUnavailable for a database of another program or of a newer version, and for a ledger
         that is older than the baseline.
         """
-        applied = self.applied()
-        if not applied:
+        names_applied = self.applied()
+        if not names_applied:
             self.require_no_others()
-        before_baseline = {name for name in applied if name.startswith(_BEFORE_BASELINE)}
-        if before_baseline and BASELINE not in applied:
+        before_baseline = {name for name in names_applied if name.startswith(_BEFORE_BASELINE)}
+        if before_baseline and BASELINE not in names_applied:
             raise StorageUnavailable(TOO_OLD)
-        known = names(self.engine)
-        unknown = sorted(set(applied) - before_baseline - set(known))
+        names_known = names(self.engine)
+        unknown = sorted(set(names_applied) - before_baseline - set(names_known))
         if unknown:
             raise StorageUnavailable(
                 f"it was written by a newer version of the ledger ({', '.join(unknown)})"
             )
-        return [name for name in known if name not in applied]
+        return [name for name in names_known if name not in names_applied]
 
     def require_ledger(self, *, up_to_date: bool = True) -> None:
         """Raise StorageUnavailable for a database that is no ledger, and as `pending` does; change nothing.
@@ -142,20 +144,25 @@ class Tables(ABC):
 
         This is for each start. Their definitions are compared by `unlike_made`.
         """
-        made: dict[str, str] = {}
+        definitions_made: dict[str, str] = {}
         for name in names(self.engine):
             for statement in statements(self.engine, name):
                 if match := _MADE.match(statement):
-                    made[match[2]] = match[1].lower()
+                    definitions_made[match[2]] = match[1].lower()
                 elif match := _RENAMED.match(statement):
-                    made[match[2]] = made.pop(match[1])
+                    definitions_made[match[2]] = definitions_made.pop(match[1])
                 elif match := _DROPPED.match(statement):
-                    made.pop(match[1], None)
-        _refuse([f"the {made[name]} {name} is missing" for name in sorted(made.keys() - set(self.objects()))])
+                    definitions_made.pop(match[1], None)
+        _refuse(
+            [
+                f"the {definitions_made[name]} {name} is missing"
+                for name in sorted(definitions_made.keys() - set(self.objects()))
+            ]
+        )
 
 
 def unlike_made(
-    found: Mapping[Object, str], made: Mapping[Object, str], refusing: Mapping[str, str]
+    parts: Mapping[Object, str], parts_made: Mapping[Object, str], refusing: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """Return each object whose definition differs from its original one: its name, and why.
 
@@ -165,14 +172,14 @@ def unlike_made(
     faults = [
         (
             name,
-            f"the {kind} {name} is " + ("not as the ledger made it" if (kind, name) in found else "missing"),
+            f"the {kind} {name} is " + ("not as the ledger made it" if (kind, name) in parts else "missing"),
         )
-        for kind, name in sorted(made)
-        if found.get((kind, name)) != made[kind, name]
+        for kind, name in sorted(parts_made)
+        if parts.get((kind, name)) != parts_made[kind, name]
     ]
-    added = sorted(part for part in found if part[0] == "trigger" and part not in made)
-    faults += [(name, f"the trigger {name} is not the ledger's") for _, name in added]
-    ours = {name for _, name in made}
+    new_triggers = sorted(part for part in parts if part[0] == "trigger" and part not in parts_made)
+    faults += [(name, f"the trigger {name} is not the ledger's") for _, name in new_triggers]
+    ours = {name for _, name in parts_made}
     return faults + [
         (name, f"{name} is not the ledger's, and may refuse what the ledger writes: it is {what}")
         for name, what in sorted(refusing.items())

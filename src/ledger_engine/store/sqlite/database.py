@@ -84,7 +84,7 @@ class SqliteDatabase(ThreadedDatabase):
                     await self.between_groups(self._looking)
             except TimeoutError:
                 raise StorageUnavailable(SILENT) from None
-        if self._lost:
+        if self._is_lost:
             raise StorageUnavailable(FULL)
 
     async def between_groups(self, step: Callable[[sqlite3.Connection], T]) -> T:
@@ -153,7 +153,7 @@ class SqliteDatabase(ThreadedDatabase):
             # Each transaction checks whether the file still has its name (`begin_to_write`).
             writer = self._writer or self._sound_writer()
             topics = self._committer.commit(writer, group)
-            if self._lost:
+            if self._is_lost:
                 self._check_space(writer)
         except Exception as error:  # of any kind: without this thread nothing would ever be written
             self._set_lost(error.reason if isinstance(error, CommitFailed) else error)
@@ -220,7 +220,7 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _set_lost(self, reason: Exception | None) -> None:
         """Note whether nothing can be written, and why; log it when that changes."""
-        was_lost, self._lost = self._lost, reason is not None
+        was_lost, self._is_lost = self._is_lost, reason is not None
         if reason is not None and not was_lost:
             log.error("the ledger cannot be written: %s", reason_of(reason))
         elif was_lost and reason is None:
@@ -247,7 +247,7 @@ class SqliteDatabase(ThreadedDatabase):
             self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
         except Exception as error:  # of any kind: what was committed before stays so
             self._set_lost(error)
-        if self._lost:
+        if self._is_lost:
             self._close_writer()
 
     def _look_at_content(self) -> None:

@@ -724,7 +724,7 @@ async def test_a_clock_set_back_before_a_restart_delays_no_retry_by_more_than_wa
             endpoint = await ledger.endpoint(receiver)
             await ledger.happen()
             await ledger.until(endpoint.id, lambda found: len(found) == 1)
-        await still.shared.leases.end()  # as a server does that stops
+        await still.shared_state.leases.end()  # as a server does that stops
         earlier = Machine()
         earlier.clock = ManualClock(machine.clock.now() - 5 * HOUR_S * 1000)
         engine = open_engine(location, clock=earlier.clock)

@@ -86,7 +86,7 @@ async def test_a_failure_is_answered_unless_an_answer_has_begun(
             await send({"type": "http.response.start", "status": 200, "headers": []})
         raise error
 
-    gate = Gate(fails, engine, DEFAULT_AUTH_RATE_LIMIT, engine.shared.rate_limits)  # type: ignore[arg-type]
+    gate = Gate(fails, engine, DEFAULT_AUTH_RATE_LIMIT, engine.shared_state.rate_limits)  # type: ignore[arg-type]
     async with client_of(gate) as client:
         answer = await client.post("/v1/accounts")
         with pytest.raises(type(error)):

@@ -21,7 +21,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import BookKey, Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.postgres import notifications, seen
-from ledger_engine.store.postgres.seen import Seen
+from ledger_engine.store.postgres.seen import SeenCommits
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until, until
@@ -110,9 +110,9 @@ async def test_a_commit_is_counted_once_while_other_connections_are_opened(
 ) -> None:
     """A reader looks at the database when a commit is there, and its thread has not noted it yet."""
     engine = start()
-    committed = Seen.committed
+    committed = SeenCommits.committed
 
-    def note_late(self: Seen, *given: Any) -> None:
+    def note_late(self: SeenCommits, *given: Any) -> None:
         beside.execute(f"{_END} AND pid <> ALL(SELECT pid FROM pg_locks WHERE locktype = 'advisory')")
         asyncio.run_coroutine_threadsafe(
             engine.read(lambda unit: unit.execute("SELECT 1 AS one")), loop
@@ -120,7 +120,7 @@ async def test_a_commit_is_counted_once_while_other_connections_are_opened(
         committed(self, *given)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(Seen, "committed", note_late)
+    monkeypatch.setattr(SeenCommits, "committed", note_late)
     await engine.write(Change())
     monkeypatch.undo()
     go_back(beside, 0)
