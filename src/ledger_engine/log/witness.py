@@ -45,7 +45,7 @@ class _Refusal(Exception):
 
 
 class Witness:
-    """The witness of some logs; `watched` maps each origin to its keys."""
+    """The witness of some logs; `logs` maps each origin to its keys."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """The unit that `Cached` objects read from and write to: their statements see only rows that are written
+    """The unit that `CachedValues` objects read from and write to: their statements see only rows that are written
     already.
     """
 

@@ -111,7 +111,7 @@ class GroupCommit(Generic[J]):
     def _look(self, last_count: int, quiet: int) -> None:
         """Begin a group, or look again later.
 
-        `seen` is how many works waited when it looked last, and since `quiet` times there were no more.
+        `last_count` is how many works waited when it looked last, and since `quiet` times there were no more.
         """
         self._next_look = None
         waiting, expected_count = len(self._waiting), min(self._expected_count, GROUP_MAX)

@@ -71,14 +71,14 @@ class UnitReader:
         self._unit = unit
         self._interrupt = interrupt
         self._report = report
-        self._interrupted = False
+        self._is_interrupted = False
 
     def run(self, work: AuditWork[T], /) -> T:
         self._require_open()
         return work(self._unit)
 
     def interrupt(self) -> None:
-        self._interrupted = True
+        self._is_interrupted = True
         self._interrupt()
 
     def _note_read(self, rows: int) -> None:
@@ -86,7 +86,7 @@ class UnitReader:
         self._report(rows)
 
     def _require_open(self) -> None:
-        if self._interrupted:
+        if self._is_interrupted:
             raise StorageUnavailable("it is being closed")
 
 
@@ -103,23 +103,23 @@ class Snapshot:
         for reader in readers:
             self._free.put(reader)
         self._threads = ThreadPoolExecutor(len(readers), thread_name_prefix="ledger-snapshot")
-        self._started: list[Future[Any]] = []
+        self._futures: list[Future[Any]] = []
 
     def start(self, work: AuditWork[T], /) -> Future[T]:
         """Run a work that reads, in parallel with others."""
-        started = self._threads.submit(self._run, work)
+        future = self._threads.submit(self._run, work)
         # Results that were taken are let go, because they may be large.
-        self._started = [*(each for each in self._started if not each.done()), started]
-        return started
+        self._futures = [*(each for each in self._futures if not each.done()), future]
+        return future
 
     def close(self) -> None:
         """End the works that still run, and their threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         # Again and again: only a statement that is running is interrupted.
-        while not all(each.done() for each in self._started):
+        while not all(each.done() for each in self._futures):
             for reader in self._readers:
                 reader.interrupt()
-            wait(self._started, timeout=_INTERRUPTED_EVERY_S)
+            wait(self._futures, timeout=_INTERRUPTED_EVERY_S)
 
     def _run(self, work: AuditWork[T]) -> T:
         reader = self._free.get()

@@ -14,7 +14,7 @@ _WORD = re.compile(r"[a-z_]+")
 SUBSTITUTE = "\ufdd0"
 
 
-class Described(NamedTuple):
+class StatementWords(NamedTuple):
     """`words` contains a statement's table names, among others; `reads` says that it changes nothing."""
 
     words: frozenset[str]
@@ -22,9 +22,9 @@ class Described(NamedTuple):
 
 
 @lru_cache(maxsize=KEPT)
-def described(sql: str) -> Described:
+def described(sql: str) -> StatementWords:
     """Return what is known of a statement."""
-    return Described(frozenset(_WORD.findall(sql)), _READS.match(sql) is not None)
+    return StatementWords(frozenset(_WORD.findall(sql)), _READS.match(sql) is not None)
 
 
 def substituted(text: str) -> str:

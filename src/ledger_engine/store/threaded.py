@@ -80,11 +80,11 @@ class Pending:
         """Forget a job that is settled."""
         self._due.pop(job, None)
 
-    async def answer(self, job: Job, answered: asyncio.Future[Any]) -> Any:
+    async def answer(self, job: Job, result: asyncio.Future[Any]) -> Any:
         """Wait for a job whose outcome is this future, and return its result."""
         self.add(job)
         try:
-            return await answered
+            return await result
         finally:
             self.remove(job)
 
@@ -223,16 +223,16 @@ class ThreadedDatabase:
 
     async def read(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
-        answered = loop.create_future()
-        job = self._job(work, answered, loop, len(self._readers), writes=False)
+        result = loop.create_future()
+        job = self._job(work, result, loop, len(self._readers), writes=False)
         self._readers.add(job)
-        return cast(T, await self._of_loop(loop).pending.answer(job, answered))
+        return cast(T, await self._of_loop(loop).pending.answer(job, result))
 
     async def write(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
-        answered = loop.create_future()
-        job, of_loop = self._submit(work, answered, loop)
-        return cast(T, await of_loop.pending.answer(job, answered))
+        result = loop.create_future()
+        job, of_loop = self._submit(work, result, loop)
+        return cast(T, await of_loop.pending.answer(job, result))
 
     async def check(self) -> None:
         try:

@@ -85,8 +85,8 @@ class Target(End, Protocol):
         """Add rows."""
         ...
 
-    def finish(self, applied: Applied, reached: int) -> None:
-        """Make the indexes and constraints, and let ids continue after `reached`."""
+    def finish(self, migrations_applied: Applied, moment: int) -> None:
+        """Make the indexes and constraints, and let ids continue after `moment`."""
         ...
 
     def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
@@ -116,16 +116,16 @@ def lines_of(rows: Sequence[Line]) -> bytes:
 
 def fingerprint(end: End, table: Table, report: Callable[[int], None]) -> bytes:
     """Return the hash of all rows of a table in their order; `report` is called with how many were read."""
-    hashed = blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     read = 0
     for lines, rows in end.lines(table):
-        hashed.update(lines)
+        digest.update(lines)
         read += rows
         if read >= ROWS_AT_ONCE:
             report(read)
             read = 0
     report(read)
-    return hashed.digest()
+    return digest.digest()
 
 
 def refusal(sentence: str) -> Conflict:

@@ -57,8 +57,8 @@ class Fault:
     @property
     def hits(self) -> int:
         """How often it has happened."""
-        listed = asked(self._client, "GET", f"{_ROOT}/faults?limit=100")["data"]
-        return next(int(each["hits"]) for each in listed if each["id"] == self.id)
+        faults = asked(self._client, "GET", f"{_ROOT}/faults?limit=100")["data"]
+        return next(int(each["hits"]) for each in faults if each["id"] == self.id)
 
     def delete(self) -> None:
         """End it."""
@@ -107,12 +107,12 @@ class Snapshots:
 
     def __init__(self, client: Ledger) -> None:
         self._client = client
-        self._taken: list[str] = []
+        self._names: list[str] = []
 
     def take(self, name: str) -> None:
         """Take a snapshot."""
         asked(self._client, "POST", f"{_ROOT}/snapshots", {"name": name})
-        self._taken.append(name)
+        self._names.append(name)
 
     def restore(self, name: str) -> None:
         """Return the server to its state at the snapshot; later changes are gone."""
@@ -120,5 +120,5 @@ class Snapshots:
 
     def delete_all(self) -> None:
         """Delete the snapshots that were taken with this object."""
-        while self._taken:
-            asked(self._client, "DELETE", f"{_ROOT}/snapshots/{self._taken.pop()}")
+        while self._names:
+            asked(self._client, "DELETE", f"{_ROOT}/snapshots/{self._names.pop()}")

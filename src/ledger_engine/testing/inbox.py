@@ -26,8 +26,8 @@ class Inbox:
 
     def __init__(self, ledger: Ledger, events: list[str] | None = None) -> None:
         self._ledger = ledger
-        self._wanted = events or ["*"]
-        self._changed = threading.Condition()
+        self._types = events or ["*"]
+        self._condition = threading.Condition()
         self._secret = ""
         self.events: list[dict[str, Any]] = []
         self.rejected: list[bytes] = []
@@ -39,7 +39,7 @@ class Inbox:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        endpoint = self._ledger.client.webhook_endpoints.create(self.url, self._wanted)
+        endpoint = self._ledger.client.webhook_endpoints.create(self.url, self._types)
         self.endpoint, self._secret = endpoint.id, endpoint.secret or ""
         return self
 
@@ -67,25 +67,25 @@ class Inbox:
         def found() -> list[dict[str, Any]]:
             return [event for event in self.events if event["type"] == type and matches(event)]
 
-        with self._changed:
+        with self._condition:
             while len(found()) < count:
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+                if not self._condition.wait(max(0.0, deadline - time.monotonic())):
                     came = ", ".join(event["type"] for event in self.events) or "nothing"
                     times = "" if count == 1 else f" {count} times"
-                    forged = f", and {len(self.rejected)} with a wrong signature" if self.rejected else ""
+                    forgeries = f", and {len(self.rejected)} with a wrong signature" if self.rejected else ""
                     raise AssertionError(
-                        f"{type} did not come{times} within {timeout:g} s; what came: {came}{forged}"
+                        f"{type} did not come{times} within {timeout:g} s; what came: {came}{forgeries}"
                     )
             return found()[count - 1]
 
     def _take(self, signature: str, body: bytes) -> int:
         is_good = is_signed(body, signature, self._secret)
-        with self._changed:
+        with self._condition:
             if is_good:
                 self.events.append(json.loads(body))
             else:
                 self.rejected.append(body)
-            self._changed.notify_all()
+            self._condition.notify_all()
         return self.answer if is_good else 400
 
 

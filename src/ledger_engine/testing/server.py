@@ -157,10 +157,10 @@ class LedgerServer:
 
     def new_project(self, name: str = "Test") -> Ledger:
         """Return a new project with an owner's test key."""
-        made = self._ledger.projects.create(name)
-        key = made.api_key.key if made.api_key else None
+        project = self._ledger.projects.create(name)
+        key = project.api_key.key if project.api_key else None
         assert key is not None
-        return Ledger(self.url, made.id, key, self._client(key), self.client(key))
+        return Ledger(self.url, project.id, key, self._client(key), self.client(key))
 
     def _client(self, key: str) -> ledger_client.Ledger:
         return ledger_client.Ledger(
@@ -190,8 +190,8 @@ class LedgerServer:
 
 def _environment() -> dict[str, str]:
     """Return our environment without what would set an option of the server, such as its port or key."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
-    return kept | {"PYTHONUNBUFFERED": "1"}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
+    return variables | {"PYTHONUNBUFFERED": "1"}
 
 
 class _Shared(httpx.HTTPTransport):

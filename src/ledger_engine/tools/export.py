@@ -38,7 +38,7 @@ Start = Callable[[AuditWork[list[Transaction]]], Future[list[Transaction]]]
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenBook:
     """An account of the book: its balance, in the smallest unit, before the first exported transaction."""
 
     id: str
@@ -56,14 +56,14 @@ class Book:
     """
 
     title: str
-    accounts: list[Opened]
+    accounts: list[OpenBook]
     start: int | None
 
 
 def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> Book:
     """Return the tenant's book before the millisecond `start`."""
-    opened = [
-        Opened(
+    balances = [
+        OpenBook(
             account.id,
             account.name,
             account.currency,
@@ -73,7 +73,7 @@ def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> Book:
         for account in accounts.oldest_first(unit, tenant)
     ]
     name = projects.get(unit, tenant.project).name
-    return Book(f"{name}, {mode_name(tenant.livemode)} mode", opened, start)
+    return Book(f"{name}, {mode_name(tenant.livemode)} mode", balances, start)
 
 
 def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> Iterator[list[Transaction]]:
@@ -99,7 +99,7 @@ class Writer(ABC):
         return ""
 
     @abstractmethod
-    def write(self, found: list[Transaction]) -> str:
+    def write(self, page: list[Transaction]) -> str:
         """Return the next transactions as text."""
 
     def end(self) -> str:
@@ -113,8 +113,8 @@ class Records(Writer):
     def __init__(self, book: Book) -> None:
         pass
 
-    def write(self, found: list[Transaction]) -> str:
-        return "".join(dumps(as_json(each)) + "\n" for each in found)
+    def write(self, page: list[Transaction]) -> str:
+        return "".join(dumps(as_json(each)) + "\n" for each in page)
 
 
 class Table(Writer):
@@ -127,15 +127,15 @@ class Table(Writer):
         names = [field.name for field in fields(Transaction)]
         return csv_rows([(*names, "account_name", "currency")])
 
-    def write(self, found: list[Transaction]) -> str:
+    def write(self, page: list[Transaction]) -> str:
         rows = []
-        for each in found:
+        for each in page:
             account = self._accounts[each.account]
-            shown = as_json(each)
-            del shown["object"]
-            shown["description"] = as_text(each.description or "")
-            shown["livemode"] = str(each.livemode).lower()
-            rows.append((*shown.values(), as_text(account.name), account.currency))
+            fields = as_json(each)
+            del fields["object"]
+            fields["description"] = as_text(each.description or "")
+            fields["livemode"] = str(each.livemode).lower()
+            rows.append((*fields.values(), as_text(account.name), account.currency))
         return csv_rows(rows)
 
 
@@ -156,7 +156,7 @@ class Journal(Writer):
         self._date = "1970-01-01" if book.start is None else _day(book.start)
 
     @abstractmethod
-    def name(self, account: Opened) -> str:
+    def name(self, account: OpenBook) -> str:
         """Return the account's name in the journal, which contains its id and so is unique."""
 
     @abstractmethod
@@ -168,11 +168,11 @@ class Journal(Writer):
         """Return an entry; each side is an account's name and an amount with its currency."""
 
     @abstractmethod
-    def balance(self, account: Opened, amount: str) -> str:
+    def balance(self, account: OpenBook, amount: str) -> str:
         """Return the assertion that the account shows this balance after the last entry."""
 
-    def write(self, found: list[Transaction]) -> str:
-        return "".join(map(self._written, found))
+    def write(self, page: list[Transaction]) -> str:
+        return "".join(map(self._written, page))
 
     def end(self) -> str:
         return "".join(
@@ -200,8 +200,8 @@ class Journal(Writer):
         other = self.settlement(currency) if each.destination is None else self._names[each.destination]
         ids = {"id": each.id, "transfer": each.transfer, "reverses": each.reverses}
         change = each.amount if each.type == "credit" else -each.amount
-        named = {key: value for key, value in ids.items() if value is not None}
-        return self._moved(self._date, each.description or "", each.account, other, change, **named)
+        ids_present = {key: value for key, value in ids.items() if value is not None}
+        return self._moved(self._date, each.description or "", each.account, other, change, **ids_present)
 
     def _moved(self, date: str, text: str, account: str, other: str, change: int, **ids: str) -> str:
         currency = self._accounts[account].currency
@@ -218,7 +218,7 @@ _HLEDGER_TYPES = {"assets": "A", "liabilities": "L", "equity": "E", "income": "R
 class Hledger(Journal):
     """A journal for hledger, and for Ledger, whose format it shares."""
 
-    def name(self, account: Opened) -> str:
+    def name(self, account: OpenBook) -> str:
         return f"{account.root}:{_one_line(account.name, ':;')}:{account.id}"
 
     def settlement(self, currency: str) -> str:
@@ -241,7 +241,7 @@ class Hledger(Journal):
         head = f"{date} * () {_one_line(text, ';')}".rstrip() + (f"  ; {tags}" if tags else "")
         return "\n".join([head, *(f"    {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
-    def balance(self, account: Opened, amount: str) -> str:
+    def balance(self, account: OpenBook, amount: str) -> str:
         none = amount_of(0, account.currency)
         return self.entry(self._date, "Balance", [(self._names[account.id], f"{none} = {amount}")])
 
@@ -249,7 +249,7 @@ class Hledger(Journal):
 class Beancount(Journal):
     """A file for beancount."""
 
-    def name(self, account: Opened) -> str:
+    def name(self, account: OpenBook) -> str:
         return ":".join(
             [account.root.capitalize(), *filter(None, map(_component, (account.name, account.id)))]
         )
@@ -272,7 +272,7 @@ class Beancount(Journal):
         head = f"{date} * {_quoted(text)}{links}"
         return "\n".join([head, *(f"  {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
-    def balance(self, account: Opened, amount: str) -> str:
+    def balance(self, account: OpenBook, amount: str) -> str:
         # It holds for the beginning of its day. The tolerance of 0 makes it exact.
         number, currency = amount.split(" ")
         return f"{_next_day(self._date)} balance {self._names[account.id]}  {number} ~ 0 {currency}\n"
@@ -292,8 +292,8 @@ def export(
     """Return the book as text of the format `kind`, a piece at a time."""
     writer = _FORMATS[kind](book)
     yield writer.beginning()
-    for found in read(start, tenant, since, until):
-        yield writer.write(found)
+    for page in read(start, tenant, since, until):
+        yield writer.write(page)
     yield writer.end()
 
 
@@ -321,20 +321,20 @@ def _component(text: str) -> str:
     The first of them is a capital letter or a digit. `X-` stands before a letter without a capital, such as
     the letters of Chinese and Japanese.
     """
-    cleaned = "".join(
+    letters = "".join(
         letter if unicodedata.category(letter) in _IN_COMPONENT else "-"
         for letter in unicodedata.normalize("NFC", text)
     )
-    cleaned = re.sub("-+", "-", cleaned).strip("-")
-    cleaned = cleaned[:1].upper() + cleaned[1:]
-    can_begin = not cleaned or unicodedata.category(cleaned[0]) in ("Lu", "Nd")
-    return cleaned if can_begin else f"X-{cleaned}"
+    letters = re.sub("-+", "-", letters).strip("-")
+    letters = letters[:1].upper() + letters[1:]
+    can_begin = not letters or unicodedata.category(letters[0]) in ("Lu", "Nd")
+    return letters if can_begin else f"X-{letters}"
 
 
 def _quoted(text: str) -> str:
     """Return the text as a string of beancount, in one line."""
-    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    text_escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text_escaped}"'
 
 
 _IN_COMPONENT = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")  # categories of Unicode that beancount takes

@@ -55,8 +55,8 @@ class Background:
         """Make the log's key, and say if the ledger's time is far ahead. Raises StorageUnavailable."""
         await self._sealer.begin()
         await self._note_served()
-        if (said := self._engine.clock_notice()) is not None:
-            log.warning("%s", said)
+        if (notice := self._engine.clock_notice()) is not None:
+            log.warning("%s", notice)
 
     def start(self) -> None:
         """Start; needs a running event loop."""

@@ -21,7 +21,7 @@ from ledger_engine.verify.audit import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """The content of the restored ledger, and the path of the former one, if there was one."""
 
     report: Report
@@ -29,7 +29,7 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveryResult:
     """The result of a recovery.
 
     `doubt` is the sign that the log does not belong to the file it was applied to, or None. `damaged` is how
@@ -57,7 +57,7 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
     return report
 
 
-def restore(source: Path, database: Path, now: int) -> Restored:
+def restore(source: Path, database: Path, now: int) -> RestoreResult:
     """Replace `database` by the ledger in the file `source`; the former file is kept next to it.
 
     Raises Conflict for a file restored over itself, and StorageUnavailable while a server or another command
@@ -78,12 +78,12 @@ def restore(source: Path, database: Path, now: int) -> Restored:
             aside = _name_aside(database, now)
             was_there = database.exists()
             backup.replace(database, copy, aside, folder)
-        return Restored(report, aside if was_there else None)
+        return RestoreResult(report, aside if was_there else None)
     finally:
         lock.release()
 
 
-def recover(database: Path, target: Path) -> Recovered:
+def recover(database: Path, target: Path) -> RecoveryResult:
     """Write the content of the log of `database` to the new file `target`; change nothing else.
 
     A log that contains every page needs no other file. Otherwise it is applied to the existing file, and the
@@ -109,7 +109,7 @@ def recover(database: Path, target: Path) -> Recovered:
             frames = backup.fold(database, copy, alone=alone)
             report = _proven(log_file(database), backup.read_copy(copy, audit.verify))
             _put_in_place(copy, target, overwrite=False)
-        return Recovered(report, doubt, max(0, log.frames - frames))
+        return RecoveryResult(report, doubt, max(0, log.frames - frames))
     finally:
         lock.release()
 

@@ -30,7 +30,9 @@ class Heartbeat:
     def __init__(self, engine: Engine) -> None:
         self.server = f"srv_{secrets.token_hex(8)}"
         self._engine = engine
-        self._seen: dict[str, tuple[int, int]] = {}  # beats of each other server, and mine since they changed
+        self._last_beats: dict[
+            str, tuple[int, int]
+        ] = {}  # beats of each other server, and mine since they changed
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -52,15 +54,15 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Beat once, and end the sessions of servers that have ended. Raises StorageUnavailable."""
-        silent = {id: beats for id, (beats, mine) in self._seen.items() if mine >= SILENT_BEATS}
+        silent = {id: beats for id, (beats, mine) in self._last_beats.items() if mine >= SILENT_BEATS}
         others = await self._engine.write(partial(api_keys.beat, server=self.server, silent=silent))
         for id in silent.keys() - others.keys():
             log.warning("no heartbeat from the server %s; its sessions were ended", id)
-        self._seen = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}
+        self._last_beats = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}
 
     def _beats_without(self, id: str, beats: int) -> int:
-        known, mine = self._seen.get(id, (beats, -1))
-        return mine + 1 if known == beats else 0
+        last_beats, mine = self._last_beats.get(id, (beats, -1))
+        return mine + 1 if last_beats == beats else 0
 
     async def _beat_on(self) -> None:
         while True:

@@ -54,11 +54,11 @@ class Listener:
 
     async def close(self) -> None:
         """Stop listening."""
-        ended = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
+        shutdown = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
         # The listening thread wakes up for it; if the system refuses that, twice a second.
         with suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)
-        await ended
+        await shutdown
         self._server.server_close()
 
 
@@ -142,7 +142,7 @@ class Metrics:
         )
         # Looking up the child for three labels takes longer than counting.
         self._series: dict[tuple[str, str, int], Histogram] = {}
-        self._refused = Counter(
+        self._refusals = Counter(
             "ledger_limits_refused",
             "Requests answered 429, by the limit: requests, authentication, bodies.",
             ("limit",),
@@ -180,7 +180,7 @@ class Metrics:
 
     def refused(self, limit: str) -> None:
         """Count a request that exceeded a limit."""
-        self._refused.labels(limit).inc()
+        self._refusals.labels(limit).inc()
 
     def _committed(self, works: int, seconds: float) -> None:
         self._works.observe(works)
@@ -206,15 +206,17 @@ class _OfLedger(Collector):
         for figure in _answer(figures, until) or ():
             kind = CounterMetricFamily if figure.counted else GaugeMetricFamily
             yield kind(figure.name, figure.help, value=float(figure.value))
-        found = _answer(measured, until)
-        yield _gauge("ledger_storage_up", "1 while the ledger can be read.", found is not None)
-        if found is not None:
-            late_ms = 0 if found.oldest is None else max(0, self._engine.clock.now() - found.oldest)
+        values = _answer(measured, until)
+        yield _gauge("ledger_storage_up", "1 while the ledger can be read.", values is not None)
+        if values is not None:
+            late_ms = 0 if values.oldest is None else max(0, self._engine.clock.now() - values.oldest)
             yield _gauge(
-                "ledger_webhook_backlog_events", "Events to be sent for the first time.", found.events
+                "ledger_webhook_backlog_events", "Events to be sent for the first time.", values.events
             )
             yield _gauge(
-                "ledger_webhook_pending_retries", "Deliveries that wait for a further attempt.", found.retries
+                "ledger_webhook_pending_retries",
+                "Deliveries that wait for a further attempt.",
+                values.retries,
             )
             yield _gauge("ledger_webhook_backlog_age_seconds", "Age of the oldest of both.", late_ms / 1000)
 
@@ -245,12 +247,16 @@ class _OfBackups(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the values; the last backup's values are 0 until this server has made one."""
-        made = self._backups
-        if made.newest is not None:
-            yield _gauge("ledger_backup_last_timestamp_seconds", "Time of the newest backup.", made.newest)
-        yield CounterMetricFamily("ledger_backup_failures", "Backups that failed.", value=made.failures)
-        yield _gauge("ledger_backup_duration_seconds", "Time that the last backup took.", made.took_s)
-        yield _gauge("ledger_backup_bytes", "Size of the last backup.", made.bytes)
+        backups_made = self._backups
+        if backups_made.newest is not None:
+            yield _gauge(
+                "ledger_backup_last_timestamp_seconds", "Time of the newest backup.", backups_made.newest
+            )
+        yield CounterMetricFamily(
+            "ledger_backup_failures", "Backups that failed.", value=backups_made.failures
+        )
+        yield _gauge("ledger_backup_duration_seconds", "Time that the last backup took.", backups_made.took_s)
+        yield _gauge("ledger_backup_bytes", "Size of the last backup.", backups_made.bytes)
 
 
 def _gauge(name: str, help: str, value: float) -> Metric:

@@ -52,8 +52,8 @@ class ScheduledBackups:
         self.failures = 0
         self.took_s = 0.0
         self.bytes = 0
-        made = self._made()
-        self.newest = made[-1][0] if made else None
+        files = self._made()
+        self.newest = files[-1][0] if files else None
 
     def start(self) -> None:
         """Start; needs a running event loop."""
@@ -80,25 +80,25 @@ class ScheduledBackups:
     async def _back_up_or_notify(self) -> bool:
         """Return whether a backup was made; after a failure a notice reports it, and the server continues."""
         try:
-            failed = await self._back_up()
+            failure = await self._back_up()
         except OSError as error:
-            failed = str(error)
-        if failed is None:
+            failure = str(error)
+        if failure is None:
             self._engine.notices.pop(_NOTICE, None)
             return True
         self.failures += 1
-        log.error("the backup failed: %s", failed)
+        log.error("the backup failed: %s", failure)
         newest = "there is none" if self.newest is None else f"the newest is from {iso(self.newest * 1000)}"
-        self._engine.notices[_NOTICE] = f"The last backup failed, and {newest}: {failed}"
+        self._engine.notices[_NOTICE] = f"The last backup failed, and {newest}: {failure}"
         return False
 
     async def _back_up(self) -> str | None:
         """Make a backup, then remove the oldest; return why it failed, None if it did not."""
         began, at = time.monotonic(), int(_machine_s(self._engine.clock))
         file = self._folder / f"{self._stem}-{datetime.fromtimestamp(at, UTC):{_STAMP}}{self._suffix}"
-        failed = await self._run("backup", str(file))
-        if failed is not None:
-            return failed
+        failure = await self._run("backup", str(file))
+        if failure is not None:
+            return failure
         self.newest, self.took_s, self.bytes = at, time.monotonic() - began, file.stat().st_size
         log.info("backup %s made in %.1f s", file, self.took_s)
         others = [other for _, other in self._made() if other != file]
@@ -121,7 +121,7 @@ class ScheduledBackups:
             env=environment,
         )
         try:
-            _, said = await process.communicate()
+            _, output = await process.communicate()
         except asyncio.CancelledError:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
@@ -131,19 +131,21 @@ class ScheduledBackups:
             raise
         if process.returncode == 0:
             return None
-        lines = said.decode(errors="replace").splitlines() or [f"it ended with status {process.returncode}"]
+        lines = output.decode(errors="replace").splitlines() or [f"it ended with status {process.returncode}"]
         return lines[-1].removeprefix("ledger-engine: ")
 
     def _made(self) -> list[tuple[int, Path]]:
         """Return the Unix time and the file of each backup there, the oldest first. Raises OSError."""
-        named = re.compile(rf"{re.escape(self._stem)}-(\d{{8}}T\d{{6}}Z){re.escape(self._suffix)}", re.ASCII)
-        found = []
+        pattern = re.compile(
+            rf"{re.escape(self._stem)}-(\d{{8}}T\d{{6}}Z){re.escape(self._suffix)}", re.ASCII
+        )
+        files = []
         for file in self._folder.iterdir():
-            if match := named.fullmatch(file.name):
+            if match := pattern.fullmatch(file.name):
                 with contextlib.suppress(ValueError):  # a date that there is not
                     at = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
-                    found.append((int(at.timestamp()), file))
-        return sorted(found)
+                    files.append((int(at.timestamp()), file))
+        return sorted(files)
 
 
 def _machine_s(clock: Clock) -> float:

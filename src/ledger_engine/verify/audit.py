@@ -24,7 +24,7 @@ from ledger_engine.verify import checks, sealed, state
 from ledger_engine.verify.book import BookPass, Start, books_of, start_after
 from ledger_engine.verify.faults import Fault, Faults
 from ledger_engine.verify.kept import Checkpoints, by_book
-from ledger_engine.verify.sealed import Entries, Kept
+from ledger_engine.verify.sealed import Entries, KeptCheckpoint
 
 READINGS = 2  # of each transaction: in its table, and in its event
 READERS = 3  # the storage's own check, the passes over the books, and the checks by statements
@@ -65,35 +65,35 @@ def verify(unit: AuditUnit) -> Report:
     """Run every check over all projects and both modes, in sequence."""
 
     def at_once(work: AuditWork[T], /) -> Future[T]:
-        done: Future[T] = Future()
-        done.set_result(work(unit))
-        return done
+        future: Future[T] = Future()
+        future.set_result(work(unit))
+        return future
 
     return verify_all(at_once)
 
 
-def verify_all(start: Starter, kept: Checkpoints = (), since: Checkpoints = ()) -> Report:
-    """Run every check, and compare with the checkpoints that were `kept` outside.
+def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints = ()) -> Report:
+    """Run every check, and compare with the `checkpoints` kept outside.
 
     With `since` the transactions and events up to these checkpoints are not read again, nor the file's pages
     and indexes. The works report to `AuditUnit.note_read` how many rows they have read: in all READINGS for
     each transaction. Raises OtherLog for a checkpoint of another ledger.
     """
-    outside = start(partial(by_book, kept=kept)).result()
-    known = start(partial(by_book, kept=since)).result()
+    outside = start(partial(by_book, checkpoints=checkpoints)).result()
+    by_books = start(partial(by_book, checkpoints=since)).result()
     parts = [
-        start(partial(_pass_all, kept=outside, since=known)),
-        start(partial(_by_statements, since=known)),
+        start(partial(_pass_all, checkpoints=outside, since=by_books)),
+        start(partial(_by_statements, since=by_books)),
     ]
     if not since:
         parts.insert(0, start(_of_storage))
-    faults, checked = Faults(), Counter[str]()
+    faults, counts_checked = Faults(), Counter[str]()
     for part in parts:
-        found, counts = part.result()
-        for fault in found.all():
+        part_faults, counts = part.result()
+        for fault in part_faults.all():
             faults.add(fault.kind, fault.object, fault.message)
-        checked.update(counts)
-    return Report(dict(checked), faults.all())
+        counts_checked.update(counts)
+    return Report(dict(counts_checked), faults.all())
 
 
 def _of_storage(unit: AuditUnit) -> tuple[Faults, dict[str, int]]:
@@ -114,7 +114,9 @@ def _of_storage(unit: AuditUnit) -> tuple[Faults, dict[str, int]]:
 
 
 def _pass_all(
-    unit: AuditUnit, kept: Mapping[Book, Sequence[Kept]], since: Mapping[Book, Sequence[Kept]]
+    unit: AuditUnit,
+    checkpoints: Mapping[Book, Sequence[KeptCheckpoint]],
+    since: Mapping[Book, Sequence[KeptCheckpoint]],
 ) -> tuple[Faults, dict[str, int]]:
     """Look at the transactions and events of each book, and compare what follows from them."""
     faults, counts = Faults(), Counter[str]()
@@ -129,14 +131,14 @@ def _pass_all(
             if point and (last := stored.event_at(unit, log, point.checkpoint.size)):
                 start = start_after(unit, book.number, last)
                 edge = stored.edge(unit, Log(book, point.checkpoint.size, last, None))
-            outside = (*kept.get(book, ()), *since.get(book, ()))
+            outside = (*checkpoints.get(book, ()), *since.get(book, ()))
             entries = Entries(unit, log, edge, outside, faults)
-            done = BookPass(unit, book, start, entries, faults)
+            book_pass = BookPass(unit, book, start, entries, faults)
             try:
-                done.run()
+                book_pass.run()
             finally:
-                transactions[book.number] = done.transactions
-                counts.update(transactions=done.transactions, events=done.events)
+                transactions[book.number] = book_pass.transactions
+                counts.update(transactions=book_pass.transactions, events=book_pass.events)
             counts.update(sealed=log.size, unsealed=entries.size - log.size, checkpoints=len(outside))
 
         with_care(unit, faults, look)
@@ -145,7 +147,9 @@ def _pass_all(
     return faults, counts
 
 
-def _by_statements(unit: AuditUnit, since: Mapping[Book, Sequence[Kept]]) -> tuple[Faults, dict[str, int]]:
+def _by_statements(
+    unit: AuditUnit, since: Mapping[Book, Sequence[KeptCheckpoint]]
+) -> tuple[Faults, dict[str, int]]:
     """Run the checks that are one statement each, and compare objects with their events."""
     faults, counts = Faults(), Counter[str]()
     transactions: dict[Book, str] = {}
@@ -168,7 +172,7 @@ def _by_statements(unit: AuditUnit, since: Mapping[Book, Sequence[Kept]]) -> tup
     return faults, counts
 
 
-def _newest(points: Sequence[Kept]) -> Kept | None:
+def _newest(points: Sequence[KeptCheckpoint]) -> KeptCheckpoint | None:
     return max(points, key=lambda each: each.checkpoint.size, default=None)
 
 

@@ -45,7 +45,7 @@ _BEFORE = (
 )
 
 
-class Damaged(Exception):
+class BookDamaged(Exception):
     """Rows that are not in the order of their key, or other rows than were asked for."""
 
 
@@ -75,7 +75,7 @@ def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
         for row in rows:
             id = row[0]
             if id <= after:
-                raise Damaged(f"the rows after {after} are not in order")
+                raise BookDamaged(f"the rows after {after} are not in order")
             after = id
             yield row
         if len(rows) < ROWS_AT_ONCE:
@@ -98,7 +98,7 @@ class BookPass:
     _currencies: dict[str, str | None] = field(default_factory=dict)
     _open: dict[str, _Side] = field(default_factory=dict)
     _ahead: Row | None = None  # a transaction whose event is still to come
-    _unpaired: dict[str, None] = field(default_factory=dict)
+    _unpaired_sides: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
         """Look at all of it. Raises Damaged."""
@@ -110,7 +110,7 @@ class BookPass:
             self.entries.add(event[0], event[1], event[4], body)
         for posting in postings if self._ahead is None else (self._ahead, *postings):
             self._unpair(posting)
-        for id in self._unpaired:
+        for id in self._unpaired_sides:
             self._no_event(id)
         for side in self._open.values():
             self.faults.add("transfer", side.id, f"transfer {side.id} has one side only.")
@@ -128,8 +128,8 @@ class BookPass:
         if posting is None:
             self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
             return b""
-        _, account, amount, type, description, balance, destination, transfer, reverses, posted = posting
-        if posted != created:
+        _, account, amount, type, description, balance, destination, transfer, reverses, moment = posting
+        if moment != created:
             self.faults.add("event", id, f"event {id} has another time than {object}, which it belongs to.")
         text = outbox.posting_text(
             id, created, object, account, amount, type, description, balance, destination, transfer, reverses,
@@ -148,16 +148,16 @@ class BookPass:
                 break
             self._unpair(posting)
         found = self.unit.first(_ONE, {"book": self.book.number, "id": object})
-        if found is not None and self._unpaired.pop(object, id) is not None:
+        if found is not None and self._unpaired_sides.pop(object, id) is not None:
             self.faults.add("event", id, f"event {id} is a second one of {object}.")
         return found
 
     def _unpair(self, posting: Row) -> None:
         """Note that a transaction was not followed by its event: versions before 1.0 wrote other orders."""
-        self._unpaired[posting[0]] = None
-        if len(self._unpaired) > UNPAIRED_MAX:
-            self._no_event(next(iter(self._unpaired)))
-            del self._unpaired[next(iter(self._unpaired))]
+        self._unpaired_sides[posting[0]] = None
+        if len(self._unpaired_sides) > UNPAIRED_MAX:
+            self._no_event(next(iter(self._unpaired_sides)))
+            del self._unpaired_sides[next(iter(self._unpaired_sides))]
 
     def _no_event(self, id: str) -> None:
         self.faults.add("transaction", id, f"transaction {id} has no event.")
@@ -168,11 +168,11 @@ class BookPass:
             self.faults.add("event", id, f"event {id} belongs to {object}, which does not exist.")
         try:
             message: dict[str, Any] = json.loads(body)
-            said = message["id"], message["type"], message["created"], message["data"]["object"]["id"]
+            stated = message["id"], message["type"], message["created"], message["data"]["object"]["id"]
         except (ValueError, KeyError, TypeError, RecursionError):
             self.faults.add("event", id, f"event {id} has text in body that is not the JSON of an event.")
             return
-        if said != (id, kind, iso(created), object):
+        if stated != (id, kind, iso(created), object):
             self.faults.add(
                 "event", id, f"event {id} has another id, type, time or object in its body than beside it."
             )

@@ -253,8 +253,8 @@ def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], fau
         faults.add(check.kind, str(row["id"]), check.message.format(**_named(row)))
 
 
-def miscounted(unit: AuditUnit, counted: Mapping[int, int], faults: Faults) -> None:
-    """Note the projects and modes whose counters are wrong; `counted` holds their transactions by book."""
+def miscounted(unit: AuditUnit, counts: Mapping[int, int], faults: Faults) -> None:
+    """Note the projects and modes whose counters are wrong; `counts` holds their transactions by book."""
     rows = unit.execute(
         """
 SELECT min(b.book) AS book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
@@ -272,13 +272,13 @@ FROM (
 GROUP BY project, livemode ORDER BY project, livemode"""
     )
     for row in rows:
-        off = row["objects_off"] - counted.get(row["book"], 0)
+        off = row["objects_off"] - counts.get(row["book"], 0)
         if off or row["numbers_off"]:
-            named = _named(row)
+            book_name = _named(row)
             faults.add(
                 "counter",
                 str(row["id"]),
-                f"the counters of project {row['id']}, {named['mode']} mode, are off by {off} objects and"
+                f"the counters of project {row['id']}, {book_name['mode']} mode, are off by {off} objects and"
                 f" {row['numbers_off']} invoice numbers.",
             )
 
@@ -288,25 +288,28 @@ def misplaced_time(unit: AuditUnit, faults: Faults) -> None:
 
     A ledger whose test clock was moved contains events of that time, or a server ran by that clock.
     """
-    kept, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
+    reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
-    if kept.reached - max(unit.now, event, kept.served or 0) > FAR_MS:
+    if reached_time.reached - max(unit.now, event, reached_time.served or 0) > FAR_MS:
         faults.add(
             "time",
             "",
-            f"kept_time.reached is {kept.reached}, more than a year after the last event and the machine's"
+            f"kept_time.reached is {reached_time.reached},"
+            " more than a year after the last event and the machine's"
             " clock: the ledger's clock would start there.",
         )
 
 
 def misplaced_log(unit: AuditUnit, faults: Faults) -> None:
     """Note the books whose log is gone: a server makes its key at its start, and seals within a second."""
-    served = kept_time.get(unit).served
-    if served is None:
+    served_at = kept_time.get(unit).served
+    if served_at is None:
         return  # it was never served
     key = keys.current(unit)
     for book in stored.behind(unit):
-        if book.checkpoint is None and (key is None or _sealed_long_ago(unit, book.book.number, key, served)):
+        if book.checkpoint is None and (
+            key is None or _sealed_long_ago(unit, book.book.number, key, served_at)
+        ):
             mode = mode_name(book.book.livemode)
             faults.add(
                 "log",
@@ -316,20 +319,20 @@ def misplaced_log(unit: AuditUnit, faults: Faults) -> None:
             )
 
 
-def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served: int) -> bool:
+def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) -> bool:
     """Return whether a server ran long after the first event of the book and after the key was made."""
     row = unit.first("SELECT min(created) AS first FROM events WHERE book = :book", {"book": book})
-    return row is not None and max(row["first"] or served, key.created) + LONG_MS < served
+    return row is not None and max(row["first"] or served_at, key.created) + LONG_MS < served_at
 
 
 def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:
     """Note the idempotency keys that name another object than the first one that their request made."""
-    given: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
+    values: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(
         "SELECT project, livemode, key, object, originals FROM idempotency_keys"
         " WHERE originals IS NOT NULL AND (project, livemode, key) > (:project, :livemode, :key)"
         " ORDER BY project, livemode, key LIMIT :rows",
-        {**given, "rows": _ROWS_AT_ONCE},
+        {**values, "rows": _ROWS_AT_ONCE},
     ):
         for row in rows:
             if not _is_first(unit, row["object"], idempotency.unfolded(row["originals"])):
@@ -339,7 +342,7 @@ def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:
                     f"idempotency key {row['key']} names {row['object']}, which is not the first one that its"
                     " request made.",
                 )
-        given = {name: rows[-1][name] for name in given}
+        values = {name: rows[-1][name] for name in values}
 
 
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
@@ -347,17 +350,17 @@ def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
 
     A reversal and the roll of an API key list the object of the request before the object that they made.
     """
-    about, *made = ids or [""]
-    if len(made) != 1:
+    about, *objects_made = ids or [""]
+    if len(objects_made) != 1:
         return object == about
     if about.startswith("txn_"):
-        row = unit.first("SELECT reverses FROM transactions WHERE id = :id", {"id": made[0]})
-        return object == (made[0] if row is not None and row["reverses"] == about else about)
-    return object == (made[0] if about.startswith("key_") else about)
+        row = unit.first("SELECT reverses FROM transactions WHERE id = :id", {"id": objects_made[0]})
+        return object == (objects_made[0] if row is not None and row["reverses"] == about else about)
+    return object == (objects_made[0] if about.startswith("key_") else about)
 
 
 def _named(row: Row) -> dict[str, object]:
-    named: dict[str, object] = {name: row[name] for name in list(row.keys())}
-    if "livemode" in named:
-        named["mode"] = mode_name(bool(named["livemode"]))
-    return named
+    columns: dict[str, object] = {name: row[name] for name in list(row.keys())}
+    if "livemode" in columns:
+        columns["mode"] = mode_name(bool(columns["livemode"]))
+    return columns

@@ -15,9 +15,9 @@ from ledger_engine.log.notes import BadNote
 from ledger_engine.store import Unit
 from ledger_engine.store.files import write_private
 from ledger_engine.verify.book import books_of
-from ledger_engine.verify.sealed import Kept
+from ledger_engine.verify.sealed import KeptCheckpoint
 
-Checkpoints: TypeAlias = Sequence[Kept]
+Checkpoints: TypeAlias = Sequence[KeptCheckpoint]
 _SIZE_MAX = 10_000_000  # bytes of a file
 
 
@@ -25,12 +25,12 @@ class OtherLog(Exception):
     """A checkpoint that is of no log of this ledger, or no checkpoint."""
 
 
-def read(file: Path) -> list[Kept]:
+def read(file: Path) -> list[KeptCheckpoint]:
     """Return the checkpoints in a file. Raises OtherLog for a file without any, and OSError."""
-    with file.open("rb") as opened:
-        text = opened.read(_SIZE_MAX).decode(errors="replace")
+    with file.open("rb") as stream:
+        text = stream.read(_SIZE_MAX).decode(errors="replace")
     try:
-        return [Kept(str(file), Checkpoint.parse(note)) for note in _notes(text)]
+        return [KeptCheckpoint(str(file), Checkpoint.parse(note)) for note in _notes(text)]
     except BadNote as error:
         raise OtherLog(
             f"{file} is not a checkpoint as `ledger-engine checkpoint` prints it: {error}."
@@ -40,12 +40,12 @@ def read(file: Path) -> list[Kept]:
 def _notes(text: str) -> list[str]:
     """Return the notes of a text that contains several: each ends with lines of signatures."""
     notes: list[str] = []
-    ended = True
+    is_complete = True
     for line in text.splitlines(keepends=True):
         signature = line.startswith("— ")
-        if ended and not signature:
+        if is_complete and not signature:
             notes.append("")
-        ended = signature
+        is_complete = signature
         notes[-1:] = ["".join([*notes[-1:], line])]
     return notes or [""]
 
@@ -82,17 +82,17 @@ def require_replaceable(file: Path) -> None:
             ) from None
 
 
-def by_book(unit: Unit, kept: Checkpoints) -> Mapping[Book, list[Kept]]:
+def by_book(unit: Unit, checkpoints: Checkpoints) -> Mapping[Book, list[KeptCheckpoint]]:
     """Return the checkpoints by the book that they are of. Raises OtherLog."""
-    found: dict[Book, list[Kept]] = {}
-    if not kept:
-        return found
-    known = {f"{book.project}/{mode_name(book.livemode)}": book for book in books_of(unit)}
-    for each in kept:
+    by_books: dict[Book, list[KeptCheckpoint]] = {}
+    if not checkpoints:
+        return by_books
+    books = {f"{book.project}/{mode_name(book.livemode)}": book for book in books_of(unit)}
+    for each in checkpoints:
         whose = "/".join(each.checkpoint.origin.split("/")[-2:])
-        if whose not in known:
+        if whose not in books:
             raise OtherLog(
                 f"{each.name} is a checkpoint of {each.checkpoint.origin}, which is not in this ledger."
             )
-        found.setdefault(known[whose], []).append(each)
-    return found
+        by_books.setdefault(books[whose], []).append(each)
+    return by_books

@@ -33,7 +33,7 @@ _COMMITMENT = "SELECT commitment, salt FROM log_commitments WHERE book = :book A
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptCheckpoint:
     """A checkpoint that was kept outside the ledger, and the name of its file."""
 
     name: str
@@ -51,9 +51,9 @@ class Entries:
     unit: AuditUnit
     log: Log
     edge: Edge
-    kept: Sequence[Kept]
+    kept: Sequence[KeptCheckpoint]
     faults: Faults
-    _signed: list[Kept] = field(default_factory=list)
+    _signed_checkpoints: list[KeptCheckpoint] = field(default_factory=list)
     _roots: dict[int, bytes | None] = field(default_factory=dict)  # by the size of each checkpoint
     _sizes: list[int] = field(default_factory=list)  # of those, which are not reached yet
     _last: dict[int, str] = field(default_factory=dict)  # the last event of each of these sizes
@@ -61,16 +61,16 @@ class Entries:
     _number: int = 0  # of the next tile to be read
     _ids: list[str] = field(default_factory=list)  # of the entries of a tile
     _leaves: list[bytes] = field(default_factory=list)
-    _added: int = 0  # how many of these the edge has
+    _count_added: int = 0  # how many of these the edge has
     _wrong: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._signed = self._read_signed()
+        self._signed_checkpoints = self._read_signed()
         self._leaves = list(self.edge.levels[0]) if self.edge.levels else []
-        self._added = len(self._leaves)
+        self._count_added = len(self._leaves)
         self._ids = ["" for _ in self._leaves]
         self._number = self.edge.size // TILE_WIDTH
-        for size in {each.checkpoint.size for each in (*self.kept, *self._signed)}:
+        for size in {each.checkpoint.size for each in (*self.kept, *self._signed_checkpoints)}:
             if size < self.edge.size:
                 self._roots[size] = stored.hashes(self.unit, self.log, [(0, size)])[0]
             elif size == self.edge.size:
@@ -83,7 +83,7 @@ class Entries:
     @property
     def size(self) -> int:
         """How many entries there are."""
-        return self.edge.size + len(self._leaves) - self._added
+        return self.edge.size + len(self._leaves) - self._count_added
 
     def add(self, id: str, kind: str, created: int, body: bytes) -> None:
         """Add the next event."""
@@ -102,7 +102,9 @@ class Entries:
             self._end_tile()
         self._into_edge()
         self._look_at_levels()
-        right = all(self._roots.get(each.checkpoint.size) == each.checkpoint.root for each in self._signed)
+        right = all(
+            self._roots.get(each.checkpoint.size) == each.checkpoint.root for each in self._signed_checkpoints
+        )
         for first, last, message in self._wrong:
             if right:
                 message = "what is stored of them is not right, though they lead to what was signed"
@@ -111,7 +113,7 @@ class Entries:
             self._note(
                 self.log.last, f"{self.log.last} is not the last event that the log of {self._named()} has."
             )
-        for each in self._signed:
+        for each in self._signed_checkpoints:
             self._look_at_signature(each, "log")
             if self._roots.get(each.checkpoint.size) != each.checkpoint.root and not self._wrong:
                 self._note(
@@ -121,20 +123,20 @@ class Entries:
                 )
         self._compare_kept()
 
-    def _read_signed(self) -> list[Kept]:
+    def _read_signed(self) -> list[KeptCheckpoint]:
         """Return the ledger's own checkpoints, as far as they can be read."""
         rows = self.unit.execute(
             "SELECT witness, size, checkpoint, line FROM log_cosignatures WHERE book = :book"
             " ORDER BY witness",
             {"book": self.log.book.number},
         )
-        found = [(f"the checkpoint that {row['witness']} signed", row["checkpoint"]) for row in rows]
+        texts = [(f"the checkpoint that {row['witness']} signed", row["checkpoint"]) for row in rows]
         if self.log.checkpoint is not None:
-            found.append(("the checkpoint that was signed", self.log.checkpoint))
-        signed = []
-        for name, text in found:
+            texts.append(("the checkpoint that was signed", self.log.checkpoint))
+        checkpoints = []
+        for name, text in texts:
             try:
-                signed.append(Kept(name, Checkpoint.parse(text)))
+                checkpoints.append(KeptCheckpoint(name, Checkpoint.parse(text)))
             except BadNote as error:
                 self._note(self.log.book.project, f"{name} of {self._named()} cannot be read: {error}.")
         for row in rows:
@@ -144,19 +146,19 @@ class Entries:
                     f"the signature of the witness {row['witness']} that is stored of {self._named()} cannot"
                     " be read, or is another one's.",
                 )
-            if all(each.checkpoint.size != row["size"] for each in signed):
+            if all(each.checkpoint.size != row["size"] for each in checkpoints):
                 self._note(
                     self.log.book.project,
                     f"the size of the checkpoint that {row['witness']} signed of {self._named()} is another"
                     " one.",
                 )
-        if self.log.size and not (signed and signed[-1].checkpoint.size == self.log.size):
+        if self.log.size and not (checkpoints and checkpoints[-1].checkpoint.size == self.log.size):
             self._note(self.log.book.project, f"the log of {self._named()} has a size that is not signed.")
-        return signed
+        return checkpoints
 
     def _read_tiles(self) -> None:
-        given = {"book": self.log.book.number, "level": 1, "first": self._number, "rows": _AT_ONCE}
-        self._tiles = self.unit.execute(_TILES, given)
+        parameters = {"book": self.log.book.number, "level": 1, "first": self._number, "rows": _AT_ONCE}
+        self._tiles = self.unit.execute(_TILES, parameters)
 
     def _end_tile(self) -> None:
         """Compare the entries of the next tile with their stored hashes."""
@@ -172,7 +174,7 @@ class Entries:
         elif notes.encode(hash) != row["hash"]:
             self._note_tile(row, "at least one is not as it was sealed")
         self._number = row["number"] + 1
-        self._into_edge(hash if whole and not self._added else None)
+        self._into_edge(hash if whole and not self._count_added else None)
         if not self._tiles:
             self._read_tiles()
 
@@ -192,7 +194,7 @@ class Entries:
 
     def _into_edge(self, hash: bytes | None = None) -> None:
         """Add the tile's entries to the edge, keep the roots on the way; a whole tile has a `hash`."""
-        leaves, ids = self._leaves[self._added :], self._ids[self._added :]
+        leaves, ids = self._leaves[self._count_added :], self._ids[self._count_added :]
         while self._sizes and self._sizes[-1] <= self.edge.size + len(leaves):
             size = self._sizes.pop()
             more = size - self.edge.size
@@ -204,7 +206,7 @@ class Entries:
             self.edge.add_tile(hash)
         else:
             self.edge.add(leaves)
-        self._leaves, self._ids, self._added = [], [], 0
+        self._leaves, self._ids, self._count_added = [], [], 0
 
     def _committed(self, id: str, kind: str, created: int, body: bytes) -> bytes:
         """Return the entry of an event that is entered by its commitment."""
@@ -223,8 +225,8 @@ class Entries:
                 self.faults.add("log", id, f"the salt of the commitment to event {id} is missing.")
         except BadNote:
             self.faults.add("log", id, f"the salt of the commitment to event {id} cannot be read.")
-        shown = {"id": id, "type": kind, "created": iso(created), "livemode": self.log.book.livemode}
-        return checkpoints.entry_of(shown, row["commitment"])
+        event_fields = {"id": id, "type": kind, "created": iso(created), "livemode": self.log.book.livemode}
+        return checkpoints.entry_of(event_fields, row["commitment"])
 
     def _look_at_levels(self) -> None:
         """Compare the hashes of each level with the hashes of the level below."""
@@ -253,13 +255,13 @@ class Entries:
                     )
 
     def _tiles_of(self, level: int, first: int, rows: int) -> list[Row]:
-        given = {"book": self.log.book.number, "level": level, "first": first, "rows": rows}
-        return self.unit.execute(_TILES, given)
+        parameters = {"book": self.log.book.number, "level": level, "first": first, "rows": rows}
+        return self.unit.execute(_TILES, parameters)
 
     def _note(self, object: str, message: str) -> None:
         self.faults.add("log", object, message)
 
-    def _look_at_signature(self, each: Kept, kind: str) -> None:
+    def _look_at_signature(self, each: KeptCheckpoint, kind: str) -> None:
         if not _is_signed(each.checkpoint, self._keys()):
             self.faults.add(
                 kind,
@@ -273,23 +275,23 @@ class Entries:
 
     def _compare_kept(self) -> None:
         """Compare with the checkpoints that were kept outside the ledger, the smallest first."""
-        held = 0
-        for each in sorted(self.kept, key=lambda kept: kept.checkpoint.size):
+        count = 0
+        for each in sorted(self.kept, key=lambda entry: entry.checkpoint.size):
             self._look_at_signature(each, "checkpoint")
             size = each.checkpoint.size
             root = self._roots.get(size)
             if root == each.checkpoint.root:
-                held = size
+                count = size
             elif root is None:
                 self.faults.add(
                     "checkpoint",
-                    self._last.get(held, ""),
+                    self._last.get(count, ""),
                     f"{each.name} has {size} entries of {self._named()}, and this ledger ends after"
                     f" {self.size}: the last {size - self.size} were removed, or its write-ahead log was cut"
                     " off.",
                 )
             else:
-                after, last = self._last.get(held), self._last.get(size, "its end")
+                after, last = self._last.get(count), self._last.get(size, "its end")
                 self.faults.add(
                     "checkpoint",
                     self._last.get(size, ""),

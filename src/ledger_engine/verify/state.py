@@ -121,14 +121,14 @@ def _ends(unit: AuditUnit, kind: Kind) -> Iterator[str]:
 
 def _histories(unit: AuditUnit, first: str, last: str) -> dict[tuple[int, str], _History]:
     """Return what happened to the objects between two ids, by their book and object."""
-    found: dict[tuple[int, str], _History] = {}
+    histories: dict[tuple[int, str], _History] = {}
     for row in _events(unit, first, last):
-        history = found.setdefault((row["book"], row["object"]), _History())
+        history = histories.setdefault((row["book"], row["object"]), _History())
         word = row["type"].partition(".")[2]
         if word != _REPEATED or history.words[-1:] != [word]:
             history.words.append(word)
         history.last = row
-    return found
+    return histories
 
 
 def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
@@ -144,25 +144,25 @@ def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
 def _fault(unit: AuditUnit, kind: Kind, row: Row, history: _History) -> str | None:
     """Return the fault of an object, as the end of a sentence."""
     try:
-        shown = as_json(kind.read(row))
-        if not isinstance(shown.get("metadata", {}), dict):
+        object_json = as_json(kind.read(row))
+        if not isinstance(object_json.get("metadata", {}), dict):
             return "has text in metadata that is not a JSON object"
     except (ValueError, RecursionError, TypeError):
         return "has text that is not JSON, or a time that is none"
     if kind.summed is not None and row[kind.summed[1]] is not None:
-        said, due = row[kind.summed[0]], _total(shown[kind.summed[1]])
-        if said != due:
+        stated, due = row[kind.summed[0]], _total(object_json[kind.summed[1]])
+        if stated != due:
             what = f"its {kind.summed[1]} add up to {'no whole number' if due is None else due}"
-            return f"has the {kind.summed[0]} {said}; {what}"
+            return f"has the {kind.summed[0]} {stated}; {what}"
     last = history.last
     if last is None or not kind.events.fullmatch("".join([f"{word}," for word in history.words])):
         return f"has events that cannot follow each other: {', '.join(history.words) or 'none'}"
     try:
-        said = json.loads(_body(unit, last))["data"]["object"]
-        unlike = [name for name in _unlike(said, shown) if name not in kind.apart]
+        stated = json.loads(_body(unit, last))["data"]["object"]
+        unlike = [name for name in _unlike(stated, object_json) if name not in kind.apart]
         if kind.noun == "user" and row["erased_at"] is not None:
             for event in _events(unit, row["id"], row["id"]):
-                if not _is_as_erased(_body(unit, event), event, shown, bool(row["livemode"])):
+                if not _is_as_erased(_body(unit, event), event, object_json, bool(row["livemode"])):
                     return f"has the event {event['id']}, which says what it did not when the user was erased"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"has the event {last['id']}, whose body cannot be read"
@@ -173,37 +173,39 @@ def _fault(unit: AuditUnit, kind: Kind, row: Row, history: _History) -> str | No
     return None
 
 
-def _unlike(said: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
-    """Return the names in `said` that `due` lacks, or holds differently; older versions had fewer."""
-    return [name for name, value in said.items() if name not in due or due[name] != value]
+def _unlike(stated: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
+    """Return the names in `stated` that `due` lacks, or holds differently; older versions had fewer."""
+    return [name for name, value in stated.items() if name not in due or due[name] != value]
 
 
 def _body(unit: AuditUnit, event: Row) -> str:
     return event["body"] or outbox.long_body(unit, event["book"], event["id"])
 
 
-def _is_as_erased(body: str, event: Row, shown: Mapping[str, Any], livemode: bool) -> bool:
+def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemode: bool) -> bool:
     """Return whether an event of an erased user is the rest that erasing leaves: the log has no salt to prove
     it by.
     """
     message = json.loads(body)
-    said = message["data"]["object"]
-    if said.get("name") is not None or said.get("email") is not None:
+    stated = message["data"]["object"]
+    if stated.get("name") is not None or stated.get("email") is not None:
         return True  # still to be erased, so the log holds its salt
     then = {"status": "active", "deactivated_at": None}
     if event["type"] == "user.deactivated":
         then = {"status": "deactivated", "deactivated_at": message["created"]}
-    due = outbox.message(event["id"], event["type"], event["created"], livemode=livemode, subject=said)
-    return not _unlike(message, due) and not _unlike(said, {**shown, "name": None, "email": None, **then})
+    due = outbox.message(event["id"], event["type"], event["created"], livemode=livemode, subject=stated)
+    return not _unlike(message, due) and not _unlike(
+        stated, {**object_json, "name": None, "email": None, **then}
+    )
 
 
 def _unlike_user(row: Row, unlike: list[str]) -> list[str]:
     """Return what else is wrong with a user; what is erased is taken out of `unlike`."""
     if row["erased_at"] is None:
         return [] if row["email_folded"] == emails.fold(row["email"]) else ["email_folded"]
-    kept = [name for name in ("name", "email", "email_folded", "password_hash") if row[name] is not None]
+    columns = [name for name in ("name", "email", "email_folded", "password_hash") if row[name] is not None]
     unlike[:] = [name for name in unlike if name not in ("name", "email")]
-    return kept
+    return columns
 
 
 def _total(items: Any) -> int | None:

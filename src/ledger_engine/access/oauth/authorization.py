@@ -110,7 +110,7 @@ def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: 
 
 
 def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAuthTokens | LedgerError:
-    """Use up the code or the refresh token in `given` and store the pair for its grant.
+    """Use up the code or the refresh token in `parameters` and store the pair for its grant.
 
     When several requests use it at once, one succeeds. A request whose other parameters do not match uses
     nothing up; a second use ends the grant. OAuth's other parameters are checked where they are given.

@@ -223,8 +223,8 @@ def revoke(unit: Unit, grant: str) -> None:
 
 
 def store(unit: Unit, grant: str, granted_scopes: list[str], wanted: list[str], pair: TokenPair) -> None:
-    """Store a pair for a grant: the access token with the scopes `wanted`, the refresh token with all
-    `granted`.
+    """Store a pair for a grant: the access token with the scopes `scopes`, the refresh token with all
+    `granted_scopes`.
     """
     secrets = (
         (pair.access_token, "access", wanted, ACCESS_SECONDS),

@@ -27,7 +27,7 @@ def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str |
     """Sign the user in with the value given to the browser, and end the sign-in that it replaces.
 
     Returns False when the user was deactivated in between, or has another password than the one with the hash
-    `hashed`, which was verified just before.
+    `password_hash`, which was verified just before.
     """
     login = unit.first(
         "SELECT 1 FROM users WHERE id = :user AND status = 'active' AND password_hash = :hashed",

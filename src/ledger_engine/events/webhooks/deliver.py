@@ -279,7 +279,7 @@ class Feeder:
         self._woken.set()
 
     def notice_recorded(self, is_drained: bool) -> None:
-        """Go on after results were recorded; some were of endpoints that drain if `drained`."""
+        """Go on after results were recorded; some were of endpoints that drain if `is_drained`."""
         self._own.changed |= is_drained
         self._woken.set()
 

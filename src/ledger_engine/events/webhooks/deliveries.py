@@ -194,7 +194,7 @@ def failed(
 ) -> list[FailedDelivery]:
     """Return up to `limit` deliveries that failed and were last attempted in that time, the first one first.
 
-    `wanted` are their endpoints, `until` is included. Deliveries that already wait to be resent are not.
+    `endpoints` are their endpoints, `until` is included. Deliveries that already wait to be resent are not.
     """
     if not endpoints:
         return []
@@ -240,7 +240,7 @@ def _fill(
 ) -> None:
     """Add to each its event's type and its attempts; bodies about users only if the tenant may read users.
 
-    Nothing more is sent to the endpoints that are `deleted`, so their open deliveries are shown as failed.
+    Nothing more is sent to the endpoints that are `deleted_endpoints`, so their open deliveries are shown as failed.
     """
     if not deliveries:
         return

@@ -66,7 +66,7 @@ class Connection:
     """A connection to one host that waits at most `answer_s` seconds for an answer; after that it is closed.
 
     `Hosts.open` opens one. While it waits for long it asks `is_silent` whether its host has stopped.
-    `abandoned`, which any thread may set, says that the connection must not be used any more.
+    `must_not_be_used`, which any thread may set, says that the connection must not be used any more.
     """
 
     def __init__(

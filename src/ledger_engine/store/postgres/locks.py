@@ -99,7 +99,7 @@ class Locks:
         """Take these locks of books and begin a transaction.
 
         Return the locks that it has, and the time that others have reached under them, or None. It returns at
-        most this many of the `wanted` locks that are free, in this order, after waiting for the `awaited`
+        most this many of the `locks` locks that are free, in this order, after waiting for the `waits_for`
         ones; none if all are taken.
 
         With none wanted it waits for the whole ledger. Raises DatabaseFailed and ConnectionLost.
@@ -134,7 +134,7 @@ class Locks:
     def note(self, connection: Connection, locks: Collection[int], moment: int, *, announces: bool) -> None:
         """Store, within the transaction, up to which time ids were given out under these locks.
 
-        With `announced` the commit counts as announcing something.
+        With `announces` the commit counts as announcing something.
         """
         rows = rendering.array(sorted({*(locks or [LEDGER])} - {self.own} | {self.server}))
         connection.put_dumped(

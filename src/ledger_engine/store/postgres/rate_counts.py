@@ -26,7 +26,7 @@ _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNK
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
 # A statement that has waited for another server's count has an older time than that count: the newer window
-# stays, unless the clock of the database was set back. `granted` is how many of the requests are let through.
+# stays, unless the clock of the database was set back. `grants` is how many of the requests are let through.
 # Callers come in order, so two servers never wait for each other.
 _COUNT = Statement(
     f"""

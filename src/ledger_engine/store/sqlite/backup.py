@@ -182,12 +182,12 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
 
 def _keep_as_it_is(database: Path, aside: Path, folder: Path) -> None:
     """Copy a database and its logs byte for byte, then remove the logs, which are not the new file's."""
-    for file, kept in zip((database, *companions(database)), (aside, *companions(aside)), strict=True):
-        copied = folder / kept.name
-        if file.exists() and not copied.exists() and not file.name.endswith("-shm"):
-            _copy_bytes(file, copied)
-        if copied.exists():
-            _rename_to_new(copied, kept)
+    for file, copy in zip((database, *companions(database)), (aside, *companions(aside)), strict=True):
+        temporary = folder / copy.name
+        if file.exists() and not temporary.exists() and not file.name.endswith("-shm"):
+            _copy_bytes(file, temporary)
+        if temporary.exists():
+            _rename_to_new(temporary, copy)
     _sync(aside.parent)
     for file in companions(database):
         file.unlink(missing_ok=True)

@@ -141,8 +141,8 @@ def companions(path: Path) -> list[Path]:
 
 def identity(path: Path | str) -> Identity:
     """Return the device and inode of a file. Raises OSError when it does not exist."""
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def code_of(error: BaseException) -> int | None:

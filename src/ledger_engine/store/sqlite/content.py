@@ -53,16 +53,16 @@ class FileContent:
         """
         with FileIO(log_lock, closefd=False) as file:
             file.seek(0)
-            written = log.read_frames(file)
+            frames = log.read_frames(file)
         content = self._read(_PAGE_MAX)
         size = self._size()
         if content is None or size is None:
             return None
-        if written is None:  # as after a transaction that was rolled back: little is known
+        if frames is None:  # as after a transaction that was rolled back: little is known
             is_ours = content[18:20] == _WITH_LOG
             reason = None if is_ours else "it is a copy without a log, such as a backup"
         else:
-            reason = log.difference(content[: written.page_size], size, written)
+            reason = log.difference(content[: frames.page_size], size, frames)
         if reason is None:
             self._header = content[:_HEADER]
         return reason

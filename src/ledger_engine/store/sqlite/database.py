@@ -91,11 +91,11 @@ class SqliteDatabase(ThreadedDatabase):
         """Run `step` on the writer's connection while no group is being committed."""
         loop = asyncio.get_running_loop()
         # A step is no work: it runs without a transaction and a unit of its own.
-        done = loop.create_future()
-        job = self._job(cast(Work[Any], step), done, loop, 0, writes=True)
+        result = loop.create_future()
+        job = self._job(cast(Work[Any], step), result, loop, 0, writes=True)
         self._steps.put(job)
         self._writes.put([])
-        return cast(T, await done)
+        return cast(T, await result)
 
     async def figures(self) -> list[Figure]:
         """Return the sizes of the file and of its log."""
@@ -199,11 +199,11 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _note_older_state(self, newest: str | None) -> None:
         """Report that another program has put an older state into the file, as SQLite's `.restore` does."""
-        known = self._committer.newest_event
+        event = self._committer.newest_event
         until = "it has no event" if newest is None else f"its last event is of {iso(moment_of(newest))}"
         self.losses.accepted = (
             "Acknowledged changes are gone: another program has replaced the content of the database by an"
-            f" older one. The last event was {known}, of {iso(moment_of(known))}; now {until}."
+            f" older one. The last event was {event}, of {iso(moment_of(event))}; now {until}."
         )
         log.error("%s", self.losses.accepted)
 

@@ -212,8 +212,8 @@ class DatabaseFile:
 
     def _lock_log(self) -> None:
         if self._log_lock is not None:
-            found = os.fstat(self._log_lock)
-            if (found.st_dev, found.st_ino) == self._log:
+            status = os.fstat(self._log_lock)
+            if (status.st_dev, status.st_ino) == self._log:
                 return
             os.close(self._log_lock)
             self._log_lock = None

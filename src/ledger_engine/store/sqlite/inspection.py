@@ -32,7 +32,7 @@ class SqliteAuditUnit(SqliteUnit):
         return code_of(error) not in _NOT_NOW and not isinstance(error, StorageUnavailable)
 
     def inspect(self) -> list[str]:
-        found = [
+        rows = [
             str(row[0])
             for row in self._connection.execute(f"PRAGMA integrity_check({FAULTS_MAX})")
             if row[0] != "ok"
@@ -40,8 +40,8 @@ class SqliteAuditUnit(SqliteUnit):
         for table, row, other, _ in self._connection.execute("PRAGMA foreign_key_check").fetchmany(
             FAULTS_MAX
         ):
-            found.append(f"row {row} of {table} refers to a missing row of {other}")
-        return found
+            rows.append(f"row {row} of {table} refers to a missing row of {other}")
+        return rows
 
     def unlike_made(self) -> list[tuple[str, str]]:
         return migrations.unlike_made(self._connection)

@@ -37,7 +37,7 @@ class ServingLock:
         """Take the lock of a database file. Raises StorageUnavailable while another process holds it."""
         database = database.resolve()
         self._name = lock_file(database)
-        self._made = not self._name.exists()
+        self._is_new = not self._name.exists()
         self._file = _locked(self._name, database)
         try:
             log = hold_log(database)
@@ -59,7 +59,7 @@ class ServingLock:
         """
         os.ftruncate(self._file, 0)
         with contextlib.suppress(OSError):  # the file may be gone
-            if self._made and os.path.samestat(os.fstat(self._file), os.stat(self._name)):
+            if self._is_new and os.path.samestat(os.fstat(self._file), os.stat(self._name)):
                 self._name.unlink()
         os.close(self._file)
 
@@ -106,25 +106,27 @@ def hold_log(database: Path) -> int | None:
 def _locked(file: Path, database: Path) -> int:
     while True:
         try:
-            held = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+            descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
             raise StorageUnavailable(f"{file}: {error.strerror}") from error
         try:
-            _lock(held)
+            _lock(descriptor)
         except OSError as error:
-            os.close(held)
+            os.close(descriptor)
             raise _refusal(error, file, f"{database} is served by {_holder(file)}") from error
         try:
-            if os.path.samestat(os.fstat(held), os.stat(file)):
-                return held
+            if os.path.samestat(os.fstat(descriptor), os.stat(file)):
+                return descriptor
         except FileNotFoundError:  # deleted between the open and the lock
             pass
-        os.close(held)
+        os.close(descriptor)
 
 
-def _refusal(error: OSError, file: Path, held: str) -> StorageUnavailable:
-    """Return why a file was not locked: another process holds the lock (`held`), or the system failed."""
-    return StorageUnavailable(held if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}")
+def _refusal(error: OSError, file: Path, held_by_other: str) -> StorageUnavailable:
+    """Return why a file was not locked: another process holds the lock (`held_by_other`), or the system failed."""
+    return StorageUnavailable(
+        held_by_other if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}"
+    )
 
 
 def lock_file(database: Path) -> Path:

@@ -63,7 +63,7 @@ class LoopReader:
         self._in_use = threading.Lock()  # held for a turn, and to close the connection
         self._loop: asyncio.AbstractEventLoop | None = None  # of the last turn
         self._disk_reads = 0  # of this thread, when the turn began
-        self._asked = 0  # how often SQLite has asked whether to go on
+        self._questions = 0  # how often SQLite has asked whether to go on
         self._sent_away = 0  # works that are still to go to the threads …
         self._to_send_away = 0  # … and the number at the last slow work, less the fast ones since
 
@@ -75,7 +75,7 @@ class LoopReader:
         if self._sent_away:
             self._sent_away -= 1
             return None
-        began, self._asked = perf_counter(), 0
+        began, self._questions = perf_counter(), 0
         try:
             unit = self._unit_of_turn()
             if unit is None:
@@ -88,7 +88,7 @@ class LoopReader:
             return None
         finally:
             took_long = perf_counter() - began > SLOW_S and _count_disk_reads() != self._disk_reads
-            if self._asked > STEPS_MAX or took_long:
+            if self._questions > STEPS_MAX or took_long:
                 self._sent_away = min(max(SENT_AWAY, 2 * self._to_send_away), SENT_AWAY_MAX)
                 self._to_send_away = self._sent_away
             elif self._to_send_away:
@@ -130,7 +130,7 @@ class LoopReader:
         return connection
 
     def _end_turn(self) -> None:
-        unit, self._unit, self._asked = self._unit, None, 0
+        unit, self._unit, self._questions = self._unit, None, 0
         try:
             if unit is not None and self._connection is not None:
                 self._connection.execute("COMMIT")
@@ -140,8 +140,8 @@ class LoopReader:
             self._in_use.release()
 
     def _is_long(self) -> bool:
-        self._asked += 1
-        return self._asked > STEPS_MAX
+        self._questions += 1
+        return self._questions > STEPS_MAX
 
     def _close(self) -> None:
         connection, self._connection, self._unit = self._connection, None, None
@@ -150,6 +150,6 @@ class LoopReader:
             connection.close()
 
     def _forget(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.forget()
+        unit, self._kept = self._kept, None
+        if unit is not None:
+            unit.forget()

@@ -80,15 +80,15 @@ class SqliteTables(schema.Tables):
 
 def unlike_made(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     """Return what somebody has changed in the tables; see `AuditUnit.unlike_made`."""
-    made = _made(schema.FOLDER)
+    definitions = _made(schema.FOLDER)
     refusing = dict[str, str]()
     for name, table in connection.execute(_REFUSING_INDEXES):
-        if ("table", table) in made:
+        if ("table", table) in definitions:
             refusing[name] = f"an index of {table} that is unique, partial or of an expression"
     for name, table in connection.execute(_REFUSING_TABLES):
-        if ("table", table) in made:
+        if ("table", table) in definitions:
             refusing[name] = f"a table that refers to {table}"
-    return schema.unlike_made(_objects(connection), made, refusing)
+    return schema.unlike_made(_objects(connection), definitions, refusing)
 
 
 def _objects(connection: sqlite3.Connection) -> dict[schema.Object, str]:

@@ -51,9 +51,11 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
     """
     try:
         with ExitStack() as stack:
-            opened = [stack.enter_context(closing(ConnectionReader(file, report))) for _ in range(readers)]
+            connection_readers = [
+                stack.enter_context(closing(ConnectionReader(file, report))) for _ in range(readers)
+            ]
             watch = stack.enter_context(closing(open_to_read(file)))
-            snapshot = Snapshot(_on_one_state(watch, opened))
+            snapshot = Snapshot(_on_one_state(watch, connection_readers))
             stack.callback(snapshot.close)
             yield snapshot
     except (sqlite3.Error, UnicodeDecodeError) as error:

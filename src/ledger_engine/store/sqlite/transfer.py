@@ -95,17 +95,18 @@ class FileTarget(_File):
             f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({places})", rows
         )
 
-    def finish(self, applied: Applied, reached: int) -> None:
+    def finish(self, migrations_applied: Applied, moment: int) -> None:
         for _, sql in self._indexes:
             self._connection.execute(sql)
         self._connection.executemany(
-            f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?", [(at, name) for name, at in applied]
+            f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?",
+            [(at, name) for name, at in migrations_applied],
         )
         # A server on PostgreSQL goes on after the times of its books, a server on a file after its newest
         # event and this.
         (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
-        if newest is None or moment_of(newest) < reached:
-            self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (reached,))
+        if newest is None or moment_of(newest) < moment:
+            self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (moment,))
         self._connection.execute("COMMIT")
 
     def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:

@@ -30,13 +30,13 @@ class Verdict:
 
     def shown(self) -> dict[str, Any]:
         """Return the JSON object."""
-        found: dict[str, Any] = {"rule": self.rule, "sentence": self.sentence, "result": self.result}
+        result: dict[str, Any] = {"rule": self.rule, "sentence": self.sentence, "result": self.result}
         if self.fault is not None:
-            found |= {"wanted": self.fault.wanted, "request": self.fault.request}
-            found["answer"] = self.fault.answer
+            result |= {"wanted": self.fault.wanted, "request": self.fault.request}
+            result["answer"] = self.fault.answer
         if self.reason is not None:
-            found["reason"] = self.reason
-        return found
+            result["reason"] = self.reason
+        return result
 
 
 async def examine(

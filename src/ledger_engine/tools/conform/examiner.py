@@ -54,17 +54,17 @@ class Exchange:
 
     def field(self, *names: str) -> Any:
         """Return a field of the answer, or a field of that; None where there is none."""
-        found = self.json
+        value = self.json
         for name in names:
-            found = found.get(name) if isinstance(found, dict) else None
-        return found
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
 
     @property
     def items(self) -> list[dict[str, Any]]:
         """The objects of a list, with or without an envelope."""
-        found = self.json
-        found = found.get("data") if isinstance(found, dict) else found
-        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        value = self.json
+        value = value.get("data") if isinstance(value, dict) else value
+        return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +82,15 @@ def _read_rules() -> dict[str, str]:
     page = here.with_name("interface.md")
     if not page.is_file():  # it is not installed, but runs from the repository
         page = here.parents[4] / "docs" / "interface.md"
-    found = {}
+    rules = {}
     prose = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
     for block in re.split(r"\n(?=[-|] ?)|\n\n", prose):
         if (rule := _RULE.search(block)) is not None:
             text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", _RULE.sub("", block))
             cells = [cell.strip() for cell in text.strip().strip("|").split("|")]
             text = "; ".join(filter(None, cells)) if block.startswith("|") else text.removeprefix("- ")
-            found[rule[1]] = " ".join(text.split())
-    return found
+            rules[rule[1]] = " ".join(text.split())
+    return rules
 
 
 _RULE = re.compile(r'<a id="[^"]+"></a>\*\*(.+?)\*\*:?')
@@ -176,19 +176,19 @@ class Examiner:
             await self._sleep(min(float(after) if is_number(after) else 1.0, 65.0))
         raise Unreachable(f"{method} {path} is still rate limited after several tries.")
 
-    def expect(self, rules: str, holds: object, exchange: Exchange, wanted: str) -> bool:
-        """Note whether these rules hold in this exchange; `wanted` states the requirement."""
+    def expect(self, rules: str, holds: object, exchange: Exchange, requirement: str) -> bool:
+        """Note whether these rules hold in this exchange; `requirement` states the requirement."""
         for rule in rules.split():
             assert rule in RULES, rule
             if holds:
                 self.passed.add(rule)
             else:
-                self.faults.setdefault(rule, Fault(wanted, exchange.sent, exchange.got))
+                self.faults.setdefault(rule, Fault(requirement, exchange.sent, exchange.got))
         return bool(holds)
 
-    def require(self, rules: str, holds: object, exchange: Exchange, wanted: str) -> None:
+    def require(self, rules: str, holds: object, exchange: Exchange, requirement: str) -> None:
         """Do the same, and raise Unusable when they do not hold."""
-        if not self.expect(rules, holds, exchange, wanted):
+        if not self.expect(rules, holds, exchange, requirement):
             raise Unusable
 
     def skip(self, reason: str, *rules: str) -> None:
@@ -220,8 +220,8 @@ class Examiner:
             exchange,
             "Retry-After with a 429 and with nothing else",
         )
-        shown = exchange.text + str(headers)
-        self.expect("auth-leaked-key", self.key not in shown, exchange, "no API key in an answer")
+        text = exchange.text + str(headers)
+        self.expect("auth-leaked-key", self.key not in text, exchange, "no API key in an answer")
         if path.startswith("/oauth/authorize"):
             return
         media = headers.get("Content-Type", "").partition(";")[0].strip()
@@ -233,30 +233,32 @@ class Examiner:
     def _look_at_error(self, path: str, exchange: Exchange) -> None:
         error, message = exchange.field("error"), exchange.field("message")
         if exchange.status == 429:
-            said = error == "rate_limited" and any(letter.isdigit() for letter in str(message))
+            leaks = error == "rate_limited" and any(letter.isdigit() for letter in str(message))
             self.expect(
-                "errors-rate-limit-body", said, exchange, "error rate_limited, and the seconds in message"
+                "errors-rate-limit-body", leaks, exchange, "error rate_limited, and the seconds in message"
             )
         elif path.startswith("/api"):
-            said = isinstance(error, str) and isinstance(message, str)
-            self.expect("errors-directory-body", said, exchange, "the texts error and message")
+            leaks = isinstance(error, str) and isinstance(message, str)
+            self.expect("errors-directory-body", leaks, exchange, "the texts error and message")
         elif path.startswith("/v1"):
             fields = {"type", "code", "message", "param"}
-            said = isinstance(error, dict) and fields <= error.keys() and isinstance(error["code"], str)
-            self.expect("errors-ledger-body", said, exchange, "error with type, code, message and param")
+            leaks = isinstance(error, dict) and fields <= error.keys() and isinstance(error["code"], str)
+            self.expect("errors-ledger-body", leaks, exchange, "error with type, code, message and param")
 
-    def _exchange(self, answer: httpx.Response, sent: dict[str, str], content: bytes | None) -> Exchange:
+    def _exchange(
+        self, answer: httpx.Response, request_headers: dict[str, str], content: bytes | None
+    ) -> Exchange:
         request = [f"{answer.request.method} {answer.request.url}"[:300]]
-        request += [f"{name}: {value}"[:200] for name, value in sent.items()]
+        request += [f"{name}: {value}"[:200] for name, value in request_headers.items()]
         if content is not None:
             request += ["", content[:_BODY_SHOWN].decode("utf-8", "replace")]
-        shown = ("content-type", "retry-after", "request-id")
-        named = [
+        header_names = ("content-type", "retry-after", "request-id")
+        lines = [
             f"{name}: {value}"
             for name, value in answer.headers.items()
-            if name in shown or name.startswith("x-rate")
+            if name in header_names or name.startswith("x-rate")
         ]
-        got = [f"{answer.status_code} {answer.reason_phrase}", *named, "", answer.text[:_BODY_SHOWN]]
+        got = [f"{answer.status_code} {answer.reason_phrase}", *lines, "", answer.text[:_BODY_SHOWN]]
         return Exchange(
             answer.status_code,
             answer.headers,

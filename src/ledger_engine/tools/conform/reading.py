@@ -74,11 +74,11 @@ async def lists(ask: Examiner) -> None:
 
 def envelope(ask: Examiner, answer: Exchange) -> None:
     """Expect the envelope of a ledger list."""
-    found = answer.json if isinstance(answer.json, dict) else {}
-    after = found.get("next_cursor")
-    good = isinstance(found.get("data"), list) and isinstance(found.get("has_more"), bool)
+    body = answer.json if isinstance(answer.json, dict) else {}
+    after = body.get("next_cursor")
+    good = isinstance(body.get("data"), list) and isinstance(body.get("has_more"), bool)
     good = good and (
-        isinstance(after, str) if found.get("has_more") else after is None or isinstance(after, str)
+        isinstance(after, str) if body.get("has_more") else after is None or isinstance(after, str)
     )
     ask.expect("list-fields", good, answer, "data, has_more and next_cursor")
 
@@ -121,19 +121,19 @@ async def sizes(ask: Examiner) -> None:
     ask.expect("sizes-url errors-414", answer.status == 414, answer, "414 for a URL over 8 KB")
     many = {f"X-Filler-{number}": "x" * 1000 for number in range(17)}
     answer = await ask.send("GET", "/v1/accounts", headers=many)
-    refused = 400 <= answer.status < 500
-    ask.expect("sizes-headers", refused, answer, "a refusal of headers over 16 KB")
+    is_refused = 400 <= answer.status < 500
+    ask.expect("sizes-headers", is_refused, answer, "a refusal of headers over 16 KB")
 
 
 async def oauth(ask: Examiner) -> None:
     answer = await ask.send("GET", "/oauth/authorize", anonymous=True)
-    refused = 400 <= answer.status < 500 and answer.status != 404
-    ask.expect("oauth-authorize", refused, answer, "a refusal that is no 404, without its parameters")
-    ask.expect("service-oauth", refused, answer, "an authorization server")
+    is_refused = 400 <= answer.status < 500 and answer.status != 404
+    ask.expect("oauth-authorize", is_refused, answer, "a refusal that is no 404, without its parameters")
+    ask.expect("service-oauth", is_refused, answer, "an authorization server")
     body: dict[str, Any] = {"code": "ac_none", "code_verifier": "v" * 43}
     answer = await ask.send("POST", "/oauth/token", body, anonymous=True)
-    refused = answer.status in (400, 401) and isinstance(answer.field("error"), str)
-    ask.expect("oauth-token", refused, answer, "400 with an error, for an unknown code")
+    is_refused = answer.status in (400, 401) and isinstance(answer.field("error"), str)
+    ask.expect("oauth-token", is_refused, answer, "400 with an error, for an unknown code")
 
 
 READING = (health, credentials, lists, counted, directory, missing, sizes, oauth)

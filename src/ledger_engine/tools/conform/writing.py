@@ -12,29 +12,29 @@ _OPTIONAL = "the server does not offer what this check needs, which goes beyond 
 
 
 async def accounts(ask: Examiner) -> None:
-    made = await _account(ask, metadata={"purpose": "conform"})
-    id = made.field("id")
-    ask.expect("account-object", made.field("object") == "account", made, "object: account")
+    account = await _account(ask, metadata={"purpose": "conform"})
+    id = account.field("id")
+    ask.expect("account-object", account.field("object") == "account", account, "object: account")
     rules = "account-name post-accounts-name"
-    ask.expect(rules, made.field("name") == _name(ask), made, "the name that was sent")
+    ask.expect(rules, account.field("name") == _name(ask), account, "the name that was sent")
     rules = "account-iso-4217 account-currency post-accounts-currency"
-    ask.expect(rules, made.field("currency") == "EUR", made, "currency: EUR")
-    balance = made.field("balance")
-    ask.expect("account-balance", is_amount(balance) and balance == 0, made, "the integer 0")
-    ask.expect("service-amounts", is_amount(balance), made, "an integer")
-    ask.expect("account-created service-times", is_time(made.field("created")), made, "ISO 8601 in UTC")
-    same = made.field("metadata") == {"purpose": "conform"}
-    ask.expect("account-metadata post-accounts-metadata", same, made, "the metadata that was sent")
+    ask.expect(rules, account.field("currency") == "EUR", account, "currency: EUR")
+    balance = account.field("balance")
+    ask.expect("account-balance", is_amount(balance) and balance == 0, account, "the integer 0")
+    ask.expect("service-amounts", is_amount(balance), account, "an integer")
+    ask.expect("account-created service-times", is_time(account.field("created")), account, "ISO 8601 in UTC")
+    same = account.field("metadata") == {"purpose": "conform"}
+    ask.expect("account-metadata post-accounts-metadata", same, account, "the metadata that was sent")
     read = await ask.send("GET", f"/v1/accounts/{id}")
-    same = read.status == 200 and read.json == made.json
+    same = read.status == 200 and read.json == account.json
     ask.expect("get-accounts-id", same, read, "200 and the account as it was made")
     bare = await _account(ask)
     ask.expect("account-metadata", bare.field("metadata") == {}, bare, "metadata: {}")
-    listed = await ask.send("GET", "/v1/accounts", params={"limit": "2"})
-    newest = [item.get("id") for item in listed.items] == [bare.field("id"), id]
-    ask.expect("get-accounts", newest, listed, "the newest account first")
-    whole = listed.items == [bare.json, made.json]
-    ask.expect("get-accounts", whole, listed, "the accounts as they were made")
+    listing = await ask.send("GET", "/v1/accounts", params={"limit": "2"})
+    newest = [item.get("id") for item in listing.items] == [bare.field("id"), id]
+    ask.expect("get-accounts", newest, listing, "the newest account first")
+    whole = listing.items == [bare.json, account.json]
+    ask.expect("get-accounts", whole, listing, "the accounts as they were made")
     two = bare.field("id") != id
     ask.expect("create-idempotency", two, bare, "another account, because no key was sent")
     await _refused_accounts(ask)
@@ -59,10 +59,10 @@ async def _refused_accounts(ask: Examiner) -> None:
     for name in body:
         answer = await ask.send("POST", "/v1/accounts", {k: v for k, v in body.items() if k != name})
         error = answer.field("error")
-        said = isinstance(error, dict) and answer.status == 400
-        said = said and (error.get("type"), error.get("code")) == ("invalid_request", "missing_field")
-        said = said and error.get("param") == name
-        ask.expect("errors-missing-field", said, answer, f"400 missing_field, with {name} in param")
+        is_named = isinstance(error, dict) and answer.status == 400
+        is_named = is_named and (error.get("type"), error.get("code")) == ("invalid_request", "missing_field")
+        is_named = is_named and error.get("param") == name
+        ask.expect("errors-missing-field", is_named, answer, f"400 missing_field, with {name} in param")
         ask.expect(f"post-accounts-{name}", answer.status == 400, answer, "400")
     for wrong in (
         {**body, "currency": "no code"},
@@ -128,83 +128,87 @@ async def transactions(ask: Examiner) -> None:
 
 async def _filtered(ask: Examiner, account: str) -> None:
     rule = "get-transactions"
-    listed = await ask.send("GET", "/v1/transactions", params={"account": account})
-    types = [item.get("type") for item in listed.items]
-    ask.expect(rule, types == ["debit", "credit"], listed, "the account's transactions, newest first")
-    listed = await ask.send("GET", "/v1/transactions", params={"account": account, "type": "credit"})
-    amounts = [item.get("amount") for item in listed.items]
-    ask.expect(rule, amounts == [700], listed, "the account's credits alone")
-    listed = await ask.send("GET", "/v1/transactions", params={"created_after": "2999-01-01T00:00:00Z"})
-    ask.expect(rule, listed.status == 200 and not listed.items, listed, "nothing from the future")
+    listing = await ask.send("GET", "/v1/transactions", params={"account": account})
+    types = [item.get("type") for item in listing.items]
+    ask.expect(rule, types == ["debit", "credit"], listing, "the account's transactions, newest first")
+    listing = await ask.send("GET", "/v1/transactions", params={"account": account, "type": "credit"})
+    amounts = [item.get("amount") for item in listing.items]
+    ask.expect(rule, amounts == [700], listing, "the account's credits alone")
+    listing = await ask.send("GET", "/v1/transactions", params={"created_after": "2999-01-01T00:00:00Z"})
+    ask.expect(rule, listing.status == 200 and not listing.items, listing, "nothing from the future")
     params = {"account": account, "created_after": "2000-01-01T00:00:00Z"}
-    listed = await ask.send("GET", "/v1/transactions", params=params)
-    ask.expect(rule, len(listed.items) == 2, listed, "both transactions")
+    listing = await ask.send("GET", "/v1/transactions", params=params)
+    ask.expect(rule, len(listing.items) == 2, listing, "both transactions")
 
 
 async def pages(ask: Examiner) -> None:
     made = await _account(ask)
-    account, posted = made.field("id"), []
+    account, ids = made.field("id"), []
     for number in range(_MANY):
         body = {"account": account, "amount": 1 + number, "type": "credit"}
-        posted.append(str((await ask.send("POST", "/v1/transactions", body)).field("id")))
-    listed = await ask.send("GET", "/v1/transactions", params={"account": account})
-    ask.expect("pages-limit", len(listed.items) == 20, listed, "20 items without a limit")
-    envelope(ask, listed)
-    ask.expect("list-fields", listed.field("has_more") is True, listed, "has_more: true")
-    seen: list[str] = []
+        ids.append(str((await ask.send("POST", "/v1/transactions", body)).field("id")))
+    listing = await ask.send("GET", "/v1/transactions", params={"account": account})
+    ask.expect("pages-limit", len(listing.items) == 20, listing, "20 items without a limit")
+    envelope(ask, listing)
+    ask.expect("list-fields", listing.field("has_more") is True, listing, "has_more: true")
+    ids_listed: list[str] = []
     after: Any = None
     for _ in range(_MANY):
         params = {"account": account, "limit": "8"} | ({} if after is None else {"starting_after": after})
-        listed = await ask.send("GET", "/v1/transactions", params=params)
-        ask.expect("pages-limit", len(listed.items) <= 8, listed, "at most 8 items")
-        seen += [str(item.get("id")) for item in listed.items]
-        after = listed.field("next_cursor")
-        if listed.field("has_more") is not True or not isinstance(after, str):
+        listing = await ask.send("GET", "/v1/transactions", params=params)
+        ask.expect("pages-limit", len(listing.items) <= 8, listing, "at most 8 items")
+        ids_listed += [str(item.get("id")) for item in listing.items]
+        after = listing.field("next_cursor")
+        if listing.field("has_more") is not True or not isinstance(after, str):
             break
     rules = "pages-starting-after lists-cursors"
-    ask.expect(rules, sorted(seen) == sorted(posted), listed, "each item once, over all pages")
-    ask.expect("get-transactions", seen == posted[::-1], listed, "the newest first, over all pages")
+    ask.expect(rules, sorted(ids_listed) == sorted(ids), listing, "each item once, over all pages")
+    ask.expect("get-transactions", ids_listed == ids[::-1], listing, "the newest first, over all pages")
 
 
 async def invoices(ask: Examiner) -> None:
-    made = await _account(ask)
-    body = {"account": made.field("id"), "customer": "Conform", "amount": 1200}
-    drafted = await ask.send("POST", "/v1/invoices", body)
-    if drafted.status == 400:
+    account_made = await _account(ask)
+    body = {"account": account_made.field("id"), "customer": "Conform", "amount": 1200}
+    draft = await ask.send("POST", "/v1/invoices", body)
+    if draft.status == 400:
         ask.skip("the server takes another body for an invoice, which the contract leaves open", *_INVOICES)
         return
-    made_one = drafted.status == 201 and is_id(drafted.field("id"))
-    ask.require("post-invoices", made_one, drafted, "201 and an invoice with an id")
-    ask.expect("invoice-states", drafted.field("status") == "draft", drafted, "status: draft")
-    path = f"/v1/invoices/{drafted.field('id')}"
+    made_one = draft.status == 201 and is_id(draft.field("id"))
+    ask.require("post-invoices", made_one, draft, "201 and an invoice with an id")
+    ask.expect("invoice-states", draft.field("status") == "draft", draft, "status: draft")
+    path = f"/v1/invoices/{draft.field('id')}"
     read = await ask.send("GET", path)
-    ask.expect("get-invoices-id", (read.status, read.json) == (200, drafted.json), read, "the invoice")
-    changed = await ask.send("PATCH", path, {"customer": "Changed"})
-    ask.expect("patch-invoices-id", changed.status == 200, changed, "200")
+    ask.expect("get-invoices-id", (read.status, read.json) == (200, draft.json), read, "the invoice")
+    draft_changed = await ask.send("PATCH", path, {"customer": "Changed"})
+    ask.expect("patch-invoices-id", draft_changed.status == 200, draft_changed, "200")
     read = await ask.send("GET", path)
-    for shown in (changed, read):
-        right = shown.field("customer") == "Changed" and all(
-            shown.field(name) == drafted.field(name) for name in ("id", "account", "amount", "status")
+    for answer in (draft_changed, read):
+        right = answer.field("customer") == "Changed" and all(
+            answer.field(name) == draft.field(name) for name in ("id", "account", "amount", "status")
         )
-        ask.expect("invoice-patch", right, shown, "the field that was sent, no other, and a draft")
-    ask.expect("invoice-patch-draft-only", changed.status == 200, changed, "200 for a draft")
-    opened = await ask.send("POST", f"{path}/finalize")
-    if opened.status in (404, 405):
+        ask.expect("invoice-patch", right, answer, "the field that was sent, no other, and a draft")
+    ask.expect("invoice-patch-draft-only", draft_changed.status == 200, draft_changed, "200 for a draft")
+    open_invoice = await ask.send("POST", f"{path}/finalize")
+    if open_invoice.status in (404, 405):
         ask.skip(_OPTIONAL, "invoice-void", "delete-invoices-id", "invoice-void-kept")
         return
-    ask.expect("invoice-states", opened.field("status") == "open", opened, "status: open")
-    changed = await ask.send("PATCH", path, {"customer": "Again"})
+    ask.expect("invoice-states", open_invoice.field("status") == "open", open_invoice, "status: open")
+    draft_changed = await ask.send("PATCH", path, {"customer": "Again"})
     ask.expect(
-        "invoice-patch-draft-only", changed.status == 409, changed, "409 for an invoice that is not a draft"
+        "invoice-patch-draft-only",
+        draft_changed.status == 409,
+        draft_changed,
+        "409 for an invoice that is not a draft",
     )
     void = await ask.send("DELETE", path)
     ask.expect("delete-invoices-id", 200 <= void.status < 300, void, "a success")
-    voided = await ask.send("GET", path)
-    same = voided.status == 200 and all(
-        voided.field(name) == opened.field(name) for name in ("id", "account", "customer", "amount")
+    void_invoice = await ask.send("GET", path)
+    same = void_invoice.status == 200 and all(
+        void_invoice.field(name) == open_invoice.field(name)
+        for name in ("id", "account", "customer", "amount")
     )
-    ask.expect("invoice-void-kept", same, voided, "200: the invoice is kept as it was")
-    ask.expect("invoice-void", voided.field("status") == "void", voided, "status: void")
+    ask.expect("invoice-void-kept", same, void_invoice, "200: the invoice is kept as it was")
+    ask.expect("invoice-void", void_invoice.field("status") == "void", void_invoice, "status: void")
 
 
 _INVOICES = (
@@ -245,32 +249,32 @@ async def tokens(ask: Examiner) -> None:
 
 async def people(ask: Examiner) -> None:
     body = {"name": "Conform", "email": f"{ask.mark}@example.com", "role": "member"}
-    made = await ask.send("POST", "/api/users", body)
-    made_one = made.status == 201 and is_id(made.field("id"))
-    ask.require("post-api-users", made_one, made, "201 and a user with an id")
-    same = all(made.field(name) == value for name, value in body.items())
-    ask.expect("user-body", same, made, "name, email and role as sent")
-    path = f"/api/users/{made.field('id')}"
+    user = await ask.send("POST", "/api/users", body)
+    made_one = user.status == 201 and is_id(user.field("id"))
+    ask.require("post-api-users", made_one, user, "201 and a user with an id")
+    same = all(user.field(name) == value for name, value in body.items())
+    ask.expect("user-body", same, user, "name, email and role as sent")
+    path = f"/api/users/{user.field('id')}"
     read = await ask.send("GET", path)
-    ask.expect("get-api-users-id", (read.status, read.json) == (200, made.json), read, "the user")
-    listed = await ask.send("GET", "/api/users", params={"page": "1", "per_page": "1", "role": "member"})
-    right = all(item.get("role") == "member" for item in listed.items) and listed.items
-    ask.expect("get-api-users", right, listed, "users of the role that was asked for")
-    ask.expect("pages-users", len(listed.items) == 1, listed, "as many as per_page")
+    ask.expect("get-api-users-id", (read.status, read.json) == (200, user.json), read, "the user")
+    listing = await ask.send("GET", "/api/users", params={"page": "1", "per_page": "1", "role": "member"})
+    right = all(item.get("role") == "member" for item in listing.items) and listing.items
+    ask.expect("get-api-users", right, listing, "users of the role that was asked for")
+    ask.expect("pages-users", len(listing.items) == 1, listing, "as many as per_page")
     for name in ("name", "email"):
         wrong = await ask.send("POST", "/api/users", {k: v for k, v in body.items() if k != name})
         ask.expect("user-body errors-400", wrong.status == 400, wrong, f"400 without {name}")
     await _refused_bodies(ask)
-    await _orders(ask, made.field("id"))
+    await _orders(ask, user.field("id"))
     await _rights(ask, path)
-    gone = await ask.send("DELETE", path)
-    if gone.status == 403:
+    deletion = await ask.send("DELETE", path)
+    if deletion.status == 403:
         ask.skip("the key does not have the role admin", "user-deactivate", "delete-api-users-id")
         return
-    ask.expect("user-deactivate delete-api-users-id", 200 <= gone.status < 300, gone, "a success")
-    order = {"user_id": made.field("id"), "items": [{"name": "Beans"}]}
-    refused = await ask.send("POST", "/api/orders", order)
-    ask.expect("user-deactivate", refused.status >= 400, refused, "no order for a deactivated user")
+    ask.expect("user-deactivate delete-api-users-id", 200 <= deletion.status < 300, deletion, "a success")
+    order = {"user_id": user.field("id"), "items": [{"name": "Beans"}]}
+    refusal = await ask.send("POST", "/api/orders", order)
+    ask.expect("user-deactivate", refusal.status >= 400, refusal, "no order for a deactivated user")
 
 
 async def _refused_bodies(ask: Examiner) -> None:
@@ -283,21 +287,21 @@ async def _refused_bodies(ask: Examiner) -> None:
 
 
 async def _orders(ask: Examiner, user: str) -> None:
-    placed = []
+    ids_placed = []
     for number in range(2):
         body = {"user_id": user, "items": [{"name": "Beans", "quantity": 1 + number}]}
-        made = await ask.send("POST", "/api/orders", body)
-        ask.require("post-api-orders", made.status == 201, made, "201 and an order")
-        same = (made.field("user_id"), made.field("items")) == (user, body["items"])
-        ask.expect("order-body", same, made, "user_id and items as sent")
-        placed.append(made.field("id"))
+        order = await ask.send("POST", "/api/orders", body)
+        ask.require("post-api-orders", order.status == 201, order, "201 and an order")
+        same = (order.field("user_id"), order.field("items")) == (user, body["items"])
+        ask.expect("order-body", same, order, "user_id and items as sent")
+        ids_placed.append(order.field("id"))
     wrong = await ask.send("POST", "/api/orders", {"user_id": user})
     ask.expect("order-body", wrong.status == 400, wrong, "400 without items")
-    listed = await ask.send("GET", "/api/orders", params={"status": "open"})
-    open_ones = [item.get("id") for item in listed.items]
-    found = all(id in open_ones for id in placed)
-    ask.expect("order-status", found, listed, "the orders that were placed are open")
-    ask.expect("get-api-orders", found, listed, "the orders that were placed")
+    listing = await ask.send("GET", "/api/orders", params={"status": "open"})
+    open_ones = [item.get("id") for item in listing.items]
+    all_listed = all(id in open_ones for id in ids_placed)
+    ask.expect("order-status", all_listed, listing, "the orders that were placed are open")
+    ask.expect("get-api-orders", all_listed, listing, "the orders that were placed")
     page = await ask.send("GET", "/api/orders", params={"limit": "1"})
     ask.expect("pages-generic", len(page.items) == 1, page, "at most as many as the limit")
     after = page.field("next_cursor")
@@ -354,11 +358,13 @@ _RATES = ("errors-429", "rates-over", "errors-rate-limit-body")
 
 async def _account(ask: Examiner, **more: object) -> Exchange:
     body = {"name": _name(ask), "currency": "EUR", **more}
-    made = await ask.send("POST", "/v1/accounts", body)
-    ask.require("post-accounts", made.status == 201, made, "201 and an account")
-    ask.require("account-id", is_id(made.field("id")), made, "an id, as text")
-    ask.expect("account-id", str(made.field("id")).startswith("acc_"), made, "an id that starts with acc_")
-    return made
+    account = await ask.send("POST", "/v1/accounts", body)
+    ask.require("post-accounts", account.status == 201, account, "201 and an account")
+    ask.require("account-id", is_id(account.field("id")), account, "an id, as text")
+    ask.expect(
+        "account-id", str(account.field("id")).startswith("acc_"), account, "an id that starts with acc_"
+    )
+    return account
 
 
 async def _exchange(ask: Examiner, grant: str, value: Any) -> Exchange:

@@ -136,8 +136,8 @@ async def pay_order(books: Books) -> None:
 
 async def ship_order(books: Books) -> None:
     """Ship a paid order."""
-    if paid := await books.newest("orders", status="paid"):
-        await books.move("orders", books.random.choice(paid).id, "ship")
+    if order := await books.newest("orders", status="paid"):
+        await books.move("orders", books.random.choice(order).id, "ship")
 
 
 Deed = Callable[[Books], Awaitable[None]]

@@ -31,7 +31,7 @@ from ledger_engine.tools.seed.steps import History, Step, UnitInThePast, steps_o
 TABLES = ("accounts", "transactions", "invoices", "users", "orders")
 
 
-class Stopped(Exception):
+class LoadingStopped(Exception):
     """The load was interrupted: the transaction ends without a change."""
 
 
@@ -46,12 +46,12 @@ class Progress:
     def count(self) -> None:
         """Count a step. Raises Stopped."""
         if self.is_stopped:
-            raise Stopped
+            raise LoadingStopped
         self.done += 1
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadResult:
     """The project that a data set was loaded into, and how many objects of each kind that were."""
 
     project: str
@@ -60,7 +60,7 @@ class Loaded:
 
 async def load(
     database: Location, project: str | None, data_set: DataSet, progress: Progress | None = None
-) -> Loaded:
+) -> LoadResult:
     """Load the data set into the project with this id, by default the first one; or change nothing.
 
     A ledger without a project gets one. Call it in a process that does not use the ledger. Raises what
@@ -73,14 +73,14 @@ async def load(
     assert isinstance(database, Path)
     require_own_log(database)
     with work_folder(database.parent) as folder:
-        loaded = await _write(folder / database.name, project, work, progress)
+        result = await _write(folder / database.name, project, work, progress)
         try:
             backup.put_in_place(folder / database.name, database, overwrite=False)
         except FileExistsError:
             raise Conflict(
                 "not_recoverable", f"{database} was created in the meantime; nothing was loaded."
             ) from None
-    return loaded
+    return result
 
 
 async def load_if_empty(database: Location, data_set: DataSet) -> None:
@@ -99,7 +99,9 @@ def _is_missing(database: Location) -> bool:
     return isinstance(database, Path) and not database.exists()
 
 
-async def _write(database: Location, project: str | None, work: Work[Loaded], progress: Progress) -> Loaded:
+async def _write(
+    database: Location, project: str | None, work: Work[LoadResult], progress: Progress
+) -> LoadResult:
     """Run the load as one transaction.
 
     Works of other projects may run at the same time, if its own project is known.
@@ -123,7 +125,7 @@ def _awaits_data(unit: Unit) -> bool:
 
 def load_into(
     unit: Unit, project: str | None, data_set: DataSet, steps: Sequence[Step], progress: Progress
-) -> Loaded:
+) -> LoadResult:
     """Load the data set in this work.
 
     Raises BadDataSet for a step that the engine's rules forbid, and Conflict when the data set was loaded
@@ -132,11 +134,11 @@ def load_into(
     """
     tenant = tenant_of(projects.to_add_to(unit, project))
     start = start_of(data_set, unit.now)
-    noted = unit.first(
+    row = unit.first(
         "INSERT INTO seeds (project, name) VALUES (:project, :name) ON CONFLICT DO NOTHING RETURNING name",
         {"project": tenant.project, "name": data_set.name},
     )
-    if noted is None:
+    if row is None:
         raise Conflict(
             "duplicate_idempotency_key",
             f"The data set {data_set.name} was loaded into {tenant.project} before.",
@@ -146,7 +148,7 @@ def load_into(
     progress.done, progress.steps = 0, len(steps)  # from the start, because a work may run again
     happen(History(), UnitInThePast(unit, IdSource()), tenant, steps, start, progress.count)
     after = _count(unit, tenant)
-    return Loaded(tenant.project, {table: after[table] - before[table] for table in TABLES})
+    return LoadResult(tenant.project, {table: after[table] - before[table] for table in TABLES})
 
 
 def tenant_of(project: Project) -> Tenant:
@@ -206,9 +208,9 @@ def _require_older(unit: Unit, tenant: Tenant, start: int) -> None:
 
 def _count(unit: Unit, tenant: Tenant) -> dict[str, int]:
     """Return how many objects of each kind the project and mode has."""
-    counted = {}
+    counts = {}
     for table in TABLES:
         row = unit.first(f"SELECT count(*) AS rows FROM {table} WHERE {condition_on(table)}", tenant.bind())
         assert row is not None
-        counted[table] = row["rows"]
-    return counted
+        counts[table] = row["rows"]
+    return counts

@@ -155,7 +155,7 @@ class Repeat(_Fields):
     per_day: Annotated[Whole, varying(0, 1000)] = ONCE
 
 
-class Repeated(_Fields):
+class RepeatedEntry(_Fields):
     """Changes on one day or, with `repeat`, on several."""
 
     day: Day = 1
@@ -191,7 +191,7 @@ class Reverse(_Fields):
     after: Days
 
 
-class TransactionEntry(Repeated):
+class TransactionEntry(RepeatedEntry):
     """`amount` is None for the account's whole balance, "all" in the file."""
 
     account: Texts
@@ -211,7 +211,7 @@ class LineEntry(_Fields):
     unit_amount: Annotated[Whole, varying(0, MAX_AMOUNT)]
 
 
-class InvoiceEntry(Repeated):
+class InvoiceEntry(RepeatedEntry):
     """`pick` of the `lines` are drawn, all for None.
 
     It is finalized `finalize_after` days after it is drafted, and paid or voided the given days after that.
@@ -241,7 +241,7 @@ class InvoiceEntry(Repeated):
         return self
 
 
-class OrderEntry(Repeated):
+class OrderEntry(RepeatedEntry):
     """`pick` of the `items` are drawn, all for None; a `Whole` among their fields is drawn too.
 
     It is paid `pay_after` days after it is placed, and shipped the given days after that.
@@ -297,7 +297,7 @@ class Contents(_Fields):
         for place, entry in self.entries():
             if entry.day > self.days:
                 raise _mistake(f"must be an integer from 1 to {self.days}.", field=f"{place}.day")
-            if isinstance(entry, Repeated) and entry.repeat is not None:
+            if isinstance(entry, RepeatedEntry) and entry.repeat is not None:
                 _check_until(place, entry.day, entry.repeat, self.days)
             for name, refs in _references(entry).items():
                 for ref in refs:
@@ -406,9 +406,9 @@ def path(name_or_path: str) -> Path:
     An included name comes first, so that a file of that name in the working directory has no effect. Raises
     FileNotFoundError, whose message lists the names.
     """
-    bundled = _folder() / f"{name_or_path}.json"
+    bundled_file = _folder() / f"{name_or_path}.json"
     if name_or_path in names():
-        return bundled
+        return bundled_file
     file = Path(name_or_path).expanduser()
     if file.is_file():
         return file
@@ -419,5 +419,5 @@ def path(name_or_path: str) -> Path:
 
 def _folder() -> Path:
     here = Path(__file__).resolve()
-    installed = here.with_name("seeds")
-    return installed if installed.is_dir() else here.parents[4] / "seeds"
+    installed_folder = here.with_name("seeds")
+    return installed_folder if installed_folder.is_dir() else here.parents[4] / "seeds"

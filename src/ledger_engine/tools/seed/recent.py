@@ -91,21 +91,23 @@ async def make_recent(
     past: Past,
     times: Iterator[int],
     random: Random,
-    done: Callable[[int], None] = lambda _deeds: None,
+    report: Callable[[int], None] = lambda _deeds: None,
 ) -> None:
     """Do a deed at each of these times, in milliseconds and in order, some in each commit.
 
-    `done` is called with the number of deeds of each commit. When the ledger's rules forbid one, all of its
+    `report` is called with the number of deeds of each commit. When the ledger's rules forbid one, all of its
     commit are left out. Raises StorageUnavailable.
     """
     ids = IdSource()
     while turn := [*islice(times, _A_TURN)]:
         # A work may run again and must do the same, so the chances of each are drawn here, once.
-        chosen = [(at, random.choices([*DEEDS], [*DEEDS.values()])[0], random.getrandbits(64)) for at in turn]
+        deeds_drawn = [
+            (at, random.choices([*DEEDS], [*DEEDS.values()])[0], random.getrandbits(64)) for at in turn
+        ]
 
-        def work(unit: Unit, chosen: list[tuple[int, Deed, int]] = chosen) -> None:
+        def work(unit: Unit, deeds_drawn: list[tuple[int, Deed, int]] = deeds_drawn) -> None:
             in_past = UnitInThePast(unit, ids)
-            for at, deed, chance in chosen:
+            for at, deed, chance in deeds_drawn:
                 in_past.now = at
                 _do_at_once(deed(BooksInThePast(in_past, tenant, past, Random(chance))))
 
@@ -115,7 +117,7 @@ async def make_recent(
             raise
         except LedgerError as error:
             log.warning("%s deeds of the demo are left out: %s", len(turn), error)
-        done(len(turn))
+        report(len(turn))
 
 
 def times_between(start: int, end: int, random: Random) -> Iterator[int]:
@@ -129,11 +131,11 @@ def times_between(start: int, end: int, random: Random) -> Iterator[int]:
 def recall(unit: Unit, tenant: Tenant) -> Past:
     """Return the project's recent past."""
     postings: list[Transaction] = []
-    wanted: PageRequest | None = PageRequest(LIMIT_MAX)
-    while wanted is not None and len(postings) < POSTINGS_MAX:
-        page = transactions.page(unit, tenant, wanted)
+    request: PageRequest | None = PageRequest(LIMIT_MAX)
+    while request is not None and len(postings) < POSTINGS_MAX:
+        page = transactions.page(unit, tenant, request)
         postings += page.items
-        wanted = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
+        request = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
     times = Counter(each.description for each in postings)
     return Past(
         # The first side of a transfer stands for both.

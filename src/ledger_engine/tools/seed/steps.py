@@ -29,7 +29,7 @@ from ledger_engine.tools.seed.reading import (
     Entry,
     InvoiceEntry,
     OrderEntry,
-    Repeated,
+    RepeatedEntry,
     TransactionEntry,
     UserEntry,
     Whole,
@@ -104,23 +104,23 @@ Happening = tuple[int, Callable[[History], None]]  # after the time in milliseco
 
 def steps_of(data_set: DataSet) -> list[Step]:
     """Return all steps in order. Raises BadDataSet when there are far too many."""
-    found: list[Step] = []
+    steps: list[Step] = []
     for path, entry in data_set.entries.items():
         random = Random(path)
         for number, moment in enumerate(_moments(entry, data_set.days, random), 1):
             for at, happen in _steps(entry, moment, number, f"{path} {number}", random):
                 # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
                 if at < data_set.days * DAY:
-                    found.append(Step(at, path, happen))
-                if len(found) > STEPS_MAX:
+                    steps.append(Step(at, path, happen))
+                if len(steps) > STEPS_MAX:
                     raise BadDataSet(path, f"the data set has more than {STEPS_MAX:,} steps.")
-    found.sort(key=lambda step: step.at)
-    return found
+    steps.sort(key=lambda step: step.at)
+    return steps
 
 
 def _moments(entry: Entry, days: int, random: Random) -> Iterator[int]:
     until, every, per_day = entry.day, 1, ONCE
-    if isinstance(entry, Repeated) and entry.repeat is not None:
+    if isinstance(entry, RepeatedEntry) and entry.repeat is not None:
         until, every, per_day = entry.repeat.until or days, entry.repeat.every, entry.repeat.per_day
     for day in range(entry.day, until + 1, every):
         for _ in range(per_day.draw(random)):
@@ -185,14 +185,14 @@ def _transaction(
         postings = Postings(unit, history.tenant)
         id = _opened(history, account, "account")
         other = None if destination is None else _opened(history, destination, "destination")
-        moved = postings.balance(id) if amount is None else amount
-        if amount is None and moved <= 0:
+        sum_moved = postings.balance(id) if amount is None else amount
+        if amount is None and sum_moved <= 0:
             return  # the account is empty
         text = _filled_in(description, number, unit.now)
-        new = NewTransaction(id, moved, entry.type, text, other)
-        posted = postings.add(unit.new_id("txn"), new, "")
-        history.made[key] = posted.id
-        fee = 0 if entry.fee is None else (moved * entry.fee.percent + 50) // 100
+        new = NewTransaction(id, sum_moved, entry.type, text, other)
+        transaction = postings.add(unit.new_id("txn"), new, "")
+        history.made[key] = transaction.id
+        fee = 0 if entry.fee is None else (sum_moved * entry.fee.percent + 50) // 100
         if entry.fee is not None and fee:
             to = _opened(history, entry.fee.to, "fee.to")
             new = NewTransaction(id, fee, "debit", entry.fee.description, to)
@@ -238,12 +238,12 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, key: str, random: Random
     yield at, draft
     if entry.finalize_after is None:
         return
-    opened = _later(at, entry.finalize_after, random)
-    yield opened, partial(_move, invoices.finalize, key)
+    open_at = _later(at, entry.finalize_after, random)
+    yield open_at, partial(_move, invoices.finalize, key)
     if entry.pay_after is not None:
-        yield _later(opened, entry.pay_after, random), partial(_move, invoices.pay, key)
+        yield _later(open_at, entry.pay_after, random), partial(_move, invoices.pay, key)
     elif entry.void_after is not None:
-        yield _later(opened, entry.void_after, random), partial(_move, invoices.void, key)
+        yield _later(open_at, entry.void_after, random), partial(_move, invoices.void, key)
 
 
 def _order(entry: OrderEntry, at: int, key: str, random: Random) -> Iterator[Happening]:
@@ -262,10 +262,10 @@ def _order(entry: OrderEntry, at: int, key: str, random: Random) -> Iterator[Hap
     yield at, place
     if entry.pay_after is None:
         return
-    paid = _later(at, entry.pay_after, random)
-    yield paid, partial(_move, orders.pay, key)
+    paid_at = _later(at, entry.pay_after, random)
+    yield paid_at, partial(_move, orders.pay, key)
     if entry.ship_after is not None:
-        yield _later(paid, entry.ship_after, random), partial(_move, orders.ship, key)
+        yield _later(paid_at, entry.ship_after, random), partial(_move, orders.ship, key)
 
 
 def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: History) -> None:

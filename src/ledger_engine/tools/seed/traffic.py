@@ -66,7 +66,7 @@ class Traffic:
         self.random = random or Random()
         # Ids are in the order of time: an object with a later one was made by this traffic or by a person.
         self._began = IdSource().new("act", round(time.time() * 1000)).partition("_")[2]
-        self._made: set[str] = set()
+        self._ids: set[str] = set()
         self._sent_key = ""  # the idempotency key of the import's last request
 
     async def run(self) -> None:
@@ -137,24 +137,24 @@ class Traffic:
 
     async def balance(self, account: str) -> int:
         """Return the balance of an account, 0 when it cannot be read."""
-        found = await self.send("tills", "GET", f"/v1/accounts/{account}")
-        return int(found.get("balance", 0))
+        account_found = await self.send("tills", "GET", f"/v1/accounts/{account}")
+        return int(account_found.get("balance", 0))
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
         """Return the demo's own among the newest objects of a kind."""
         return await self._newest_by(CLIENT_OF[kind], kind, **only)
 
     async def _newest_by(self, client: str, kind: str, **only: str) -> list[Any]:
-        wanted: dict[str, Any] = {"per_page" if kind == "users" else "limit": _NEWEST, **only}
-        found = (await self.send(client, "GET", PATHS[kind], None, **wanted)).get("data") or []
-        return [SimpleNamespace(**each) for each in found if self._is_of_the_demo(each["id"])]
+        parameters: dict[str, Any] = {"per_page" if kind == "users" else "limit": _NEWEST, **only}
+        objects = (await self.send(client, "GET", PATHS[kind], None, **parameters)).get("data") or []
+        return [SimpleNamespace(**each) for each in objects if self._is_of_the_demo(each["id"])]
 
     async def create(self, kind: str, fields: Record) -> None:
         """Create an object, and note that it is the demo's."""
-        given = {name: value for name, value in fields.items() if value is not None}
-        made = await self.send(CLIENT_OF[kind], "POST", PATHS[kind], given)
-        if "id" in made:
-            self._made.add(made["id"])
+        body = {name: value for name, value in fields.items() if value is not None}
+        object_made = await self.send(CLIENT_OF[kind], "POST", PATHS[kind], body)
+        if "id" in object_made:
+            self._ids.add(object_made["id"])
 
     async def move(self, kind: str, id: str, action: str) -> None:
         """Do what an action does with an object."""
@@ -162,7 +162,7 @@ class Traffic:
 
     def _is_of_the_demo(self, id: str) -> bool:
         """Return whether the object is not of whoever explores the demo, whose drafts stay theirs."""
-        return id in self._made or id.partition("_")[2] < self._began
+        return id in self._ids or id.partition("_")[2] < self._began
 
     async def look(self) -> None:
         """Read what a report needs."""
@@ -204,8 +204,8 @@ class Traffic:
 
     async def pay_again(self) -> None:
         """Pay an invoice that is paid already: 409."""
-        if paid := await self._newest_by("old import", "invoices", status="paid"):
-            await self.send("old import", "POST", f"/v1/invoices/{paid[0].id}/pay")
+        if invoice := await self._newest_by("old import", "invoices", status="paid"):
+            await self.send("old import", "POST", f"/v1/invoices/{invoice[0].id}/pay")
 
     async def flood(self) -> None:
         """Send more requests in one second than a client may: some are 429."""
