@@ -34,9 +34,7 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """The unit that `CachedValues` objects read from and write to: their statements see only rows that are written
-    already.
-    """
+    """The unit of `CachedValues` objects: their statements see only rows that are written already."""
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run one statement and return all its rows."""

@@ -44,7 +44,7 @@ WRITE_TRIED_FOR_S = 3.0
 class Engine:
     """Runs works, each usually a `partial(module.function, tenant=…, …)`.
 
-    A work is a plain function of a `Unit`. `shared_state` is the state that this process shares with others that
+    A work is a plain function of a `Unit`. `shared_state` is what this process shares with others that
     serve the same ledger; by default there are none.
     """
 

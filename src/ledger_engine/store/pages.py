@@ -123,7 +123,7 @@ class Listing(Generic[R]):
         """Return the page of objects whose columns equal the values in `equal`; None does not filter.
 
         Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
-        replaces `of_tenant`, and `given` holds their parameters and the columns'. A `is_bounded` page looks at
+        replaces `of_tenant`, and `given` holds their parameters and the columns'. A bounded page looks at
         the first LOOKED_AT_MAX of the tenant's rows from its cursor on, for a filter without an index; if it
         ends there, the last of these rows is its next cursor. With `read` the items are its results for the
         rows. Raises what `require_cursors` raises.

@@ -240,7 +240,7 @@ def _fill(
 ) -> None:
     """Add to each its event's type and its attempts; bodies about users only if the tenant may read users.
 
-    Nothing more is sent to the endpoints that are `deleted_endpoints`, so their open deliveries are shown as failed.
+    Nothing more is sent to the `deleted_endpoints`, so their open deliveries are shown as failed.
     """
     if not deliveries:
         return

@@ -119,7 +119,7 @@ def new_secret() -> str:
 def create(
     unit: Unit, tenant: Tenant, new: NewEndpoint, secret: str, sealed_secret: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Register an endpoint that receives the events from now on; `sealed_secret` is the stored form of `secret`.
+    """Register an endpoint for the events from now on; `sealed_secret` is the stored form of `secret`.
 
     Raises InvalidRequest for an invalid URL or kind, PermissionDenied when the plan allows no more endpoints
     for kinds that the credential may not read, and in a copy of another server.

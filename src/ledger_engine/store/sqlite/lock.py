@@ -123,7 +123,7 @@ def _locked(file: Path, database: Path) -> int:
 
 
 def _refusal(error: OSError, file: Path, held_by_other: str) -> StorageUnavailable:
-    """Return why a file was not locked: another process holds the lock (`held_by_other`), or the system failed."""
+    """Return why a file was not locked: another process holds it (`held_by_other`), or the system failed."""
     return StorageUnavailable(
         held_by_other if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}"
     )
