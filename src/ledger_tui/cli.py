@@ -161,8 +161,8 @@ _SECRET = re.compile(r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}")
 _CANNOT_DRAW = ("dumb", "unknown")  # terminals that cannot position the cursor
 
 
-def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
+def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:
         from importlib.metadata import version
 
         click.echo(f"ledger-tui {version('ledger-engine')}")
@@ -245,9 +245,9 @@ def command(
     demo = demo or (tour and not of_demo)
     if url is not None or profile is not None:
         if demo or database:
-            given = "--url" if url is not None else "--profile"
+            option = "--url" if url is not None else "--profile"
             raise click.UsageError(
-                f"{given} names another server; --demo, --tour and --database are for the dashboard's own."
+                f"{option} names another server; --demo, --tour and --database are for the dashboard's own."
             )
     elif demo and database:
         raise click.UsageError("--demo uses its own database; leave out --database.")
@@ -298,10 +298,10 @@ def _options(
     except BadConfig as error:
         raise click.UsageError(str(error)) from None
     if profile is not None and profile not in config.profiles:
-        known = ", ".join(config.profiles) or "none yet; `ledger-tui profiles add` makes one"
-        raise click.UsageError(f"{file}: there is no profile {profile!r}. Profiles: {known}.")
-    chosen = config.profiles[profile] if profile is not None else None
-    return Options(url, key, database, demo, read_only, chosen, config, str(file))
+        names = ", ".join(config.profiles) or "none yet; `ledger-tui profiles add` makes one"
+        raise click.UsageError(f"{file}: there is no profile {profile!r}. Profiles: {names}.")
+    profile_chosen = config.profiles[profile] if profile is not None else None
+    return Options(url, key, database, demo, read_only, profile_chosen, config, str(file))
 
 
 def _resumed(options: Options) -> Options:

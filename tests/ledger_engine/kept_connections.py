@@ -44,7 +44,7 @@ def kept_connections() -> Iterator[None]:
     def close(used: Connection) -> None:
         kept = used._pg
         if used not in interrupted and _has_ended(used) and _is_clean(kept):
-            used._broken = True
+            used._is_broken = True
             _idle[addresses[kept]].append(kept)
         else:
             _close(used)

@@ -109,7 +109,7 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
         return
     try:
         text = file.read_text(encoding="utf-8")
-        given = tomllib.loads(text)
+        file_values = tomllib.loads(text)
     except OSError as error:
         raise click.UsageError(f"{file} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -122,7 +122,7 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
         if isinstance(option, click.Option) and not option.hidden and option is not param
     }
     values, lines = {}, {}
-    for name, value in given.items():
+    for name, value in file_values.items():
         place = f"{file}, line {_line_of(name, text)}"
         if name not in names:
             near = difflib.get_close_matches(name.replace("_", "-"), names, n=1)

@@ -231,7 +231,7 @@ def about(
         return _of_posting(unit, tenant, request, object, at)
     condition = _shown_to(tenant)
     where = "e.object = :object AND e.body IS NOT NULL" + ("" if condition is None else f" AND {condition}")
-    return _LISTING.page(unit, tenant, request, {}, until=_end_of(at), where=where, given={"object": object})
+    return _LISTING.page(unit, tenant, request, {}, until=_end_of(at), where=where, values={"object": object})
 
 
 def _end_of(at: int | None) -> str | None:
@@ -382,14 +382,14 @@ def _of_posting(
         ),
     )
     after, before, end = request.after, request.before, _end_of(at)
-    found = [
+    row_list = [
         _read(row)
         for row in rows
         if (after is None or row["id"] < after)
         and (before is None or row["id"] > before)
         and (end is None or row["id"] < end)
     ]
-    return Page(found, False, None)
+    return Page(row_list, False, None)
 
 
 def _shown_to(tenant: Tenant) -> str | None:

@@ -161,7 +161,7 @@ def page(
         below = path.removesuffix("/") + "/"
         parameters = {"path": path, "below": below, "beyond": below[:-1] + _AFTER_SLASH}
         page_found = _LISTING.page(
-            unit, tenant, request, equal, until=until, where=_AT_OR_BELOW, given=parameters, is_bounded=True
+            unit, tenant, request, equal, until=until, where=_AT_OR_BELOW, values=parameters, is_bounded=True
         )
     return replace(page_found, items=[_shown(tenant, item) for item in page_found.items])
 
@@ -193,8 +193,8 @@ def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) 
 
 def _caused(unit: Unit, tenant: Tenant, row: Row) -> list[str]:
     """Return the ids of the events that the request in `row` caused, oldest first."""
-    ended = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
-    first, end = first_at("evt", row["created"]), first_at("evt", ended)
+    latest = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
+    first, end = first_at("evt", row["created"]), first_at("evt", latest)
     return outbox.between(unit, tenant, first, end, row["id"])
 
 

@@ -163,14 +163,14 @@ def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Inv
     """Open a draft and assign the next number. Raises Conflict `invoice_not_draft`."""
     idempotency.take(unit, tenant, key, id)
     # When the invoice turns out not to be a draft, the number is rolled back with the work.
-    counted = unit.first(
+    counter = unit.first(
         "INSERT INTO counters (project, livemode, invoice_numbers) VALUES (:project, :livemode, 1)"
         " ON CONFLICT (project, livemode) DO UPDATE SET invoice_numbers = counters.invoice_numbers + 1"
         " RETURNING invoice_numbers",
         tenant.bind(),
     )
-    assert counted is not None
-    number = f"INV-{counted['invoice_numbers']:06}"
+    assert counter is not None
+    number = f"INV-{counter['invoice_numbers']:06}"
     row = update_row(
         unit, tenant, "invoices", id, "status = 'draft'", status="open", number=number, opened_at=unit.now
     )

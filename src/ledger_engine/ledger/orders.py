@@ -99,7 +99,7 @@ def of_user(unit: Unit, tenant: Tenant, request: PageRequest, user: str) -> Page
     """Return a page of the user's orders, newest first. Raises NotFound for the user."""
     users.get(unit, tenant, user)
     # A user is in one project and mode, so nothing else is compared.
-    return _LISTING.page(unit, tenant, request, {}, among="user_id = :user", given={"user": user})
+    return _LISTING.page(unit, tenant, request, {}, among="user_id = :user", values={"user": user})
 
 
 @in_one_book

@@ -137,14 +137,14 @@ def _page(
     until, parameters = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
     filters = {name: value for name, value in equal.items() if value is not None}
     if not filters:
-        return listing.page(unit, tenant, request, {}, until=until, given=parameters)
+        return listing.page(unit, tenant, request, {}, until=until, values=parameters)
     backwards = request.before is not None
     objects: list[ObjectThen] = []
     # At first as many as are wanted, which is all where most objects are in that state.
     step, looked_at = replace(request, limit=min(request.limit + 1, LIMIT_MAX)), 0
     while looked_at < LOOKED_AT_MAX:
         looked_at += step.limit
-        page = listing.page(unit, tenant, step, {}, until=until, given=parameters)
+        page = listing.page(unit, tenant, step, {}, until=until, values=parameters)
         for item in reversed(page.items) if backwards else page.items:
             if len(objects) == request.limit:
                 return _in_order(objects, objects[-1]["id"], backwards)

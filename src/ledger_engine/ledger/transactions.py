@@ -137,12 +137,12 @@ def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Tran
     idempotency.take(unit, tenant, key, new_id)
     idempotency.name_all(unit, tenant, key, [id, new_id])
     original = get(unit, tenant, id)
-    done = unit.first(
+    reversal = unit.first(
         f"SELECT id FROM transactions WHERE reverses = :id AND {OF_BOOK}",
         tenant.bind(id=id),
     )
-    if done is not None:
-        raise Conflict("not_recoverable", f"{id} has already been reversed, by {done['id']}.")
+    if reversal is not None:
+        raise Conflict("not_recoverable", f"{id} has already been reversed, by {reversal['id']}.")
     opposite = NewTransaction(
         account=original.account,
         amount=original.amount,
@@ -217,7 +217,7 @@ def page(
         equal_columns, equal = {}, {}
         listing, among = _LISTING, OF_BOOK
     return listing.page(
-        unit, tenant, request, equal, since=since, until=until, among=among, given=equal_columns, read=read
+        unit, tenant, request, equal, since=since, until=until, among=among, values=equal_columns, read=read
     )
 
 

@@ -134,12 +134,12 @@ def page(
     if until is not None:
         where += " AND id < :until"
     parameters = tenant.bind(role=role, until=until, rows=per_page, offset=(page - 1) * per_page)
-    counted = unit.first(f"SELECT count(*) AS users FROM users WHERE {where}", parameters)
-    assert counted is not None
+    count_row = unit.first(f"SELECT count(*) AS users FROM users WHERE {where}", parameters)
+    assert count_row is not None
     rows = unit.execute(
         f"SELECT * FROM users WHERE {where} ORDER BY id DESC LIMIT :rows OFFSET :offset", parameters
     )
-    return NumberedPage([read(row) for row in rows], page, per_page, counted["users"])
+    return NumberedPage([read(row) for row in rows], page, per_page, count_row["users"])
 
 
 def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
@@ -168,10 +168,10 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
     """
     tenant.require_role("admin")
     idempotency.take(unit, tenant, key, id)
-    stored = _LISTING.row(unit, tenant, id)
-    if stored["status"] == "active":
-        return read(stored)
-    tenant.require_role(stored["role"])
+    user_row = _LISTING.row(unit, tenant, id)
+    if user_row["status"] == "active":
+        return read(user_row)
+    tenant.require_role(user_row["role"])
     row = unit.first(
         "UPDATE users SET status = 'active', deactivated_at = NULL"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'deactivated'"
@@ -185,8 +185,8 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
         user = read(row)
         outbox.record(unit, tenant, "user.restored", user)
         return user
-    if stored["erased_at"] is None and stored["deactivated_at"] >= unit.now - RECOVERABLE_FOR:
-        raise _email_taken(stored["email"])
+    if user_row["erased_at"] is None and user_row["deactivated_at"] >= unit.now - RECOVERABLE_FOR:
+        raise _email_taken(user_row["email"])
     raise Conflict("not_recoverable", f"{id} was deactivated more than 30 days ago.")
 
 

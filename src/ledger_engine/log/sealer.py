@@ -241,13 +241,13 @@ class Sealer:
             self._say_what_is_broken()
             return None
 
-    async def _compare_outside(self, known: Log) -> None:
+    async def _compare_outside(self, last_log: Log) -> None:
         """Raise Broken if a checkpoint that was kept outside is not one of this log."""
         key = await self._engine.read(keys.current)
-        origin = None if key is None else keys.origin_of(key.name, known.book)
+        origin = None if key is None else keys.origin_of(key.name, last_log.book)
         for folder in self._outside.folders:
             try:
-                checkpoint = await asyncio.to_thread(publishing.newest, folder, known.book)
+                checkpoint = await asyncio.to_thread(publishing.newest, folder, last_log.book)
             except (OSError, BadNote) as error:
                 log.warning("the checkpoints in %s cannot be read: %s", folder, error)
                 continue
@@ -260,7 +260,7 @@ class Sealer:
                         " move the checkpoints of the old one away, or name another folder with"
                         " --checkpoint-to"
                     )
-                await self._engine.read(partial(stored.require_begins_with, log=known, checkpoint=each))
+                await self._engine.read(partial(stored.require_begins_with, log=last_log, checkpoint=each))
 
 
 def _add(edge: Edge, ids: list[str], leaves: list[bytes]) -> list[FullTile]:

@@ -211,8 +211,10 @@ def _concerns(match: Match, request: Request) -> bool:
 
 def _has(headers: Mapping[bytes, bytes], header: str) -> bool:
     name, separator, value = header.partition(":")
-    found = headers.get(name.strip().lower().encode("latin-1", "replace"))
-    return found is not None and (not separator or found.decode("latin-1").strip() == value.strip())
+    header_value = headers.get(name.strip().lower().encode("latin-1", "replace"))
+    return header_value is not None and (
+        not separator or header_value.decode("latin-1").strip() == value.strip()
+    )
 
 
 # The values that may be set, and the answers of requests that fail on purpose

@@ -116,19 +116,19 @@ class Listing(Generic[R]):
         until: str | None = None,
         where: str | None = None,
         among: str | None = None,
-        given: Mapping[str, Value] = MappingProxyType({}),
+        values: Mapping[str, Value] = MappingProxyType({}),
         is_bounded: bool = False,
         read: Callable[[Row], Any] | None = None,
     ) -> Page[Any]:
         """Return the page of objects whose columns equal the values in `equal`; None does not filter.
 
         Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
-        replaces `of_tenant`, and `given` holds their parameters and the columns'. A bounded page looks at
+        replaces `of_tenant`, and `values` holds their parameters and the columns'. A bounded page looks at
         the first LOOKED_AT_MAX of the tenant's rows from its cursor on, for a filter without an index; if it
         ends there, the last of these rows is its next cursor. With `read` the items are its results for the
         rows. Raises what `require_cursors` raises.
         """
-        parameters: dict[str, Value] = tenant.bind(rows=request.limit + 1, **given)
+        parameters: dict[str, Value] = tenant.bind(rows=request.limit + 1, **values)
         conditions = [among or self.of_tenant]
         if where is not None:
             conditions.append(where)

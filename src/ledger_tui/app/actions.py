@@ -75,14 +75,14 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
         text += "\n\nIt is the key of this dashboard, which will lose access."
     # In live mode also what can be undone is confirmed, but nothing has to be typed for it.
     final = action.final and mode is not Mode.TEST
-    typed, what = proof_of(record, context.names) if final else (None, "")
+    proof_text, what = proof_of(record, context.names) if final else (None, "")
     act = partial(_act, navigation, message)
-    confirm(navigation.app, text, typed, mode, lambda: _start(navigation, "act", act()), what)
+    confirm(navigation.app, text, proof_text, mode, lambda: _start(navigation, "act", act()), what)
 
 
-async def _act(navigation: Navigation, wanted: ActionRequested) -> None:
-    action = wanted.action
-    path = wanted.resource.action_path(action, wanted.record)
+async def _act(navigation: Navigation, request: ActionRequested) -> None:
+    action = request.action
+    path = request.resource.action_path(action, request.record)
     key = new_idempotency_key() if action.creates else None
     could_not = f"Could not {action.label}: "
     try:
@@ -100,32 +100,32 @@ async def _act(navigation: Navigation, wanted: ActionRequested) -> None:
         record = dict(answer.record)
         secret = record.pop(action.shows_once, None) if action.shows_once else None
         shown_once = secret if isinstance(secret, str) else None
-        navigation.call_later(_show_acted, navigation, wanted, record, shown_once)
+        navigation.call_later(_show_acted, navigation, request, record, shown_once)
 
 
-def _show_acted(navigation: Navigation, wanted: ActionRequested, record: Record, secret: str | None) -> None:
+def _show_acted(navigation: Navigation, request: ActionRequested, record: Record, secret: str | None) -> None:
     """Show what has changed: `record` is the object as it is now; and a new secret once."""
     answered_id = record.get("id")
-    another = answered_id not in (None, wanted.record.get("id"))
-    made = another and str(answered_id).startswith(wanted.resource.id_prefix)
-    wanted_id = literal(wanted.record.get("id"))
-    sentence = f"{wanted.action.done} {wanted_id}"
-    if wanted.action.result is not None:
-        sentence = wanted.action.result(record, wanted_id)
-    if made:
+    another = answered_id not in (None, request.record.get("id"))
+    is_new = another and str(answered_id).startswith(request.resource.id_prefix)
+    wanted_id = literal(request.record.get("id"))
+    sentence = f"{request.action.done} {wanted_id}"
+    if request.action.result is not None:
+        sentence = request.action.result(record, wanted_id)
+    if is_new:
         sentence += f": {literal(answered_id)}"
     navigation.notify(sentence, markup=False)
-    for view in navigation.query(f"#{wanted.resource.kind}").results(ResourceView):
-        if answered_id == wanted.record.get("id"):
+    for view in navigation.query(f"#{request.resource.kind}").results(ResourceView):
+        if answered_id == request.record.get("id"):
             view.show_changed(record)
-        if made:
+        if is_new:
             view.show_created(record)
         elif another:
             view.action_follow()
     navigation.view.poll_soon()
     if secret is not None:
         note, tokens = "", navigation.context.tokens
-        if wanted.action.name == "roll" and tokens.is_own(wanted.record):
+        if request.action.name == "roll" and tokens.is_own(request.record):
             tokens.replace_key(secret)
             note = "It was this dashboard's own key: the new one is in use already."
         navigation.app.push_screen(ShownOnceScreen(sentence, secret, note))
@@ -225,8 +225,8 @@ async def _prove(navigation: Navigation) -> None:
     except (LedgerError, OSError) as error:
         _fail(navigation, f"Not saved: {literal(error)}")
     else:
-        said = f"Saved {file}; `ledger-engine check-proof` checks it against the event's body."
-        navigation.notify(said, markup=False)
+        sentence = f"Saved {file}; `ledger-engine check-proof` checks it against the event's body."
+        navigation.notify(sentence, markup=False)
 
 
 # ---------------------------------------------------------------------- themes
@@ -286,11 +286,11 @@ def _actions(navigation: Navigation) -> Iterator[Offer]:
     """Yield the actions with a key here, except screens, which are commands."""
     from ledger_tui.app.command_line import action_offer
 
-    app, seen = navigation.app, set()
-    for node, binding, enabled, _tip in navigation.screen.active_bindings.values():
+    app, labels = navigation.app, set()
+    for node, binding, is_enabled, _tip in navigation.screen.active_bindings.values():
         name = binding.id or ""
-        if enabled and name and binding.action not in seen and not name.startswith(_NOT_OFFERED):
-            seen.add(binding.action)
+        if is_enabled and name and binding.action not in labels and not name.startswith(_NOT_OFFERED):
+            labels.add(binding.action)
             run_it = partial(app.run_action, binding.action, node)
             yield action_offer(name, binding.description, app.get_key_display(binding), run_it)
 
@@ -311,8 +311,8 @@ async def _run_command(navigation: Navigation, command: Command | None) -> None:
     view = navigation.view
     match command.kind:
         case "run":
-            if command.run is not None and isawaitable(done := command.run()):
-                await done
+            if command.run is not None and isawaitable(awaitable := command.run()):
+                await awaitable
         case "screen":
             await navigation.go(command.argument)
             if isinstance(view := navigation.view, ResourceView):

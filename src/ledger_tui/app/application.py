@@ -30,7 +30,7 @@ from ledger_tui.app.connecting import (
     SessionChanged,
     SignInRequested,
 )
-from ledger_tui.app.dashboard import Begun, Dashboard
+from ledger_tui.app.dashboard import Dashboard, FirstViewShown
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import ConnectionState, Session
@@ -43,7 +43,7 @@ from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import Left, Options
-from ledger_tui.settings.saved import Saved, save_left
+from ledger_tui.settings.saved import SavedChoices, save_left
 from ledger_tui.ui.dialogs import Dialog, DiscardScreen
 from ledger_tui.ui.handlers import KeyOrder, WorkFailed, handles, while_running
 from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
@@ -82,7 +82,7 @@ class LedgerApp(App[int]):
         self._connecting = Connecting(
             self, self.connection, self.api, self.session, self.names, options.config.notice
         )
-        self._begun = False
+        self._has_begun = False
         self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
         self.left: Left | None = None  # its place at the end
@@ -97,9 +97,9 @@ class LedgerApp(App[int]):
         check_lists(options.config.lists, options.config_file)
         saved_for = "" if options.shows_demo or self.is_web else options.connection
         if options.shows_demo:  # its tour presses keys that expect the lists as they are by default
-            self.saved = Saved(saves=False)
+            self.saved = SavedChoices(saves=False)
         else:
-            self.saved = Saved(options.config.lists, options.config.panes, saved_for)
+            self.saved = SavedChoices(options.config.lists, options.config.panes, saved_for)
         times.chosen.style = options.config.times or times.TimeStyle.UTC
         own_keys = keymap(options.config.keys, options.config_file)
         self._command_keys = command_bindings(
@@ -204,7 +204,7 @@ class LedgerApp(App[int]):
     @while_running
     def _save_left(self) -> None:
         """Save where the user is, for when the page is loaded again."""
-        if self._begun and (left := self.dashboard.navigation.left_at) != self.left:
+        if self._has_begun and (left := self.dashboard.navigation.left_at) != self.left:
             self.left = left
             save_left(Path(self.options.left_file), self.options.connection, left)
 
@@ -316,8 +316,8 @@ class LedgerApp(App[int]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "repair":
-            ended = self.session.state is ConnectionState.ENDED
-            return ended or (self.options.shows_demo and self.dashboard.broken_endpoint is not None)
+            has_ended = self.session.state is ConnectionState.ENDED
+            return has_ended or (self.options.shows_demo and self.dashboard.broken_endpoint is not None)
         if action == "sign_in":
             return self.connection.signs_in is not None
         if action == "suspend_process":
@@ -372,16 +372,16 @@ class LedgerApp(App[int]):
 
         While the dashboard begins, this waits until it has: what Textual has not mounted yet it fails to end.
         """
-        if self.is_running and not self._begun:
+        if self.is_running and not self._has_begun:
             self._exit_when_begun = partial(self.exit, result, return_code, message)
             return
         if self.is_running and self.screen_stack:
             self.left = self.dashboard.navigation.left_at
         super().exit(result, return_code, message)
 
-    @handles(Begun)
+    @handles(FirstViewShown)
     def _note_begin(self) -> None:
-        self._begun = True
+        self._has_begun = True
         if self._exit_when_begun is not None:
             self._exit_when_begun()
 

@@ -182,12 +182,12 @@ def parse_command(line: str, choices: Choices) -> Command:
         return Command("screen", word)
     if kind == "at":
         return Command("at", ms=parse_moment(rest, choices.now_ms))
-    known = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
-    begun = [name for name in known or () if rest and name.startswith(rest)]
-    if len(begun) == 1 and rest not in (known or ()):
-        rest = begun[0]
-    if known is not None and rest not in known:
-        raise BadLine(_unknown(kind, rest, known))
+    names = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
+    matches = [name for name in names or () if rest and name.startswith(rest)]
+    if len(matches) == 1 and rest not in (names or ()):
+        rest = matches[0]
+    if names is not None and rest not in names:
+        raise BadLine(_unknown(kind, rest, names))
     if kind == "date" and (problem := check_date(rest)) is not None:
         raise BadLine(problem)
     if kind == "save" and not rest:
@@ -214,11 +214,11 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
 def others(line: str, actions: Sequence[Offer]) -> list[Offer]:
     """Return what else a line may mean: the actions with all of its words, and commands by another word."""
     words = line.casefold().split()
-    known = [
+    matches = [
         Offer(word, _about(word), also=_ALSO.get(word, "")) for word in _commands() if word not in _SHORT
     ]
-    begun = line.strip().casefold()
-    commands = [each for each in known if begun and not each.text.startswith(begun)]
+    beginning = line.strip().casefold()
+    commands = [each for each in matches if beginning and not each.text.startswith(beginning)]
     return [each for each in (*actions, *commands) if each.has(words)]
 
 
@@ -228,9 +228,9 @@ def action_offer(name: str, description: str, key: str, run: Callable[[], object
 
 
 def _arguments(word: str, typed: str, choices: Choices) -> Iterator[tuple[str, str]]:
-    named = {"profile": choices.profiles, "theme": choices.themes}.get(word)
-    if named is not None:
-        yield from ((name, "") for name in named if name.startswith(typed))
+    names = {"profile": choices.profiles, "theme": choices.themes}.get(word)
+    if names is not None:
+        yield from ((name, "") for name in names if name.startswith(typed))
         return
     if word in HELPER_WORDS:
         yield from helper_completions(word, typed, choices.snapshots or ())
@@ -252,12 +252,12 @@ def _commands() -> list[str]:
 
 
 def _about(word: str) -> str:
-    meant = _SHORT.get(word, word)
-    if meant in _ABOUT:
-        return _ABOUT[meant][1]
-    if meant in HELPER_WORDS:
-        return HELPER_WORDS[meant]
-    return next((place.title for place in (*PLACES, TEST_HELPERS) if place.kind == meant), "")
+    kind = _SHORT.get(word, word)
+    if kind in _ABOUT:
+        return _ABOUT[kind][1]
+    if kind in HELPER_WORDS:
+        return HELPER_WORDS[kind]
+    return next((place.title for place in (*PLACES, TEST_HELPERS) if place.kind == kind), "")
 
 
 def _meant(word: str) -> str:
@@ -265,20 +265,20 @@ def _meant(word: str) -> str:
     word = word.lower()
     words = _commands()
     exact = word in words or word in _HELPERS
-    found = [word] if exact else [each for each in words if each.startswith(word)]
-    if not found:  # only few servers offer helpers, so they make no other word ambiguous
-        found = [each for each in _HELPERS if each.startswith(word)]
-    meant = list(dict.fromkeys(_SHORT.get(each, each) for each in found))
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        raise BadLine(f"“{word}” may be {', '.join(meant)}; write more of it.")
+    matches = [word] if exact else [each for each in words if each.startswith(word)]
+    if not matches:  # only few servers offer helpers, so they make no other word ambiguous
+        matches = [each for each in _HELPERS if each.startswith(word)]
+    kinds = list(dict.fromkeys(_SHORT.get(each, each) for each in matches))
+    if len(kinds) == 1:
+        return kinds[0]
+    if kinds:
+        raise BadLine(f"“{word}” may be {', '.join(kinds)}; write more of it.")
     raise BadLine(f"There is no command “{word}”; tab shows what there is.")
 
 
-def _unknown(kind: Kind, name: str, known: Sequence[str]) -> str:
+def _unknown(kind: Kind, name: str, names: Sequence[str]) -> str:
     """Return that no profile or theme is named like this, and the names there are."""
-    there = f"{kind.capitalize()}s: {', '.join(known)}." if known else ""
+    there = f"{kind.capitalize()}s: {', '.join(names)}." if names else ""
     if not name:
         return f"Which {kind}? {there or 'There are none yet; :save NAME makes one.'}"
     advice = f"Save this connection with :save {name}." if kind == "profile" else ""
@@ -341,10 +341,10 @@ def _as_filter(word: str, resource: Resource) -> str:
 
 def _value(word: str, resource: Resource) -> str | None:
     """Return the filter that a word is a value of, or of one value the beginning; None for any other word."""
-    begun = [each for each in _WORDS if each == word] or [each for each in _WORDS if each.startswith(word)]
-    found = [f"{each.name}:{text}" for text in begun for each in resource.filters if _takes(each, text)]
-    if len(found) == 1 and len(word) >= _LETTERS_OF_A_VALUE:
-        return found[0]
+    names = [each for each in _WORDS if each == word] or [each for each in _WORDS if each.startswith(word)]
+    values = [f"{each.name}:{text}" for text in names for each in resource.filters if _takes(each, text)]
+    if len(values) == 1 and len(word) >= _LETTERS_OF_A_VALUE:
+        return values[0]
     return next((f"{each.name}:{word}" for each in resource.filters if _takes(each, word)), None)
 
 
@@ -373,21 +373,21 @@ class CommandScreen(Dialog[Command | None]):
     ]
 
     def __init__(
-        self, choices: Choices, actions: Sequence[Offer], navigation: Navigation, begun: str = ""
+        self, choices: Choices, actions: Sequence[Offer], navigation: Navigation, first_text: str = ""
     ) -> None:
         super().__init__("command-line")
         self._choices = choices
         self._actions = actions
         self._navigation = navigation
-        self._begun = begun  # a line to go on with
-        self._found: list[Offer] = []
+        self._first_text = first_text  # a line to go on with
+        self._offers: list[Offer] = []
 
     def compose(self) -> ComposeResult:
         with Vertical(id="command-line"):
             yield Offers()
             yield Static(id="command-problem")
             yield Input(
-                self._begun,
+                self._first_text,
                 compact=True,
                 select_on_focus=False,
                 placeholder="inv paid, txn acc_…, an action, a name, an id",
@@ -395,36 +395,36 @@ class CommandScreen(Dialog[Command | None]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        self._show(self._begun)
+        self._show(self._first_text)
 
     @on(Input.Changed)
     def typed(self, event: Input.Changed) -> None:
         self._show(event.value)
-        wanted = event.value.strip()
-        if len(wanted) >= _LEAST_LOOKED_FOR and not self._found:
-            self.set_timer(_TYPING_SECONDS, lambda: self._look_for(wanted))
+        line = event.value.strip()
+        if len(line) >= _LEAST_LOOKED_FOR and not self._offers:
+            self.set_timer(_TYPING_SECONDS, lambda: self._look_for(line))
 
     def _show(self, line: str) -> None:
-        begun = [Offer(*each) for each in completions(line, self._choices)]
+        offers = [Offer(*each) for each in completions(line, self._choices)]
         if line.strip():
-            found = [*begun, *self._objects(line.strip()), *others(line, self._actions)]
+            found = [*offers, *self._objects(line.strip()), *others(line, self._actions)]
             found.sort(key=lambda each: each.rank(line))
             # An object may be known by its name and opened recently.
-            self._found = [*{(each.text, each.about): each for each in reversed(found)}.values()][::-1]
+            self._offers = [*{(each.text, each.about): each for each in reversed(found)}.values()][::-1]
         else:
-            self._found = [*self._actions, *begun]
-        del self._found[_SHOWN:]
+            self._offers = [*self._actions, *offers]
+        del self._offers[_SHOWN:]
         # A line that acts at once is marked, so that nobody runs it unseen.
-        first = self._found[0] if line.strip() and self._found else None
+        first = self._offers[0] if line.strip() and self._offers else None
         means = first and first.run and (first.is_named(line) or not self._is_command(line))
         self.query_one(Offers).offer(
             (
                 Content.assemble(fit(literal(each.text), _WIDTH), (f"  {literal(each.about)}", "$muted"))
-                for each in self._found
+                for each in self._offers
             ),
             0 if means else None,
         )
-        self._say("" if self._found or self._is_command(line) else NOTHING, "$muted")
+        self._say("" if self._offers or self._is_command(line) else NOTHING, "$muted")
 
     def _is_command(self, line: str) -> bool:
         try:
@@ -438,9 +438,9 @@ class CommandScreen(Dialog[Command | None]):
         navigation, resource = self._navigation, resource_of_id(text)
         if resource is not None and resource.has_object_path:
             yield Offer(f"Open {resource.singular}", text, partial(navigation.open_object, text))
-        for named in navigation.named(text):
-            kind = "Account" if isinstance(named, AccountName) else "User"
-            yield Offer(f"{kind} {named.name}", named.id, partial(navigation.open_object, named.id))
+        for recent in navigation.named(text):
+            kind = "Account" if isinstance(recent, AccountName) else "User"
+            yield Offer(f"{kind} {recent.name}", recent.id, partial(navigation.open_object, recent.id))
 
     @while_running
     def _look_for(self, text: str) -> None:
@@ -468,8 +468,8 @@ class CommandScreen(Dialog[Command | None]):
 
     def action_complete(self) -> None:
         """Take the chosen completion, or the first."""
-        if self._found:
-            self._take(self._found[self.query_one(Offers).highlighted or 0])
+        if self._offers:
+            self._take(self._offers[self.query_one(Offers).highlighted or 0])
 
     def _take(self, offer: Offer) -> None:
         if offer.run is not None:
@@ -480,7 +480,7 @@ class CommandScreen(Dialog[Command | None]):
 
     @on(OptionList.OptionSelected)
     def clicked(self, event: OptionList.OptionSelected) -> None:
-        offer = self._found[event.option_index]
+        offer = self._offers[event.option_index]
         if offer.run is not None:
             self.dismiss(Command("run", run=offer.run))
         self._take(offer)
@@ -489,8 +489,8 @@ class CommandScreen(Dialog[Command | None]):
     @on(Input.Submitted)
     def run_line(self, event: Input.Submitted) -> None:
         event.stop()
-        chosen = self.query_one(Offers).highlighted
-        offer = self._found[chosen] if chosen is not None else Offer(event.value)
+        index = self.query_one(Offers).highlighted
+        offer = self._offers[index] if index is not None else Offer(event.value)
         if offer.run is not None:
             self.dismiss(Command("run", run=offer.run))
             return

@@ -189,7 +189,7 @@ class Connecting:
 
             app = self._app
             try:
-                saved, sentence = save_connection(
+                profile_saved, sentence = save_connection(
                     name, self._session.url, profile, self._connection.token_manager.key
                 )
             except (BadConfig, OSError) as error:
@@ -197,7 +197,7 @@ class Connecting:
                     app.notify, f"Not saved: {literal(error)}", severity="error", markup=False
                 )
             else:
-                app.post_message(ProfileSaved(saved, sentence))
+                app.post_message(ProfileSaved(profile_saved, sentence))
 
         self._app.run_worker(
             save_off_the_loop, group="save", exclusive=True, thread=True, exit_on_error=False

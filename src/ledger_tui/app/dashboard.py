@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ledger_tui.forms.form_screen import Created
 
 
-class Begun(Message):
+class FirstViewShown(Message):
     """The dashboard shows its first view, and can be ended from now on."""
 
 
@@ -95,7 +95,10 @@ class Dashboard(Layer[None]):
         self._tabs = ScreenTabs()
         self._session = context.session
         self._status = StatusBar(context.session)
-        self._shown: tuple[str, int | None] = "", None  # what the status bar has shown of the connection
+        self._connection_shown: tuple[str, int | None] = (
+            "",
+            None,
+        )  # what the status bar has shown of the connection
         self.navigation = Navigation(first, self._tabs, self._status, context)
         self._past = TimeMachine(lambda: self.view.see_moment(), self._status, context)
 
@@ -116,15 +119,15 @@ class Dashboard(Layer[None]):
         """The id of the webhook endpoint that is selected, or that the selected delivery is for."""
         record = self.view.selected if self.navigation.is_mounted else None
         kind = (record or {}).get("object")
-        named = {"webhook_endpoint": "id", "delivery": "endpoint"}.get(str(kind))
-        return str(record[named]) if record is not None and named is not None else None
+        field_name = {"webhook_endpoint": "id", "delivery": "endpoint"}.get(str(kind))
+        return str(record[field_name]) if record is not None and field_name is not None else None
 
     def key_text(self, binding: Binding) -> str:
         """Return the description of a key in the key bar."""
         if binding.action != "app.repair":
             return binding.description
-        ended = self._session.state is ConnectionState.ENDED
-        return "restart the server" if ended else "repair the receiver"
+        has_ended = self._session.state is ConnectionState.ENDED
+        return "restart the server" if has_ended else "repair the receiver"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if (action, parameters) == ("show", (TEST_HELPERS.kind,)):
@@ -164,7 +167,7 @@ class Dashboard(Layer[None]):
         if self._resume is not None:
             await self.navigation.resume(self._resume)
         self.set_timer(_LOAD_SECONDS, self._load_the_rest)
-        self.post_message(Begun())
+        self.post_message(FirstViewShown())
 
     @while_running
     def _load_the_rest(self) -> None:
@@ -173,9 +176,9 @@ class Dashboard(Layer[None]):
     @while_running
     def _tick(self) -> None:
         session = self._session
-        shown = connection(session).plain, session.remaining
-        if shown != self._shown:  # with the seconds of the wait
-            self._shown = shown
+        connection_state = connection(session).plain, session.remaining
+        if connection_state != self._connection_shown:  # with the seconds of the wait
+            self._connection_shown = connection_state
             self._status.refresh()
             self.view.session_changed()
         if session.state not in (ConnectionState.STARTING, ConnectionState.CONNECTING):
@@ -212,16 +215,18 @@ class Dashboard(Layer[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Say why a key does nothing: the credential's rights, the object's state, or the screen."""
-        pressed = self.active_bindings.get(event.key)
-        if pressed is None and (found := elsewhere(event.key, self._chosen_keys)):
-            self.notify(f"{event.key} does nothing here: elsewhere it is {', '.join(found)}.", markup=False)
-        if pressed is None or pressed.enabled:
+        active = self.active_bindings.get(event.key)
+        if active is None and (other_uses := elsewhere(event.key, self._chosen_keys)):
+            self.notify(
+                f"{event.key} does nothing here: elsewhere it is {', '.join(other_uses)}.", markup=False
+            )
+        if active is None or active.enabled:
             return
-        changes = pressed.binding.action.startswith(_CHANGES)
-        why = (changes and self._session.forbids_changes) or self.view.why_not(pressed.binding)
-        if pressed.binding.action.startswith("step"):
+        changes = active.binding.action.startswith(_CHANGES)
+        why = (changes and self._session.forbids_changes) or self.view.why_not(active.binding)
+        if active.binding.action.startswith("step"):
             why = past.NOT_OFFERED
-        if pressed.binding.action == "trace":
+        if active.binding.action == "trace":
             why = "There is nothing here to trace: choose an object, an event or a request first."
         if why:
             self.notify(why, markup=False)
@@ -261,8 +266,8 @@ class Dashboard(Layer[None]):
         if created is None:
             return
         view = self.navigation.resource_view
-        hidden = created.record is not None and view.record_list.hides(created.record)
-        self.notify(created.sentence + " · hidden by the filter" * hidden, markup=False)
+        is_hidden = created.record is not None and view.record_list.hides(created.record)
+        self.notify(created.sentence + " · hidden by the filter" * is_hidden, markup=False)
         if created.edited and created.record is not None:
             view.show_changed(created.record)
         else:
@@ -328,9 +333,9 @@ class Dashboard(Layer[None]):
 
         With two to five accounts marked, compare these.
         """
-        marked = self.view.marked if isinstance(self.view, ResourceView) else []
-        if self.view.place.kind == "accounts" and len(marked) in _COMPARED:
-            ids = ",".join(str(record["id"]) for record in marked)
+        marks = self.view.marked if isinstance(self.view, ResourceView) else []
+        if self.view.place.kind == "accounts" and len(marks) in _COMPARED:
+            ids = ",".join(str(record["id"]) for record in marks)
             self.navigation.post_message(LocationOpened(Location(COMPARISON.kind, {"accounts": ids})))
             return
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
@@ -360,8 +365,8 @@ class Dashboard(Layer[None]):
 
     def action_ids(self) -> None:
         """Choose an id in the selected object and go to it; an id without a screen is copied."""
-        found = self._ids()
-        if not found:
+        ids = self._ids()
+        if not ids:
             self.notify("There is no id in this record.")
             return
         lines = [
@@ -371,13 +376,13 @@ class Dashboard(Layer[None]):
                 literal(each.record_id),
                 ("" if _has_screen(each.record_id) else "  no screen: ⏎ copies it", "$muted"),
             )
-            for each in found
+            for each in ids
         ]
 
         async def chosen(number: int | None) -> None:
             if number is None:
                 return
-            record_id = found[number].record_id
+            record_id = ids[number].record_id
             if _has_screen(record_id):
                 await self.navigation.open_object(record_id)
             else:
@@ -389,12 +394,12 @@ class Dashboard(Layer[None]):
     def _ids(self) -> list[FoundId]:
         """Return each id in the selected record and its details, the record's own at the end."""
         record = self.view.selected
-        found = {each.record_id: each for each in ids_in(record, _is_id)}
+        by_id = {each.record_id: each for each in ids_in(record, _is_id)}
         for label, text in self.view.shown_texts():
             for record_id in ids_within(text):
-                found.setdefault(record_id, FoundId(label, record_id))
-        own = found.pop(str((record or {}).get("id")), None)
-        return [*found.values(), *([own] if own is not None else [])]
+                by_id.setdefault(record_id, FoundId(label, record_id))
+        own = by_id.pop(str((record or {}).get("id")), None)
+        return [*by_id.values(), *([own] if own is not None else [])]
 
     async def action_trace(self) -> None:
         """Trace the selected object, event, delivery or request."""

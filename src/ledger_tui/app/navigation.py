@@ -118,8 +118,8 @@ def breadcrumb(location: Location, names: AccountNames) -> str:
         singular = place.singular.capitalize() if isinstance(place, Resource) else place.title
         return f"{singular} {literal(_name(location.kind, location.record))}"
     if isinstance(place, Resource) and location.filters:
-        shown = {param: _short(names.name(value)) for param, value in location.filters.items()}
-        return f"{place.title} {literal(filter_line(shown, place.filters))}".rstrip()
+        filters = {param: _short(names.name(value)) for param, value in location.filters.items()}
+        return f"{place.title} {literal(filter_line(filters, place.filters))}".rstrip()
     return place.title
 
 
@@ -158,9 +158,9 @@ class Navigation(Switcher):
     @property
     def view(self) -> View:
         """The view on screen."""
-        shown = self.visible_content
-        assert isinstance(shown, View)
-        return shown
+        content = self.visible_content
+        assert isinstance(content, View)
+        return content
 
     @property
     def resource_view(self) -> ResourceView:
@@ -269,8 +269,8 @@ class Navigation(Switcher):
         view = self.view
         if not isinstance(view, ResourceView):
             return
-        known = {filter_.param for filter_ in view.resource.filters}
-        view.set_filters({name: value for name, value in left.filters.items() if name in known})
+        params = {filter_.param for filter_ in view.resource.filters}
+        view.set_filters({name: value for name, value in left.filters.items() if name in params})
         if left.record_id is not None and view.resource.has_object_path:
             if left.opened or view.resource.paging != "starting_after":
                 await self.open_object(left.record_id, left.kind)
@@ -337,8 +337,8 @@ class Navigation(Switcher):
         try:
             answer = await self.context.api.read(resource.object_path(record_id), part=resource.object_part)
         except LedgerError as error:
-            named, sentence = literal(record_id), literal(error)
-            self._warn(sentence if named in sentence else f"{named}: {sentence}")
+            id_text, sentence = literal(record_id), literal(error)
+            self._warn(sentence if id_text in sentence else f"{id_text}: {sentence}")
         else:
             self.post_message(ObjectFound(resource.kind, answer.record, by_link=by_link))
 
@@ -401,8 +401,8 @@ class Navigation(Switcher):
         """Drop all data, because the ledger was replaced, and read the screen again."""
         self.workers.cancel_group(self, _JUMP)
         context = self.context
-        for known in (context.history, context.recent, context.names):
-            known.clear()
+        for memory in (context.history, context.recent, context.names):
+            memory.clear()
         self._trail.clear()
         if self.view.place is TRACE:  # of something that may not be there any more
             await self.show_place(TRACED_FROM)

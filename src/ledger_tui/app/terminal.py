@@ -80,7 +80,7 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._file: Any = Output(self._file)
-        self._suspended = False
+        self._is_suspended = False
 
     def run_input_thread(self) -> None:
         # Textual's method makes a parser of this name; nothing else reveals it.
@@ -100,7 +100,7 @@ class TerminalDriver(LinuxDriver):
 
     def suspend_application_mode(self) -> None:
         super().suspend_application_mode()
-        self._suspended = True
+        self._is_suspended = True
 
     def resume_application_mode(self) -> None:
         """Start if suspended; restart if running, because the shell may have used the terminal."""
@@ -109,10 +109,10 @@ class TerminalDriver(LinuxDriver):
                 return
             self.suspend_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
-        if self._suspended:
+        if self._is_suspended:
             super().resume_application_mode()
             # In the background it does not start: SIGCONT comes again in the foreground.
-            self._suspended = not self._is_running
+            self._is_suspended = not self._is_running
 
     @property
     def _is_running(self) -> bool:
@@ -149,8 +149,8 @@ def wait_until_it_is_gone() -> None:
     hangup = select.poll()
     hangup.register(sys.stdin, 0)
     while sys.stdin.isatty():
-        reported = hangup.poll(_LOOK_EVERY_S * 1000)
-        if any(event & select.POLLHUP for _descriptor, event in reported):
+        events_reported = hangup.poll(_LOOK_EVERY_S * 1000)
+        if any(event & select.POLLHUP for _descriptor, event in events_reported):
             return
-        if reported:  # this system cannot poll a terminal
+        if events_reported:  # this system cannot poll a terminal
             time.sleep(_LOOK_EVERY_S)

@@ -93,16 +93,16 @@ class BulkScreen(Dialog[list[Record]]):
         self._asks_number = action.final and session.mode is not Mode.TEST
         self._began = False
         self._stopping = False
-        self._tried = 0
+        self._attempts = 0
         self._failures: list[str] = []
-        self._changed: list[Record] = []
+        self._changed_records: list[Record] = []
         # One for each object: `Api.write` sends again after a 429.
         self._keys = {id(record): new_idempotency_key() for record in records}
 
     @property
     def began(self) -> bool:
         """Whether anything was sent."""
-        return self._tried > 0
+        return self._attempts > 0
 
     def content(self) -> ComposeResult:
         yield Static(Content(self._text), id="bulk-question")
@@ -149,7 +149,7 @@ class BulkScreen(Dialog[list[Record]]):
     def action_close(self) -> None:
         """Answer no; stop between two objects; or close when all is done."""
         if not self.working:
-            self.dismiss(self._changed)
+            self.dismiss(self._changed_records)
         else:
             self._stopping = True
             self.note("Stopping after the current request…")
@@ -178,25 +178,25 @@ class BulkScreen(Dialog[list[Record]]):
         return (dict(answer.record) if same else None), ""
 
     @while_running
-    def _show_progress(self, record: Record, changed: Record | None, problem: str) -> None:
-        self._tried += 1
+    def _show_progress(self, record: Record, changed_record: Record | None, problem: str) -> None:
+        self._attempts += 1
         if problem:
             self._failures.append(f"✕ {named(self._resource, record, self._names)}: {problem}")
             failures = self.query_one("#bulk-failures")
             failures.display = True
             self.query_one("#failures", Static).update(Content("\n".join(self._failures)))
             failures.scroll_end(animate=False)
-        elif changed is not None:
-            self._changed.append(changed)
-        self.query_one(ProgressBar).update(progress=self._tried)
+        elif changed_record is not None:
+            self._changed_records.append(changed_record)
+        self.query_one(ProgressBar).update(progress=self._attempts)
         if not self._stopping:
-            self.note(f"{self._tried} of {len(self._records)}; esc stops after the current request.")
+            self.note(f"{self._attempts} of {len(self._records)}; esc stops after the current request.")
 
     @while_running
     def _end(self) -> None:
-        done = self._tried - len(self._failures)
-        left = len(self._records) - self._tried
-        parts = [f"{self._action.done}: {done}"]
+        successes = self._attempts - len(self._failures)
+        left = len(self._records) - self._attempts
+        parts = [f"{self._action.done}: {successes}"]
         if self._failures:
             parts.append(f"failed: {len(self._failures)}")
         if left:
@@ -206,7 +206,7 @@ class BulkScreen(Dialog[list[Record]]):
             self.rest(f"{sentence}. esc closes.", problem=True)
         else:
             self.notify(sentence, markup=False)
-            self.dismiss(self._changed)
+            self.dismiss(self._changed_records)
 
 
 def act_on_all(view: ResourceView, action: Action, records: Sequence[Record]) -> None:
@@ -218,10 +218,10 @@ def act_on_all(view: ResourceView, action: Action, records: Sequence[Record]) ->
         text += "\n\nAmong them is the key of this dashboard, which will lose access."
         records = sorted(records, key=context.tokens.is_own)  # last: the others would be refused after it
 
-    def done(changed: list[Record] | None) -> None:
-        for record in changed or ():
+    def done(changed_records: list[Record] | None) -> None:
+        for record in changed_records or ():
             view.show_changed(record)
-        if changed is not None and screen.began:
+        if changed_records is not None and screen.began:
             view.table.unmark()
             view.poll_soon()
 

@@ -110,15 +110,15 @@ def draw(courses: Sequence[Course], width: int, height: int) -> list[list[Cell]]
 def periods(start_ms: int, end_ms: int, unit: str) -> list[tuple[str, int]]:
     """Return the days, weeks or months of a period, the newest first: the name, and the moment each ends."""
     day, end = (datetime.fromtimestamp(ms / 1000, UTC).date() for ms in (start_ms, end_ms))
-    found = []
+    pairs = []
     while day <= end:
         name, following = _period(day, unit)
         last = (
             round(datetime(following.year, following.month, following.day, tzinfo=UTC).timestamp() * 1000) - 1
         )
-        found.append((name, min(last, end_ms)))
+        pairs.append((name, min(last, end_ms)))
         day = following
-    return found[::-1]
+    return pairs[::-1]
 
 
 def _period(day: date, unit: str) -> tuple[str, date]:
@@ -221,9 +221,9 @@ class ComparisonView(TimedTiles):
         try:
             for id_ in ids:
                 account = (await api.read(f"/v1/accounts/{quote(id_, safe='')}")).record
-                posted = await postings_after(api, start_ms, {"account": id_}, _PAGES)
+                transactions = await postings_after(api, start_ms, {"account": id_}, _PAGES)
                 # Postings made during the reads are not in the balance.
-                courses.append(course_of(account, posted, start_ms, max(end_ms, start_ms)))
+                courses.append(course_of(account, transactions, start_ms, max(end_ms, start_ms)))
         except LedgerError as error:
             self.call_later(self.failed, literal(error))
         else:
@@ -238,8 +238,8 @@ class ComparisonView(TimedTiles):
     # ------------------------------------------------------------------ drawing
 
     def caption_text(self) -> Content:
-        said = f"  {len(self._ids)} accounts, the last {_SPANS[self.span][1]}, by {UNITS[self._unit]}"
-        return Content.assemble(" ", ("Compare", "bold"), said, self.status(Content("")))
+        summary = f"  {len(self._ids)} accounts, the last {_SPANS[self.span][1]}, by {UNITS[self._unit]}"
+        return Content.assemble(" ", ("Compare", "bold"), summary, self.status(Content("")))
 
     def _draw_plot(self, width: int, height: int) -> TileContent:
         if not self._courses:
@@ -277,17 +277,17 @@ class ComparisonView(TimedTiles):
         for (name, last), (_before, before) in self._spans()[: height - 1]:
             cells = [Cell(fit(name, _PERIOD), "dim")]
             for course in self._courses:
-                changed = course.at(last) - course.at(before)
+                difference = course.at(last) - course.at(before)
                 text = format_amount(course.at(last), course.currency)
-                cells.append(Cell(" " + fit(text, column, "right"), _tone(changed)))
+                cells.append(Cell(" " + fit(text, column, "right"), _tone(difference)))
             rows.append(TileRow(cells))
         return TileContent(rows, [Cell(UNITS[self._unit], "dim")])
 
     def _spans(self) -> list[tuple[tuple[str, int], tuple[str, int]]]:
         """Return each period with the previous one, the newest first."""
         first = self._courses[0]
-        found = periods(first.start_ms, first.end_ms, UNITS[self._unit])
-        return [*zip(found, [*found[1:], ("", first.start_ms)], strict=True)]
+        pairs = periods(first.start_ms, first.end_ms, UNITS[self._unit])
+        return [*zip(pairs, [*pairs[1:], ("", first.start_ms)], strict=True)]
 
     # ------------------------------------------------------------------ keys
 
@@ -315,5 +315,5 @@ class ComparisonView(TimedTiles):
         return f"/v1/accounts/{self._ids[0]}" if self._ids else ""
 
 
-def _tone(changed: int) -> Tone:
-    return "plus" if changed > 0 else "minus" if changed < 0 else "plain"
+def _tone(difference: int) -> Tone:
+    return "plus" if difference > 0 else "minus" if difference < 0 else "plain"

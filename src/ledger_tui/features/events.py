@@ -32,8 +32,8 @@ class EventsView(ResourceView):
     def __init__(self, _place: Place, context: Context) -> None:
         self.webhooks = WebhookLog()
         super().__init__(events_resource(self.webhooks), context)
-        self._received: list[ReceivedEvent] = []
-        self._paused = False
+        self._events: list[ReceivedEvent] = []
+        self._is_paused = False
 
     def enter(self) -> None:
         super().enter()
@@ -53,9 +53,9 @@ class EventsView(ResourceView):
         failures = 0
         while True:
             try:
-                async for received in line.listen():
+                async for event in line.listen():
                     failures = 0
-                    self._gather(received)
+                    self._gather(event)
             except NotOffered:
                 self.call_later(self._listening_changed, Listening.NOT_OFFERED)
                 return
@@ -67,20 +67,20 @@ class EventsView(ResourceView):
             await asyncio.sleep(_AGAIN_SECONDS[min(failures, len(_AGAIN_SECONDS) - 1)])
             failures += 1
 
-    def _gather(self, received: ReceivedEvent | None) -> None:
+    def _gather(self, event: ReceivedEvent | None) -> None:
         """Collect an event, to be posted together with others; None means that the stream is connected."""
-        if received is None:
+        if event is None:
             self.call_later(self._listening_changed, Listening.ON)
             return
-        self._received.append(received)
-        if len(self._received) == 1:
+        self._events.append(event)
+        if len(self._events) == 1:
             self.set_timer(_GATHER_SECONDS, self._take_received)
 
     @while_running
     def _take_received(self) -> None:
-        received, self._received = self._received, []
+        events, self._events = self._events, []
         note = self.webhooks.note_signature
-        new = [each.event for each in received if note(str(each.event["id"]), each.valid)]
+        new = [each.event for each in events if note(str(each.event["id"]), each.valid)]
         if self.context.session.moment_ms is not None:
             return  # they are read with the list, once it shows the present
         # Redraw rows that were already read from the list: their signature marks have changed.
@@ -113,10 +113,10 @@ class EventsView(ResourceView):
         if "webhook_endpoints" in session.missing_parts:
             return
         try:
-            endpoints, found = await read_deliveries(self.context.api)
+            endpoints, deliveries = await read_deliveries(self.context.api)
         except LedgerError:  # the status bar names the problem
             return
-        self.call_later(self._take_deliveries, endpoints, found)
+        self.call_later(self._take_deliveries, endpoints, deliveries)
 
     @while_running
     def _take_deliveries(self, endpoints: Sequence[Record], deliveries: Sequence[Record]) -> None:
@@ -144,11 +144,11 @@ class EventsView(ResourceView):
 
     @property
     def paused(self) -> bool:
-        return self._paused and not self.window.following
+        return self._is_paused and not self.window.following
 
     def changed(self) -> None:
         if self.window.following:  # resumed by `f`, or by going to the newest
-            self._paused = False
+            self._is_paused = False
         super().changed()
 
     def key_text(self, binding: Binding) -> str:
@@ -161,7 +161,7 @@ class EventsView(ResourceView):
         if self.paused:
             self.action_follow()
         else:
-            self._paused = True
+            self._is_paused = True
             self.window.hold()
             self.changed()
         self.refresh_bindings()
@@ -173,8 +173,8 @@ class EventsView(ResourceView):
             return Content.styled(wrong, "bold $error")
         match log.listening:
             case Listening.ON:
-                received = f"{log.received:,} received   " if log.received else "listening   "
-                return Content.assemble(("◉ ", "$plus"), (received, "$muted"))
+                count_text = f"{log.received:,} received   " if log.received else "listening   "
+                return Content.assemble(("◉ ", "$plus"), (count_text, "$muted"))
             case Listening.LOST:
                 return Content.styled("✕ not listening, trying again   ", "bold $error")
             case Listening.NOT_OFFERED:

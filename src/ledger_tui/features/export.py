@@ -56,9 +56,9 @@ def csv_lines(rows: Iterable[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-def columns_of(records: Iterable[Record], known: Sequence[str] = ()) -> list[str]:
+def columns_of(records: Iterable[Record], columns: Sequence[str] = ()) -> list[str]:
     """Return the fields of the records, in the order they are met, after those already known."""
-    return list(dict.fromkeys([*known, *(name for record in records for name in record)]))
+    return list(dict.fromkeys([*columns, *(name for record in records for name in record)]))
 
 
 def csv_row(record: Record, columns: Sequence[str]) -> list[str]:
@@ -119,29 +119,29 @@ class FileIsThere(CannotWrite):
     """The file exists, and it must not be replaced."""
 
 
-async def export(api: Api, wanted: ExportRequest, report: Callable[[Progress], object]) -> Progress:
+async def export(api: Api, request: ExportRequest, report: Callable[[Progress], object]) -> Progress:
     """Write the list as it is now, calling `report` after each page. Raises LedgerError.
 
     The rows go to a temporary file next to the target (mode 0600), which takes the target's name at the end,
     and replaces an existing file only with `replace`. When cancelled, it leaves no file.
     """
     try:
-        if wanted.file.is_dir():
-            raise CannotWrite(f"{wanted.file.name} is a folder.")
-        if wanted.file.exists() and not wanted.file.is_file():
-            raise CannotWrite(f"{wanted.file.name} is not a regular file.")
-        if not wanted.replace and wanted.file.exists():
-            raise FileIsThere(f"{wanted.file.name} already exists.")
-        draft = _Draft(wanted.file, wanted.format)
+        if request.file.is_dir():
+            raise CannotWrite(f"{request.file.name} is a folder.")
+        if request.file.exists() and not request.file.is_file():
+            raise CannotWrite(f"{request.file.name} is not a regular file.")
+        if not request.replace and request.file.exists():
+            raise FileIsThere(f"{request.file.name} already exists.")
+        draft = _Draft(request.file, request.format)
     except OSError as error:
         raise CannotWrite(f"Cannot write there: {error.strerror}.") from None
     try:
-        progress = await _write_pages(api, wanted, draft, report)
+        progress = await _write_pages(api, request, draft, report)
         await _in_thread(draft.seal)
-        draft.take_name(wanted.replace)
+        draft.take_name(request.replace)
         return progress
     except FileExistsError:
-        raise FileIsThere(f"{wanted.file.name} already exists.") from None
+        raise FileIsThere(f"{request.file.name} already exists.") from None
     except OSError as error:
         raise CannotWrite(f"Cannot continue writing: {error.strerror}.") from None
     finally:
@@ -163,22 +163,22 @@ async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
 
 
 async def _write_pages(
-    api: Api, wanted: ExportRequest, draft: _Draft, report: Callable[[Progress], object]
+    api: Api, request: ExportRequest, draft: _Draft, report: Callable[[Progress], object]
 ) -> Progress:
-    if wanted.rows is not None:
-        await _in_thread(draft.add, await _with_currencies(api, wanted.names, wanted.rows))
-        return Progress(len(wanted.rows), len(wanted.rows))
+    if request.rows is not None:
+        await _in_thread(draft.add, await _with_currencies(api, request.names, request.rows))
+        return Progress(len(request.rows), len(request.rows))
     rows, cursor, first = 0, None, True
-    met: set[str | None] = set()
+    cursors: set[str | None] = set()
     while first or cursor is not None:
         first = False
-        want = Want(0, "page", 0, cursor, met=met)
-        page = await fetch_page(api, wanted.path, wanted.filters, want, wanted.part)
-        kept = page.rows if wanted.keep is None else [*filter(wanted.keep, page.rows)]
-        await _in_thread(draft.add, await _with_currencies(api, wanted.names, kept))
+        want = Want(0, "page", 0, cursor, met=cursors)
+        page = await fetch_page(api, request.path, request.filters, want, request.part)
+        kept = page.rows if request.keep is None else [*filter(request.keep, page.rows)]
+        await _in_thread(draft.add, await _with_currencies(api, request.names, kept))
         rows += len(kept)
         report(Progress(rows, page.total))
-        met.add(cursor)
+        cursors.add(cursor)
         cursor = page.older
     return Progress(rows, rows)
 
@@ -287,10 +287,10 @@ class ExportScreen(Dialog[str | None]):
         Binding("escape", "cancel", "cancel", show=True),
     ]
 
-    def __init__(self, api: Api, wanted: ExportRequest, what: str, known_total: int | None) -> None:
+    def __init__(self, api: Api, request: ExportRequest, what: str, known_total: int | None) -> None:
         super().__init__("export", "Export to CSV or JSONL")
         self._api = api
-        self._wanted = wanted
+        self._request = request
         self._what = what
         self._known_total = known_total
         self._at_work: Worker[None] | None = None
@@ -298,7 +298,7 @@ class ExportScreen(Dialog[str | None]):
 
     def content(self) -> ComposeResult:
         yield Static(Content(self._what), id="export-what")
-        yield Input(str(self._wanted.file), compact=True)
+        yield Input(str(self._request.file), compact=True)
         yield ProgressBar(show_eta=False)
         yield self.notes
 
@@ -330,21 +330,21 @@ class ExportScreen(Dialog[str | None]):
             self.note(f"There is no home folder {literal(name.partition('/')[0])}.", problem=True)
             return
         self._there = False
-        wanted = replace(self._wanted, file=file, format=format_, replace=replace_it)
+        request = replace(self._request, file=file, format=format_, replace=replace_it)
         bar = self.query_one(ProgressBar)
         bar.display = True
         bar.update(total=self._known_total, progress=0)
-        self._at_work = self._export(wanted)
+        self._at_work = self._export(request)
         self.begin("Reading the first page…")
 
     @asks("export", exclusive=False)
-    async def _export(self, wanted: ExportRequest) -> None:
+    async def _export(self, request: ExportRequest) -> None:
         try:
-            done = await export(self._api, wanted, partial(self.call_later, self._show_progress))
+            progress = await export(self._api, request, partial(self.call_later, self._show_progress))
         except LedgerError as error:
             self.call_later(self._failed, literal(error), isinstance(error, FileIsThere))
         else:
-            self.call_later(self.end, f"Exported {done.rows:,} to {literal(wanted.file)}")
+            self.call_later(self.end, f"Exported {progress.rows:,} to {literal(request.file)}")
 
     @while_running
     def _show_progress(self, progress: Progress) -> None:
@@ -366,18 +366,20 @@ class ExportScreen(Dialog[str | None]):
 
 def export_rows(view: View, rows: Sequence[Record], file: str, what: str) -> None:
     """Write rows that were computed to a file."""
-    wanted = ExportRequest("", {}, None, Path(file), "csv", names=view.context.names, rows=rows)
-    _ask(view, wanted, what, len(rows))
+    request = ExportRequest("", {}, None, Path(file), "csv", names=view.context.names, rows=rows)
+    _ask(view, request, what, len(rows))
 
 
 def export_list(view: View) -> None:
     """Write the list of a view, or its marked rows, to a file."""
-    listed = view.resource.list_path(view.record_list.filters) if isinstance(view, ResourceView) else None
-    if not isinstance(view, ResourceView) or listed is None:
+    path_and_params = (
+        view.resource.list_path(view.record_list.filters) if isinstance(view, ResourceView) else None
+    )
+    if not isinstance(view, ResourceView) or path_and_params is None:
         view.notify("There is no list here to export.")
         return
-    (path, params), resource, list_ = listed, view.resource, view.record_list
-    wanted = ExportRequest(
+    (path, params), resource, list_ = path_and_params, view.resource, view.record_list
+    request = ExportRequest(
         path,
         params,
         resource.part,
@@ -387,18 +389,18 @@ def export_list(view: View) -> None:
         keep=list_.selects,
         rows=view.marked or None,
     )
-    narrowed = " ".join(filter(None, (filter_line(list_.filters, resource.filters), list_.text)))
-    what = f"{resource.title}, {literal(narrowed)}" if narrowed else f"All {resource.title.lower()}"
+    filter_text = " ".join(filter(None, (filter_line(list_.filters, resource.filters), list_.text)))
+    what = f"{resource.title}, {literal(filter_text)}" if filter_text else f"All {resource.title.lower()}"
     total = len(view.window) if view.window.complete else view.window.total
     if view.marked:
         what, total = f"{resource.title}, the {len(view.marked):,} marked", len(view.marked)
 
-    _ask(view, wanted, what, total)
+    _ask(view, request, what, total)
 
 
-def _ask(view: View, wanted: ExportRequest, what: str, total: int | None) -> None:
+def _ask(view: View, request: ExportRequest, what: str, total: int | None) -> None:
     def exported(sentence: str | None) -> None:
         if sentence is not None:
             view.notify(sentence, markup=False)
 
-    view.app.push_screen(ExportScreen(view.context.api, wanted, what, total), exported)
+    view.app.push_screen(ExportScreen(view.context.api, request, what, total), exported)

@@ -54,11 +54,11 @@ def pair_of(transaction: Record, currency: Currency) -> Pair | None:
     None for a side of a transfer that its other side shows, and where the currency is not known.
     """
     account, other = str(transaction.get("account")), transaction.get("destination")
-    known, debit = currency(account), transaction.get("type") == "debit"
-    if known is None or (transaction.get("transfer") is not None and not debit):
+    code, debit = currency(account), transaction.get("type") == "debit"
+    if code is None or (transaction.get("transfer") is not None and not debit):
         return None
     beyond = other if isinstance(other, str) else OUTSIDE
-    return (account, beyond, known) if debit else (beyond, account, known)
+    return (account, beyond, code) if debit else (beyond, account, code)
 
 
 def flows_of(transactions: Iterable[Record], currency: Currency) -> list[Flow]:
@@ -79,8 +79,10 @@ def largest(flows: Sequence[Flow], most: int) -> list[Flow]:
     if len(flows) <= most:
         return [*flows]
     rest = flows[max(1, most - 1) :]
-    summed = Flow(OTHERS, OTHERS, rest[0].currency, sum(f.amount for f in rest), sum(f.count for f in rest))
-    return [*flows[: max(1, most - 1)], summed]
+    others_flow = Flow(
+        OTHERS, OTHERS, rest[0].currency, sum(f.amount for f in rest), sum(f.count for f in rest)
+    )
+    return [*flows[: max(1, most - 1)], others_flow]
 
 
 # ---------------------------------------------------------------------- drawing
@@ -97,11 +99,11 @@ class _Box:
 
 
 def draw(
-    flows: Sequence[Flow], named: Callable[[str], str], chosen: Flow | None, width: int, height: int
+    flows: Sequence[Flow], name_of: Callable[[str], str], choice: Flow | None, width: int, height: int
 ) -> list[list[Cell]]:
     """Return flows of one currency as bands from the boxes on the left to the boxes on the right.
 
-    The width of a band is its amount. The `chosen` one is drawn in its own colour.
+    The width of a band is its amount. The `choice` one is drawn in its own colour.
     """
     flows = largest(flows, max(1, height // _ROWS_EACH))
     side = max(8, min(26, (width - _LEAST_MIDDLE) // 3))
@@ -113,13 +115,13 @@ def draw(
     rights, right_tops = _side(flows, thickness, lambda flow: flow.target, height)
     bits = [[0] * middle for _ in range(height)]
     owner: list[list[Flow | None]] = [[None] * middle for _ in range(height)]
-    for flow in sorted(flows, key=lambda each: each == chosen):  # the chosen one above the others
+    for flow in sorted(flows, key=lambda each: each == choice):  # the chosen one above the others
         _band(bits, owner, flow, left_tops[flow], right_tops[flow], thickness[flow])
     lines = []
     for row in range(height):
-        left = _box_cell(lefts, row, side, flows[0].currency, named, "left")
-        right = _box_cell(rights, row, side, flows[0].currency, named, "right")
-        lines.append([left, *_merged(bits[row], owner[row], chosen), right])
+        left = _box_cell(lefts, row, side, flows[0].currency, name_of, "left")
+        right = _box_cell(rights, row, side, flows[0].currency, name_of, "right")
+        lines.append([left, *_merged(bits[row], owner[row], choice), right])
     return lines
 
 
@@ -142,11 +144,13 @@ def _side(
     groups: dict[str, list[Flow]] = {}
     for flow in flows:
         groups.setdefault(end(flow), []).append(flow)
-    ordered = sorted(groups.items(), key=lambda each: (each[0] == OTHERS, -sum(f.amount for f in each[1])))
+    groups_in_order = sorted(
+        groups.items(), key=lambda each: (each[0] == OTHERS, -sum(f.amount for f in each[1]))
+    )
     gap = 1 if sum(thickness.values()) + len(groups) - 1 <= height else 0
     top = max(0, (height - sum(thickness.values()) - gap * (len(groups) - 1)) // 2)
     boxes, tops = [], {}
-    for name, its in ordered:
+    for name, its in groups_in_order:
         boxes.append(_Box(name, top, sum(thickness[flow] for flow in its), sum(flow.amount for flow in its)))
         for flow in its:
             tops[flow] = top
@@ -171,23 +175,23 @@ def _band(
             bits[row][cell] |= plot.DOTS[column % 2][dot % 4]
 
 
-def tone_of(flow: Flow | None, chosen: Flow | None) -> Tone:
+def tone_of(flow: Flow | None, choice: Flow | None) -> Tone:
     """Return the tone of a flow: into the ledger, out of it, or between its accounts."""
     if flow is None or flow.source == OTHERS:
         return "dim"
-    if flow == chosen:
+    if flow == choice:
         return "accent"
     return "plus" if flow.source == OUTSIDE else "minus" if flow.target == OUTSIDE else "plain"
 
 
-def _merged(bits: list[int], owners: list[Flow | None], chosen: Flow | None) -> list[Cell]:
+def _merged(bits: list[int], owners: list[Flow | None], choice: Flow | None) -> list[Cell]:
     """Return a row of dots, each run of one tone as one cell."""
     dots = zip(bits, owners, strict=True)
-    return joined(Cell(chr(plot.BRAILLE + bit) if bit else " ", tone_of(flow, chosen)) for bit, flow in dots)
+    return joined(Cell(chr(plot.BRAILLE + bit) if bit else " ", tone_of(flow, choice)) for bit, flow in dots)
 
 
 def _box_cell(
-    boxes: Sequence[_Box], row: int, width: int, currency: str, named: Callable[[str], str], side: str
+    boxes: Sequence[_Box], row: int, width: int, currency: str, name_of: Callable[[str], str], side: str
 ) -> Cell:
     """Return a row of a side: the edge of a box, its name in the middle, and below that its sum."""
     box = next((each for each in boxes if each.top <= row < each.top + each.rows), None)
@@ -197,9 +201,9 @@ def _box_cell(
     amount = format_amount(box.amount, currency)
     if box.rows == 1:
         room = max(0, width - len(amount) - 3)
-        text = f"{fit(named(box.name), room)} {amount}" if room >= 6 else named(box.name)
+        text = f"{fit(name_of(box.name), room)} {amount}" if room >= 6 else name_of(box.name)
     else:
-        text = named(box.name) if at == 0 else f"{amount} {currency}" if at == 1 else ""
+        text = name_of(box.name) if at == 0 else f"{amount} {currency}" if at == 1 else ""
     tone: Tone = "strong" if at == 0 else "dim"
     if side == "left":
         return Cell(f"{fit(text, width - 2, 'right')} ▐", tone)
@@ -228,18 +232,18 @@ class Read:
     accounts: Sequence[Record] = ()
 
 
-async def read_since(api: Api, start_ms: int, known: Sequence[Record], pages: int) -> Read:
+async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], pages: int) -> Read:
     """Return the transactions after a moment, together with known ones, in at most this many requests."""
-    asked = {"created_after": moment_text(start_ms)}
-    newest = known[0].get("id") if known else None
+    params = {"created_after": moment_text(start_ms)}
+    newest = known_rows[0].get("id") if known_rows else None
     rows: list[Record] = []
     want = Want(0, "page", 0, None)
     for _page in range(pages):
-        page = await fetch_page(api, "/v1/transactions", asked, want)
+        page = await fetch_page(api, "/v1/transactions", params, want)
         for row in page.rows:
             if row.get("id") == newest:
                 start = moment_text(start_ms)
-                return Read([*rows, *(each for each in known if str(each.get("created")) > start)], True)
+                return Read([*rows, *(each for each in known_rows if str(each.get("created")) > start)], True)
             rows.append(row)
         if page.older is None:
             return Read(rows, True)
@@ -259,7 +263,7 @@ class FlowsView(TimedTiles):
         super().__init__(place, context)
         self._accounts_read = False
         self._read: Read | None = None
-        self._known: Sequence[Record] = ()  # what need not be read again
+        self._known_rows: Sequence[Record] = ()  # what need not be read again
         self._flows: list[Flow] = []
         self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list")
         self._bands = Tile("money", self._draw_bands, Link("", "transactions"), id="flow-bands")
@@ -287,19 +291,19 @@ class FlowsView(TimedTiles):
     def forget(self) -> None:
         super().forget()
         self._read = None
-        self.reading, self._known = False, ()
+        self.reading, self._known_rows = False, ()
 
     def moment_changed(self) -> None:
-        self._known = []  # what was read is drawn until this is, but is not a part of it
+        self._known_rows = []  # what was read is drawn until this is, but is not a part of it
         self.poll()
 
     @asks("flows")
     async def _load(self, start_ms: int) -> None:
         api, traffic = self.context.api, self.context.traffic
         moment, count = api.session.moment_ms, traffic.count
-        known = self._known if moment is None else ()
+        known_rows = self._known_rows if moment is None else ()
         try:
-            read = await read_since(api, start_ms, known, _PAGES)
+            read = await read_since(api, start_ms, known_rows, _PAGES)
             if not self._accounts_read:
                 accounts = await fetch_page(api, "/v1/accounts", {}, Want(0, "page", 0, None))
                 read = replace(read, accounts=accounts.rows)
@@ -311,7 +315,7 @@ class FlowsView(TimedTiles):
     @while_running
     def _take(self, read: Read, requests: int) -> None:
         self.read_in(requests)
-        self._read, self._known = read, read.rows if read.whole else ()
+        self._read, self._known_rows = read, read.rows if read.whole else ()
         if read.accounts and self.context.names.learn(read.accounts):
             self.post_message(NamesLoaded())
         self._accounts_read = self._accounts_read or bool(read.accounts)
@@ -342,9 +346,9 @@ class FlowsView(TimedTiles):
     @property
     def _chosen(self) -> Flow | None:
         """The flow that the chosen row of the list shows."""
-        chosen = self._list.chosen
-        listed = {_row_link(flow).label: flow for flow in self._listed()}
-        return listed.get(chosen.link.label) if chosen is not None and chosen.link is not None else None
+        row = self._list.chosen
+        by_label = {_row_link(flow).label: flow for flow in self._listed()}
+        return by_label.get(row.link.label) if row is not None and row.link is not None else None
 
     def _listed(self) -> list[Flow]:
         """Return the flows that are shown, of each currency the largest, the rest summed as others.
@@ -363,10 +367,10 @@ class FlowsView(TimedTiles):
     def _draw_bands(self, width: int, height: int) -> TileContent:
         if not self._flows:
             return sentence(self._why_empty(), width)
-        chosen = self._chosen or self._flows[0]
-        flows = [flow for flow in self._listed() if flow.currency == chosen.currency]
-        lines = draw(flows, self._named, chosen, width, height)
-        return TileContent([TileRow(line) for line in lines], [Cell(chosen.currency, "dim")])
+        choice = self._chosen or self._flows[0]
+        flows = [flow for flow in self._listed() if flow.currency == choice.currency]
+        lines = draw(flows, self._named, choice, width, height)
+        return TileContent([TileRow(line) for line in lines], [Cell(choice.currency, "dim")])
 
     def _why_empty(self) -> str:
         if self._read is None:
@@ -376,10 +380,10 @@ class FlowsView(TimedTiles):
     def _draw_list(self, width: int, _height: int) -> TileContent:
         if not self._flows:
             return sentence(self._why_empty(), width)
-        rows, listed = [], self._listed()
-        widest = max(4, *(len(f"{flow.count:,}") for flow in listed))
+        rows, flows = [], self._listed()
+        widest = max(4, *(len(f"{flow.count:,}") for flow in flows))
         name = max(6, min(_NAME, (width - 24) // 2))
-        for flow in listed:
+        for flow in flows:
             between = f"{fit(self._named(flow.source), name)} → {fit(self._named(flow.target), name)}"
             amount = f"{format_amount(flow.amount, flow.currency)} {flow.currency}"
             room = max(0, width - cell_len(between) - widest - 2)
@@ -403,9 +407,9 @@ class FlowsView(TimedTiles):
     # ------------------------------------------------------------------ keys
 
     def action_open(self) -> None:
-        chosen = self._chosen
-        if chosen is not None:
-            self.post_message(LinkFollowed(self._link(chosen)))
+        choice = self._chosen
+        if choice is not None:
+            self.post_message(LinkFollowed(self._link(choice)))
 
     def action_choose(self, step: int) -> None:
         super().action_choose(step)

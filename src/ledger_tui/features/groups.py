@@ -66,10 +66,10 @@ def groups_of(records: Iterable[Record], by: str, names: AccountNames) -> list[R
             row["count"] += 1
             row[_kind(record)] = row.get(_kind(record), 0) + abs(amount)
             row["net"] = row["credit"] - row["debit"]
-    ordered = sorted(groups.values(), key=lambda row: (row["currency"], -row["credit"] - row["debit"]))
+    rows = sorted(groups.values(), key=lambda row: (row["currency"], -row["credit"] - row["debit"]))
     if by == "day":
-        ordered.sort(key=lambda row: row["day"], reverse=True)
-    return [*ordered, *totals.values()]
+        rows.sort(key=lambda row: row["day"], reverse=True)
+    return [*rows, *totals.values()]
 
 
 class GroupsScreen(Dialog[None]):
@@ -147,8 +147,8 @@ class GroupsScreen(Dialog[None]):
 
 def show_groups(view: ResourceView) -> None:
     """Show the sums of the marked rows, else of all that are shown and loaded."""
-    marked = view.marked
-    records = marked or [record for _index, record in view.window.at_hand()]
-    whole = "all" if view.window.complete and not marked else "the marked" if marked else "the loaded"
+    marks = view.marked
+    records = marks or [record for _index, record in view.window.at_hand()]
+    whole = "all" if view.window.complete and not marks else "the marked" if marks else "the loaded"
     what = f"{view.resource.title}, {whole} {len(records):,}"
     view.app.push_screen(GroupsScreen(view, records, what))

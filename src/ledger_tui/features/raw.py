@@ -39,10 +39,10 @@ def json_text(value: Any) -> str:
 def _is_too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(DEEPEST + 1):
-        filled = [each for each in level if isinstance(each, dict | list) and each]
-        if not filled:
+        deeper = [each for each in level if isinstance(each, dict | list) and each]
+        if not deeper:
             return False
-        level = [inner for each in filled for inner in (each.values() if isinstance(each, dict) else each)]
+        level = [inner for each in deeper for inner in (each.values() if isinstance(each, dict) else each)]
     return True
 
 
@@ -130,10 +130,10 @@ def in_program(
 def _command(variable: str) -> list[str] | None:
     import shutil
 
-    named = os.environ.get("VISUAL" if variable == "EDITOR" and os.environ.get("VISUAL") else variable)
-    if named:
+    program = os.environ.get("VISUAL" if variable == "EDITOR" and os.environ.get("VISUAL") else variable)
+    if program:
         try:
-            return shlex.split(named) or None
+            return shlex.split(program) or None
         except ValueError:  # a quote is not closed
-            return [named]
+            return [program]
     return next(([each] for each in _DEFAULTS[variable] if shutil.which(each)), None)

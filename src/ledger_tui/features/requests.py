@@ -75,7 +75,7 @@ class BadRequest(ValueError):
     """The text is no request; the message gives the reason."""
 
 
-class Edited(NamedTuple):
+class EditedRequest(NamedTuple):
     """A request as it was edited."""
 
     method: str
@@ -92,7 +92,7 @@ def request_text(record: Record) -> str:
     return f"{line}\n\n{_pretty(body)}\n" if body else f"{line}\n"
 
 
-def parse_request(text: str) -> Edited:
+def parse_request(text: str) -> EditedRequest:
     """Return the request that a text is. Raises BadRequest."""
     head, _, rest = text.strip().partition("\n")
     method, _, target = head.strip().partition(" ")
@@ -109,7 +109,7 @@ def parse_request(text: str) -> Edited:
             raise BadRequest(f"The body is not JSON: {error}.") from None
         if not isinstance(body, dict):
             raise BadRequest("The body must be a JSON object.")
-    return Edited(method.upper(), path, dict(parse_qsl(query, keep_blank_values=True)), body)
+    return EditedRequest(method.upper(), path, dict(parse_qsl(query, keep_blank_values=True)), body)
 
 
 def answer_text(status: object, body: object) -> str:
@@ -191,23 +191,23 @@ class ResendScreen(Dialog[None]):
         """Send it; where money is live, only after its path was typed."""
         session = self._view_context.session
         try:
-            edited = parse_request(self._text)
+            request = parse_request(self._text)
         except BadRequest as error:
             self.note(literal(error), problem=True)
             return
-        if edited.method == "GET" or session.mode is Mode.TEST:
-            self._begin(edited)
+        if request.method == "GET" or session.mode is Mode.TEST:
+            self._begin(request)
         else:
-            text = f"Send {edited.method} {literal(edited.path)} again?"
-            confirm(self.app, text, edited.path, session.mode, lambda: self._begin(edited), "path")
+            text = f"Send {request.method} {literal(request.path)} again?"
+            confirm(self.app, text, request.path, session.mode, lambda: self._begin(request), "path")
 
-    def _begin(self, edited: Edited) -> None:
+    def _begin(self, request: EditedRequest) -> None:
         self.begin("Sending…")
-        self._send(edited)
+        self._send(request)
 
     @asks("resend")
-    async def _send(self, edited: Edited) -> None:
-        method, path, params, body = edited
+    async def _send(self, request: EditedRequest) -> None:
+        method, path, params, body = request
         key = new_idempotency_key() if method == "POST" else None
         try:
             answer = await self._view_context.api.call(
@@ -215,8 +215,8 @@ class ResendScreen(Dialog[None]):
             )
         except LedgerError as error:
             problem = {"code": error.code, "message": error.message, "param": error.param}
-            said = answer_text(error.status, {"error": problem}) if error.status else f"no answer: {error}"
-            self.call_later(self._compare, said)
+            text = answer_text(error.status, {"error": problem}) if error.status else f"no answer: {error}"
+            self.call_later(self._compare, text)
         else:
             self.call_later(self._compare, answer_text(answer.status, answer.body))
 

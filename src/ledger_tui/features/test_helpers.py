@@ -227,28 +227,28 @@ def outcome_of(request: HelperRequest, answer: Record) -> str:
 def described(fault: Record) -> str:
     """Return what a fault does to what: `503 to POST /api/orders*`."""
     action, match = (fault.get(part) or {} for part in ("action", "match"))
-    found: dict[str, Any] = {name: value for name, value in action.items() if value is not None}
-    delay = f"{found.get('delay_ms', '')} ms" + (
-        f" ± {found['jitter_ms']} ms" if found.get("jitter_ms") else ""
+    values: dict[str, Any] = {name: value for name, value in action.items() if value is not None}
+    delay = f"{values.get('delay_ms', '')} ms" + (
+        f" ± {values['jitter_ms']} ms" if values.get("jitter_ms") else ""
     )
-    if "webhook" in found:
-        what = f"{found['webhook']} webhooks" + (f" by {delay}" if "delay_ms" in found else "")
-    elif "status" in found:
-        what = f"{found['status']} {found.get('code', '')}".rstrip() + " to"
-    elif "cut" in found:
+    if "webhook" in values:
+        what = f"{values['webhook']} webhooks" + (f" by {delay}" if "delay_ms" in values else "")
+    elif "status" in values:
+        what = f"{values['status']} {values.get('code', '')}".rstrip() + " to"
+    elif "cut" in values:
         what = {
             "before": "cut before the work",
             "after_commit": "cut after the commit",
             "half": "half an answer",
-        }.get(str(found["cut"]), f"cut {found['cut']}") + " to"
+        }.get(str(values["cut"]), f"cut {values['cut']}") + " to"
     else:
         what = f"{delay} more for"
-    given = [
+    parts = [
         str(match[name])
         for name in ("method", "path", "key", "header", "type", "endpoint")
         if match.get(name)
     ]
-    whom = " ".join(given) or ("" if "webhook" in found else "all requests")
+    whom = " ".join(parts) or ("" if "webhook" in values else "all requests")
     chance = fault.get("probability")
     often = f", {chance:.0%} of them" if isinstance(chance, int | float) and chance < 1 else ""
     return literal(f"{what} {whom}".strip() + often)
@@ -363,12 +363,12 @@ class HelpersView(TiledView):
         return _SHORT.get(binding.action, binding.description)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        chosen = (self.selected or {}).get("object")
-        takes = {"open": ("snapshot",), "delete_helper": ("snapshot", "fault"), "helper": (chosen,)}
+        object_chosen = (self.selected or {}).get("object")
+        takes = {"open": ("snapshot",), "delete_helper": ("snapshot", "fault"), "helper": (object_chosen,)}
         if action not in takes:
             return super().check_action(action, parameters)
-        refused = self.problem == MISSING or self.context.session.forbids_changes
-        return True if chosen in takes[action] and not refused else None
+        is_refused = self.problem == MISSING or self.context.session.forbids_changes
+        return True if object_chosen in takes[action] and not is_refused else None
 
     def why_not(self, binding: Binding) -> str:
         """Return why a key does nothing here, or nothing to the chosen row."""

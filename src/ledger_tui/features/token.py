@@ -124,8 +124,8 @@ class TokenView(View, can_focus=True):
         if action == "back":
             return False
         if action == "exchange":
-            allowed = tokens.key and not self.reading and not self.context.session.read_only
-            return True if allowed else None
+            is_allowed = tokens.key and not self.reading and not self.context.session.read_only
+            return True if is_allowed else None
         if action == "rotate":
             return True if pair is not None and pair.refresh_token and not self.reading else None
         if action == "use_key":
@@ -266,10 +266,10 @@ class TokenView(View, can_focus=True):
         if session.limit and session.remaining is not None:
             share = session.remaining / session.limit
             tone: Tone = "warn" if share < 0.1 else "accent"
-            filled, empty = plot.meter(share, max(4, min(_METER, width - 16)))
+            bar_text, empty = plot.meter(share, max(4, min(_METER, width - 16)))
             lines += [
                 fact("this minute", Cell(f"{session.remaining:,} of {session.limit:,} left")),
-                fact("", Cell(filled, tone), Cell(empty, "dim")),
+                fact("", Cell(bar_text, tone), Cell(empty, "dim")),
                 fact("resets in", Cell(f"{session.reset_seconds} s")),
             ]
         else:
@@ -277,12 +277,13 @@ class TokenView(View, can_focus=True):
         burst = whoami.get("burst")
         if isinstance(burst, int):
             lines.append(fact("burst", Cell(f"{burst:,} in a second")))
-        stored = (self.billing or {}).get("stored_objects")
+        object_count = (self.billing or {}).get("stored_objects")
         most = whoami.get("stored_objects_max")
-        if isinstance(stored, int):
+        if isinstance(object_count, int):
             lines.append(
                 fact(
-                    "stored", Cell(f"{stored:,} of {f'{most:,}' if isinstance(most, int) else 'any number'}")
+                    "stored",
+                    Cell(f"{object_count:,} of {f'{most:,}' if isinstance(most, int) else 'any number'}"),
                 )
             )
         hooks = whoami.get("webhook_endpoints_max")
@@ -301,19 +302,19 @@ class TokenView(View, can_focus=True):
         if self.reading:
             return [[Cell("asking…", "dim")]]
         if tokens.pair is None:
-            shown = [Cell("The API key itself is shown with every request.", "dim")]
+            lines_shown = [Cell("The API key itself is shown with every request.", "dim")]
             may = "x exchanges it for an access token, which lasts an hour and is then renewed."
-            return [shown] if self.context.session.read_only else [shown, [Cell(may, "dim")]]
+            return [lines_shown] if self.context.session.read_only else [lines_shown, [Cell(may, "dim")]]
         share = tokens.left / tokens.pair.expires_in
-        filled, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
+        bar_text, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
         tone: Tone = "accent" if tokens.left > EARLY_S else "warn"
         due = tokens.due_in
-        renewed = "cannot be renewed" if due is None else f"renews itself in {_clock(due)}"
+        renewal = "cannot be renewed" if due is None else f"renews itself in {_clock(due)}"
         times = {0: "not yet", 1: "once"}.get(tokens.rotations, f"{tokens.rotations} times")
         return [
             fact("access token", Cell(f"expires in {_clock(tokens.left)}", "strong")),
-            fact("", Cell(filled, tone), Cell(empty, "dim")),
-            fact("refresh token", Cell(renewed), Cell("   t does it now", "dim")),
+            fact("", Cell(bar_text, tone), Cell(empty, "dim")),
+            fact("refresh token", Cell(renewal), Cell("   t does it now", "dim")),
             fact("rotated", Cell(times)),
         ]
 
@@ -389,5 +390,5 @@ class SignInScreen(Dialog[Any]):
 
 def _has_windows() -> bool:
     """Return whether a browser would open its own window; one in the terminal would cover the dashboard."""
-    named = (os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-    return sys.platform == "darwin" or any(named)
+    values = (os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    return sys.platform == "darwin" or any(values)

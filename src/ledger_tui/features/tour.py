@@ -69,10 +69,10 @@ class TourCaption(Widget):
 
     def render(self) -> Content:
         width = max(1, self.content_size.width)
-        filled, empty = plot.meter((self.number + 1) / len(STEPS), min(30, width // 3))
+        bar_text, empty = plot.meter((self.number + 1) / len(STEPS), min(30, width // 3))
         caption = Content.styled(STEPS[self.number].caption, "bold $accent").truncate(width, ellipsis=True)
         hint = "  any key ends the tour"
-        return Content.assemble(caption, "\n", (filled, "$accent"), (empty, "$faint"), (hint, "$muted"))
+        return Content.assemble(caption, "\n", (bar_text, "$accent"), (empty, "$faint"), (hint, "$muted"))
 
 
 class Tour:

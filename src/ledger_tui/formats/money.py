@@ -71,15 +71,15 @@ def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
 
     The text uses the locale's decimal sign.
     """
-    written = localised(text.strip())
+    text_written = localised(text.strip())
     places = decimals(currency)
     if places is None:
         raise BadAmount(f"The number of decimals of {currency} is not known.")
-    if not _AMOUNT.fullmatch(written) or not written.isascii():
+    if not _AMOUNT.fullmatch(text_written) or not text_written.isascii():
         raise BadAmount(f"Write an amount like {localised(_example(places))}, without thousands separators.")
-    if len(written.partition(".")[2]) > places:
+    if len(text_written.partition(".")[2]) > places:
         raise BadAmount(f"{currency} has {_count(places)}.")
-    minor = int(Decimal(written).scaleb(places))
+    minor = int(Decimal(text_written).scaleb(places))
     if minor < least:
         raise BadAmount("The amount must be more than zero.")
     if minor > LARGEST_AMOUNT:

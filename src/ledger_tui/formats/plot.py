@@ -77,8 +77,8 @@ def meter(share: float, width: int) -> tuple[str, str]:
     """Return a horizontal bar as its filled and its empty part."""
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
     full, rest = divmod(eighths, 8)
-    filled = "█" * full + (_LEFT_EIGHTHS[rest] if rest else "")
-    return filled, "░" * (width - len(filled))
+    bar_text = "█" * full + (_LEFT_EIGHTHS[rest] if rest else "")
+    return bar_text, "░" * (width - len(bar_text))
 
 
 def nice_top(value: float) -> float:

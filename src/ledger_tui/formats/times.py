@@ -44,14 +44,14 @@ chosen = _Chosen()
 
 def written(text: str, now: datetime | None = None) -> str | None:
     """Return an ISO 8601 time in the chosen style; None if it is no time."""
-    found = _TIME.match(text)
-    if found is None:
+    match = _TIME.match(text)
+    if match is None:
         return None
-    as_sent = f"{found[1]} {found[2]}"
+    as_sent = f"{match[1]} {match[2]}"
     if chosen.style is TimeStyle.UTC:
         return as_sent
     try:
-        moment = datetime.fromisoformat(found[0].replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(match[0].replace("Z", "+00:00"))
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         if chosen.style is TimeStyle.LOCAL:
             return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -25,7 +25,7 @@ from ledger_tui.resources.invoices import load_lines
 from ledger_tui.ui.dialogs import Dialog
 
 
-class Changed(NamedTuple):
+class OtherChanges(NamedTuple):
     """Changes made by others: the fields, and the form's values for the object before and now."""
 
     fields: Sequence[Field]
@@ -33,7 +33,7 @@ class Changed(NamedTuple):
     now: Mapping[str, str]
 
 
-class Edited:
+class EditedObject:
     """The object that a form edits; `values` are the values of its fields."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Edited:
         self._api = api
         self._names = names
 
-    async def look(self, typed: Mapping[str, str]) -> Changed | None:
+    async def look(self, typed: Mapping[str, str]) -> OtherChanges | None:
         """Read the object, and return the form's fields that have changed; None if none has, or without an
         ETag.
 
@@ -64,7 +64,7 @@ class Edited:
         now = form.prefill(answer.record, {})
         fields = [each for each in self._form.fields if self._differs(each.name, now, typed)]
         if fields:
-            return Changed(fields, self.values, now)
+            return OtherChanges(fields, self.values, now)
         self.values = now
         return None
 
@@ -72,7 +72,7 @@ class Edited:
         is_now = now.get(name, "").strip()
         return is_now not in (self.values.get(name, "").strip(), typed.get(name, "").strip())
 
-    def accept(self, changed: Changed) -> None:
+    def accept(self, changed: OtherChanges) -> None:
         """Continue from the present object: the others' changes were shown."""
         self.values = changed.now
 
@@ -90,16 +90,18 @@ class ChangedScreen(Dialog[bool | None]):
         Binding("escape", "dismiss(None)", "back to the form", show=True),
     ]
 
-    def __init__(self, changed: Changed, typed: Mapping[str, str], names: AccountNames, mode: Mode) -> None:
+    def __init__(
+        self, other_changes: OtherChanges, values: Mapping[str, str], names: AccountNames, mode: Mode
+    ) -> None:
         super().__init__("changed", "Changed meanwhile", mode)
-        self._changed = changed
-        self._typed = typed
+        self._other_changes = other_changes
+        self._values = values
         self._names = names
 
     def content(self) -> ComposeResult:
         yield Static("Somebody has changed this since you opened it. Nothing was sent.\n")
-        for field in self._changed.fields:
-            values = (self._changed.before, self._changed.now, self._typed)
+        for field in self._other_changes.fields:
+            values = (self._other_changes.before, self._other_changes.now, self._values)
             was, now, yours = (self._shown(field, each.get(field.name, "")) for each in values)
             yours = "" if yours == was else f"   yours: {yours}"
             yield Static(

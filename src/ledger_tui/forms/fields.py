@@ -56,8 +56,10 @@ class ChoiceField(Widget, can_focus=True):
     def render(self) -> Content:
         parts = []
         for number, (_value, text) in enumerate(self._choices):
-            chosen = number == self.index
-            parts.append(Content.styled(f"{'●' if chosen else '○'} {text}", "bold" if chosen else "$muted"))
+            is_chosen = number == self.index
+            parts.append(
+                Content.styled(f"{'●' if is_chosen else '○'} {text}", "bold" if is_chosen else "$muted")
+            )
         if self.has_focus:
             letters = " ".join(value[0] for value, _text in self._choices)
             parts.append(Content.styled(f"{letters} or ← →", "$muted"))
@@ -100,12 +102,12 @@ class PickerField(Vertical):
         self._value = value
         self._hint = hint
         self._matches: list[AccountName | UserName] = []
-        self._chosen: AccountName | UserName | None = None  # while its name stands in the input
+        self._choice: AccountName | UserName | None = None  # while its name stands in the input
 
     def compose(self) -> ComposeResult:
-        chosen = self._directory.get(self._value)
-        self._chosen = chosen
-        text = self._value if chosen is None else literal(chosen.name)
+        choice = self._directory.get(self._value)
+        self._choice = choice
+        text = self._value if choice is None else literal(choice.name)
         yield Input(text, placeholder=self._hint, compact=True, select_on_focus=True)
         yield Offers()
         yield Static(classes="chosen")
@@ -114,19 +116,19 @@ class PickerField(Vertical):
         self._say_chosen()
 
     def _say_chosen(self) -> None:
-        chosen = self._directory.get(self.value)
+        choice = self._directory.get(self.value)
         line = self.query_one(".chosen", Static)
-        line.display = chosen is not None
-        if chosen is not None:
-            beside = f"{literal(chosen.name)} · {literal(_beside(chosen))} · {literal(chosen.id)}"
+        line.display = choice is not None
+        if choice is not None:
+            beside = f"{literal(choice.name)} · {literal(_beside(choice))} · {literal(choice.id)}"
             line.update(Content.styled(beside, "$muted"))
 
     @property
     def looks_for(self) -> str:
         """The typed part of a name that no known object has; "" when there is nothing to look for."""
         text = self.value
-        known = self._directory.get(text) or self._matches
-        return "" if known or len(text) < _LEAST_LOOKED_FOR or not self.has_focus_within else text
+        matches = self._directory.get(text) or self._matches
+        return "" if matches or len(text) < _LEAST_LOOKED_FOR or not self.has_focus_within else text
 
     @property
     def is_unknown(self) -> bool:
@@ -148,8 +150,8 @@ class PickerField(Vertical):
     def value(self) -> str:
         """The chosen object's id, or the typed text."""
         text = self.query_one(Input).value.strip()
-        chosen = self._chosen
-        return chosen.id if chosen is not None and text == literal(chosen.name).strip() else text
+        choice = self._choice
+        return choice.id if choice is not None and text == literal(choice.name).strip() else text
 
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
@@ -158,8 +160,8 @@ class PickerField(Vertical):
         self.post_message(FieldChanged(self.id))
 
     def _offer(self, text: str) -> None:
-        known = self._directory.get(text)
-        matches = self._directory.search(text, _MOST_SHOWN) if text and not known else []
+        match = self._directory.get(text)
+        matches = self._directory.search(text, _MOST_SHOWN) if text and not match else []
         if matches == self._matches:
             return  # keep the highlight
         self._matches = matches
@@ -168,10 +170,10 @@ class PickerField(Vertical):
     def take_offered(self) -> bool:
         """Choose the highlighted object; return False if none is listed."""
         self._offer(self.value)  # the list may lag behind the input
-        highlighted = self.query_one(Offers).highlighted
-        if not self._matches or highlighted is None:
+        index = self.query_one(Offers).highlighted
+        if not self._matches or index is None:
             return False
-        self._choose(highlighted)
+        self._choose(index)
         return True
 
     def take_only(self) -> bool:
@@ -179,12 +181,12 @@ class PickerField(Vertical):
 
         Return whether only a part of its name was typed, so that the user has not seen which one it is.
         """
-        typed = self.value
-        found = self._directory.resolve(typed)
-        if found is None or self._directory.get(typed) is not None:
+        text = self.value
+        match = self._directory.resolve(text)
+        if match is None or self._directory.get(text) is not None:
             return False
-        self._take(found)
-        return bool(found.name.casefold() != typed.casefold())
+        self._take(match)
+        return bool(match.name.casefold() != text.casefold())
 
     def action_pick(self, step: int) -> None:
         self.query_one(Offers).step(step)
@@ -198,16 +200,16 @@ class PickerField(Vertical):
     def _choose(self, index: int) -> None:
         self._take(self._matches[index])
 
-    def _take(self, chosen: AccountName | UserName) -> None:
-        self._chosen = chosen
-        self.query_one(Input).value = literal(chosen.name)
+    def _take(self, choice: AccountName | UserName) -> None:
+        self._choice = choice
+        self.query_one(Input).value = literal(choice.name)
         self._offer("")
         self._say_chosen()
 
 
-def _beside(named: AccountName | UserName) -> str:
+def _beside(object_named: AccountName | UserName) -> str:
     """Return what distinguishes objects of the same name: an account's currency, a user's email."""
-    return named.currency if isinstance(named, AccountName) else named.email
+    return object_named.currency if isinstance(object_named, AccountName) else object_named.email
 
 
 def _line(match: AccountName | UserName) -> Content:

@@ -21,17 +21,17 @@ from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import fit, literal
-from ledger_tui.forms.editing import Changed, ChangedScreen
+from ledger_tui.forms.editing import ChangedScreen, OtherChanges
 from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
 from ledger_tui.forms.questions import question_of_form, what_moves
 from ledger_tui.forms.submission import (
-    Prepared,
-    Refused,
+    FormRefused,
+    FormSent,
+    FormUnanswered,
+    PreparedForm,
     Result,
-    Sent,
     SentBefore,
     Submission,
-    Unanswered,
 )
 from ledger_tui.resources.base import Field
 from ledger_tui.resources.webhooks import known_by
@@ -83,17 +83,17 @@ class FormScreen(Dialog[Created | None]):
 
     def __init__(self, submission: Submission, context: Context, about: str = "") -> None:
         session = context.session
-        tested = " · test mode" if session.mode is Mode.TEST else ""
-        super().__init__("form", submission.form.title + tested, session.mode)
+        mode_text = " · test mode" if session.mode is Mode.TEST else ""
+        super().__init__("form", submission.form.title + mode_text, session.mode)
         self.submission = submission
         self._form = submission.form
         self._about = about  # names the object that is edited
         self._prefill = submission.prefill
         self._session = session
         self._names = context.names
-        self._done: Created | None = None  # returned when the form is left: an earlier try succeeded
+        self._result: Created | None = None  # returned when the form is left: an earlier try succeeded
         self._typed_at_first: dict[str, str] = {}
-        self._guessed: dict[str, str] = {}  # the values when the user was asked whom they mean
+        self._guesses: dict[str, str] = {}  # the values when the user was asked whom they mean
         self._typed_as_sent: dict[str, str] = {}
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
@@ -218,10 +218,10 @@ class FormScreen(Dialog[Created | None]):
         return self.focused is not None and self.focused is self.focus_chain[-1]
 
     def action_send(self) -> None:
-        guessed = [entry for entry in self.query(PickerField) if entry.take_only()]
-        if guessed:  # whom it is about is seen before it is sent
-            guessed[0].query_one(Input).focus()
-            self._guessed = self.typed()
+        guesses = [entry for entry in self.query(PickerField) if entry.take_only()]
+        if guesses:  # whom it is about is seen before it is sent
+            guesses[0].query_one(Input).focus()
+            self._guesses = self.typed()
             question = "Is this the right one? Send the form again to confirm."
             self.notes.update(Content.styled(question, "bold $warning"))
             return
@@ -235,13 +235,13 @@ class FormScreen(Dialog[Created | None]):
         self._send(self._typed_as_sent)
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        locked = self.working or self._done is not None
+        is_locked = self.working or self._result is not None
         if action in ("add_line", "remove_line") and not self._has_lines:
             return False
         if action == "remove_line":
             in_a_line = any(lines.has_focus_within for lines in self.query(LinesField))
-            return True if in_a_line and not locked else None
-        return None if locked and action in ("next", "go", "send", "add_line") else True
+            return True if in_a_line and not is_locked else None
+        return None if is_locked and action in ("next", "go", "send", "add_line") else True
 
     def _lock(self, *, sending: bool) -> None:
         """Disable all fields, while the form is being sent or when it is done."""
@@ -261,21 +261,21 @@ class FormScreen(Dialog[Created | None]):
         super().rest(text, problem=problem)
 
     @asks("form")
-    async def _send(self, typed: Mapping[str, str]) -> None:
-        prepared = await self.submission.prepare(typed)
-        if not isinstance(prepared, Prepared):
-            self.call_later(self._take, prepared)
+    async def _send(self, values: Mapping[str, str]) -> None:
+        request = await self.submission.prepare(values)
+        if not isinstance(request, PreparedForm):
+            self.call_later(self._take, request)
             return
         mode = self._session.mode
-        body, currency = prepared.body, prepared.currency
-        question = question_of_form(self._form, typed, body, currency, self._names, mode, self._about)
+        body, currency = request.body, request.currency
+        question = question_of_form(self._form, values, body, currency, self._names, mode, self._about)
         if question is not None:
             confirm = ConfirmScreen(*question, mode, what="amount")
             if not await self.app.push_screen_wait(confirm):
                 self.call_later(self._take, None)
                 return
-        sent = await self.submission.send(prepared, partial(self.call_later, self._show_in_flight))
-        self.call_later(self._take, sent)
+        result = await self.submission.send(request, partial(self.call_later, self._show_in_flight))
+        self.call_later(self._take, result)
 
     @while_running
     def _show_in_flight(self, in_flight: bool) -> None:
@@ -286,49 +286,49 @@ class FormScreen(Dialog[Created | None]):
     def _take(self, result: Result | None) -> None:
         """Show what came of it; None where the user did not confirm it."""
         match result:
-            case Sent(record):
+            case FormSent(record):
                 self._close_with(dict(record))
-            case Changed():
+            case OtherChanges():
                 self.rest("Nothing was sent: somebody has changed it meanwhile.", problem=True)
                 self._ask_about(result)
             case SentBefore():
                 self._sent_before(result)
-            case Unanswered(sentence):
+            case FormUnanswered(sentence):
                 self.rest(f"{sentence} Sending again is safe: it takes effect only once.", problem=True)
-            case Refused(errors):
+            case FormRefused(errors):
                 self.rest(errors.get("", ""), problem=True)
                 self._show_errors(errors)
-                if named := [field.name for field in self._form.fields if field.name in errors]:
-                    self._focus_field(named[0])
+                if names := [field.name for field in self._form.fields if field.name in errors]:
+                    self._focus_field(names[0])
             case None:
                 self.rest("Nothing was sent.")
 
-    def _ask_about(self, changed: Changed) -> None:
+    def _ask_about(self, changes: OtherChanges) -> None:
         """Ask whether to overwrite what others changed, or to take it into the form."""
 
         async def answered(overwrite: bool | None) -> None:
             if overwrite is None:
                 return
-            self.submission.edited.accept(changed)
+            self.submission.edited.accept(changes)
             if overwrite:
                 self.action_send()
             else:
-                await self._take_theirs(changed)
+                await self._take_theirs(changes)
 
-        screen = ChangedScreen(changed, self.typed(), self._names, self._session.mode)
+        screen = ChangedScreen(changes, self.typed(), self._names, self._session.mode)
         self.app.push_screen(screen, answered)
 
-    async def _take_theirs(self, changed: Changed) -> None:
+    async def _take_theirs(self, changes: OtherChanges) -> None:
         """Show the others' values in the form instead of its first ones."""
         fields = self.query_one("#fields")
-        for field in changed.fields:
+        for field in changes.fields:
             old = self.query_one(f"#row-{field.name}")
             at = fields.children.index(old)
             await old.remove()
             after = {"before": at} if at < len(fields.children) else {}
-            await fields.mount(self._row(field, changed.now.get(field.name, "")), **after)
+            await fields.mount(self._row(field, changes.now.get(field.name, "")), **after)
         self._show_amount_or_lines()
-        self._focus_field(changed.fields[0].name)
+        self._focus_field(changes.fields[0].name)
         self.note("The form has their values now; ^s sends your other changes.")
 
     def _close_with(self, record: Record) -> None:
@@ -346,15 +346,15 @@ class FormScreen(Dialog[Created | None]):
 
     def _sent_before(self, before: SentBefore) -> None:
         """Close the form, as an earlier request succeeded; stay open when there is more to say than that."""
-        done = f"Already done: {literal(before.original or 'an earlier try went through')}"
+        sentence = f"Already done: {literal(before.original or 'an earlier try went through')}"
         notes = [before.otherwise] if before.otherwise else []
         if self._form.shows_once:
             notes.append(f"Its {self._form.shows_once} cannot be shown any more: roll it to get another.")
-        self._done = Created(None, done)
+        self._result = Created(None, sentence)
         if not notes:
-            self.dismiss(self._done)
+            self.dismiss(self._result)
             return
-        self.rest(f"{done}. {' '.join(notes)}", problem=True)
+        self.rest(f"{sentence}. {' '.join(notes)}", problem=True)
         self._lock(sending=False)
 
     # ------------------------------------------------------------------ leaving
@@ -363,7 +363,7 @@ class FormScreen(Dialog[Created | None]):
     def unfinished(self) -> str:
         if self.working and self.submission.in_flight:
             return _LEAVE_IN_FLIGHT
-        if self._done is not None:
+        if self._result is not None:
             return ""
         if self.submission.unanswered:
             return _LEAVE_UNANSWERED
@@ -376,7 +376,7 @@ class FormScreen(Dialog[Created | None]):
         elif question := self.unfinished:
             self._ask_to_leave(question)
         else:
-            self.dismiss(self._done)
+            self.dismiss(self._result)
 
     def on_key(self, event: events.Key) -> None:
         """Warn that the fields take no key while the form is sent."""
@@ -423,10 +423,10 @@ class FormScreen(Dialog[Created | None]):
         """Name the account and the amount while the user types, unless the form's note is needed for
         something else.
         """
-        typed = self.typed()
-        said = self.working or self.submission.unanswered or self._done or typed == self._guessed
-        if self._form.moves_money and not said:
-            self.note(what_moves(self._form, typed, self._names))
+        values = self.typed()
+        is_note_used = self.working or self.submission.unanswered or self._result or values == self._guesses
+        if self._form.moves_money and not is_note_used:
+            self.note(what_moves(self._form, values, self._names))
 
     def _show_errors(self, errors: Mapping[str, str]) -> None:
         for field in self._form.fields:
@@ -444,11 +444,11 @@ class FormScreen(Dialog[Created | None]):
     def _look_for_names(self) -> None:
         """Search the typed text in a picker, once."""
         picker = self.focused_picker()
-        wanted = picker.looks_for if picker is not None else ""
-        if picker is not None and wanted and wanted not in self._looked_for:
-            self._looked_for |= {wanted}
+        text = picker.looks_for if picker is not None else ""
+        if picker is not None and text and text not in self._looked_for:
+            self._looked_for |= {text}
             users = [f"field-{field.name}" for field in self._form.fields if field.kind == "user"]
-            self._learn_names(wanted, users=picker.id in users)
+            self._learn_names(text, users=picker.id in users)
 
     @asks("names")
     async def _learn_names(self, name: str, *, users: bool) -> None:
@@ -465,13 +465,13 @@ class FormScreen(Dialog[Created | None]):
                 self._check(field, entry.value)
 
     @asks("check")
-    async def _check(self, field: Field, typed: str) -> None:
-        if error := await self.submission.refusal_of(field, typed):
-            self.call_later(self._refuse_left, field, typed, error)
+    async def _check(self, field: Field, text: str) -> None:
+        if error := await self.submission.refusal_of(field, text):
+            self.call_later(self._refuse_left, field, text, error)
 
     @while_running
-    def _refuse_left(self, field: Field, typed: str, error: str) -> None:
-        if self._value(field) == typed and not self.working:
+    def _refuse_left(self, field: Field, text: str, error: str) -> None:
+        if self._value(field) == text and not self.working:
             self._show_error(field, error)
 
     @handles(NamesLoaded)

@@ -80,7 +80,7 @@ _WHERE = {Mode.LIVE: "in LIVE mode", Mode.UNKNOWN: "in an unknown mode (the serv
 
 def question_of_form(
     form: Form,
-    typed: Mapping[str, str],
+    values: Mapping[str, str],
     body: Mapping[str, Any],
     currency: str | None,
     names: AccountNames,
@@ -95,7 +95,7 @@ def question_of_form(
     if mode is Mode.TEST:
         return None
     facts = [
-        f"{field.label:{_LABEL_WIDTH}}{_shown_value(field, typed, body, currency, names)}"
+        f"{field.label:{_LABEL_WIDTH}}{_shown_value(field, values, body, currency, names)}"
         for field in form.fields
         if body.get(field.name) is not None
     ]
@@ -105,31 +105,35 @@ def question_of_form(
 
 
 def _shown_value(
-    field: Field, typed: Mapping[str, str], body: Mapping[str, Any], currency: str | None, names: AccountNames
+    field: Field,
+    values: Mapping[str, str],
+    body: Mapping[str, Any],
+    currency: str | None,
+    names: AccountNames,
 ) -> str:
-    value = typed.get(field.name, "").strip()
+    value = values.get(field.name, "").strip()
     if field.kind == "amount":
         return f"{format_amount(body[field.name], currency)} {literal(currency)}"
     if field.kind == "lines":
         return f"{len(body[field.name])}, {sum_as_typed(load_lines(value), currency)}"
     if field.kind == "choice":
         return dict(field.choices).get(value, value)
-    known = {"account": names.get, "user": names.users.get}.get(field.kind, lambda _id: None)(value)
-    return literal(known.name if known else value)
+    find_name = {"account": names.get, "user": names.users.get}.get(field.kind, lambda _id: None)(value)
+    return literal(find_name.name if find_name else value)
 
 
-def what_moves(form: Form, typed: Mapping[str, str], names: AccountNames) -> str:
+def what_moves(form: Form, values: Mapping[str, str], names: AccountNames) -> str:
     """Return what a form that moves money would do: `Credits Till 12.50 EUR`; "" while it is incomplete."""
-    account = names.get(typed.get("account", "").strip())
-    kind = dict(form.sends).get("type", typed.get("type"))
+    account = names.get(values.get("account", "").strip())
+    kind = dict(form.sends).get("type", values.get("type"))
     if not form.moves_money or account is None or kind not in ("credit", "debit"):
         return ""
     try:
-        amount = parse_amount(typed.get("amount", ""), account.currency)
+        amount = parse_amount(values.get("amount", ""), account.currency)
     except BadAmount:
         return ""
     sum_ = f"{format_amount(amount, account.currency)} {account.currency}"
     if not form.sends:
         return f"{'Credits' if kind == 'credit' else 'Debits'} {literal(account.name)} {sum_}"
-    other = names.get(typed.get("destination", "").strip())
+    other = names.get(values.get("destination", "").strip())
     return f"Moves {sum_} from {literal(account.name)} to {literal(other.name)}" if other else ""

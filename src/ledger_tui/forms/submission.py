@@ -24,20 +24,20 @@ from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.records import Record
 from ledger_tui.formats.money import BadAmount, localised, parse_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.forms.editing import Changed, Edited
+from ledger_tui.forms.editing import EditedObject, OtherChanges
 from ledger_tui.resources.base import Field, Form, Resource
 from ledger_tui.resources.invoices import parse_lines
 from ledger_tui.resources.registry import RESOURCES
 from ledger_tui.ui.view import Context
 
 
-class Sent(NamedTuple):
+class FormSent(NamedTuple):
     """The server created or changed the object."""
 
     record: Record
 
 
-class Refused(NamedTuple):
+class FormRefused(NamedTuple):
     """The values of a form are wrong: the errors by field name, "" for the form as a whole."""
 
     errors: Mapping[str, str]
@@ -53,13 +53,13 @@ class SentBefore(NamedTuple):
     otherwise: str
 
 
-class Unanswered(NamedTuple):
+class FormUnanswered(NamedTuple):
     """No answer came, so that the request may have succeeded; `sentence` gives the reason."""
 
     sentence: str
 
 
-Result = Sent | Refused | SentBefore | Unanswered | Changed
+Result = FormSent | FormRefused | SentBefore | FormUnanswered | OtherChanges
 
 _CHANGED_SINCE = 412
 _NO_FIELD = "It was changed meanwhile, but in no field of this form. Send it again to change it too."
@@ -68,7 +68,7 @@ _NO_ACCOUNT = "There is no such account. Type part of its name."
 _SEVERAL = "Several accounts match: choose one."
 
 
-class Prepared(NamedTuple):
+class PreparedForm(NamedTuple):
     """A request ready to be sent, with the typed values it was made from."""
 
     typed: Mapping[str, str]
@@ -85,41 +85,41 @@ class Submission:
         self.form = form
         self.prefill = prefill
         self._api, self._session, self._names = context.api, context.session, context.names
-        self.edited = Edited(resource, form, prefill, context.api, context.names)
+        self.edited = EditedObject(resource, form, prefill, context.api, context.names)
         self.idempotency_key = new_idempotency_key()
         self.in_flight = False  # whether the request was sent: until then it can be cancelled
         self.unanswered: list[Mapping[str, Any]] = []  # each body that was sent without an answer
 
-    async def prepare(self, typed: Mapping[str, str]) -> Prepared | Refused | Changed:
+    async def prepare(self, values: Mapping[str, str]) -> PreparedForm | FormRefused | OtherChanges:
         """Return the request made from the typed values, or their errors.
 
         If others have changed the object since the form was opened, return their changes.
         """
         self.in_flight = False
         try:
-            await self._require_user(typed)
-            currency = await self._currency(typed)
-            self._require_same_currency(typed)
+            await self._require_user(values)
+            currency = await self._currency(values)
+            self._require_same_currency(values)
             if self.form.method == "PATCH":
-                changes_of(self.form, typed, self.edited.values, currency)  # what is wrong comes first
-                if (changed := await self.edited.look(typed)) is not None:
-                    return changed
-                body, key = changes_of(self.form, typed, self.edited.values, currency), None
+                changes_of(self.form, values, self.edited.values, currency)  # what is wrong comes first
+                if (changes := await self.edited.look(values)) is not None:
+                    return changes
+                body, key = changes_of(self.form, values, self.edited.values, currency), None
             else:
-                body = {**dict(self.form.sends), **body_of(self.form, typed, currency)}
+                body = {**dict(self.form.sends), **body_of(self.form, values, currency)}
                 key = self.idempotency_key
         except FieldErrors as error:
-            return Refused(error.errors)
+            return FormRefused(error.errors)
         except LedgerError as error:
-            return Refused({"": literal(error)})
-        return Prepared(typed, body, key, currency)
+            return FormRefused({"": literal(error)})
+        return PreparedForm(values, body, key, currency)
 
-    async def send(self, prepared: Prepared, notify: Callable[[bool], object]) -> Result:
+    async def send(self, form: PreparedForm, notify: Callable[[bool], object]) -> Result:
         """Send the request and return what came of it.
 
         `notify` is called with True when the request is sent, with False when it waits for the rate limit.
         """
-        typed, body, key = prepared.typed, prepared.body, prepared.idempotency_key
+        values, body, key = form.typed, form.body, form.idempotency_key
         try:
             answer = await self._write(body, key, notify)
         except AlreadyDone as error:
@@ -130,23 +130,23 @@ class Submission:
             return self._no_answer(literal(error), body)
         except LedgerError as error:
             if error.status == _CHANGED_SINCE:
-                return await self._changed_since(typed)
-            return Refused({self._field_of(error, typed): literal(error)})
+                return await self._changed_since(values)
+            return FormRefused({self._field_of(error, values): literal(error)})
         record_id = answer.record.get("id")
         # A transfer from an account is answered with a transaction.
-        made = next((each for each in RESOURCES if each.path == self.form.path), self._resource)
-        if isinstance(record_id, str) and record_id.startswith(made.id_prefix):
-            return Sent(answer.record)
+        kind = next((each for each in RESOURCES if each.path == self.form.path), self._resource)
+        if isinstance(record_id, str) and record_id.startswith(kind.id_prefix):
+            return FormSent(answer.record)
         return self._no_answer(NO_LEDGER, body)
 
-    async def _changed_since(self, typed: Mapping[str, str]) -> Changed | Refused:
+    async def _changed_since(self, values: Mapping[str, str]) -> OtherChanges | FormRefused:
         """Return what others changed after the object was read to send the change."""
         self.in_flight = False
         try:
-            changed = await self.edited.look(typed)
+            changes = await self.edited.look(values)
         except LedgerError as error:
-            return Refused({"": literal(error)})
-        return changed or Refused({"": _NO_FIELD})
+            return FormRefused({"": literal(error)})
+        return changes or FormRefused({"": _NO_FIELD})
 
     async def _write(
         self, body: Mapping[str, Any], key: str | None, notify: Callable[[bool], object]
@@ -169,10 +169,10 @@ class Submission:
             except RateLimited:
                 self.in_flight = False
 
-    def _no_answer(self, sentence: str, body: Mapping[str, Any]) -> Unanswered:
+    def _no_answer(self, sentence: str, body: Mapping[str, Any]) -> FormUnanswered:
         if body not in self.unanswered:
             self.unanswered.append(body)
-        return Unanswered(sentence)
+        return FormUnanswered(sentence)
 
     def _what_was_done(self, body: Mapping[str, Any]) -> str:
         """Return how an earlier request may differ from `body`, in words; "" when it cannot."""
@@ -182,9 +182,9 @@ class Submission:
             return "You changed it between two attempts: check which one was done."
         return ""
 
-    async def _currency(self, typed: Mapping[str, str]) -> str | None:
+    async def _currency(self, values: Mapping[str, str]) -> str | None:
         """Return the currency of the form's account, or None. Raises FieldErrors for an unknown account."""
-        account_id = typed.get("account", "").strip()
+        account_id = values.get("account", "").strip()
         if not account_id:
             return None
         if self._names.get(account_id) is None:
@@ -196,9 +196,11 @@ class Submission:
             self._names.learn([answer.record])
         return self._names.currency(account_id)
 
-    def _require_same_currency(self, typed: Mapping[str, str]) -> None:
+    def _require_same_currency(self, values: Mapping[str, str]) -> None:
         """Raise FieldErrors for a transfer between two known accounts of different currencies."""
-        account, other = (self._names.get(typed.get(name, "").strip()) for name in ("account", "destination"))
+        account, other = (
+            self._names.get(values.get(name, "").strip()) for name in ("account", "destination")
+        )
         if account is not None and other is not None and account.currency != other.currency:
             there, here = (
                 f"{literal(each.name)} is in {literal(each.currency)}" for each in (other, account)
@@ -216,23 +218,23 @@ class Submission:
         await learn_accounts_until(self._api, self._names, name)
         return bool(self._names.search(name, 1))
 
-    async def refusal_of(self, field: Field, typed: str) -> str:
+    async def refusal_of(self, field: Field, text: str) -> str:
         """Return the problem with an account or user, as far as the server reports it; "" for none."""
         users = field.kind == "user"
         try:
-            if await self.learn_named(typed, users=users):
+            if await self.learn_named(text, users=users):
                 return ""
-            await (self._require_user({field.name: typed}) if users else self._currency({"account": typed}))
+            await (self._require_user({field.name: text}) if users else self._currency({"account": text}))
         except FieldErrors as error:
             return next(iter(error.errors.values()))
         except LedgerError:  # it is asked again when the form is sent
             pass
         return ""
 
-    async def _require_user(self, typed: Mapping[str, str]) -> None:
+    async def _require_user(self, values: Mapping[str, str]) -> None:
         """Raise FieldErrors for a user that does not exist."""
         for field in self.form.fields:
-            user_id = typed.get(field.name, "").strip()
+            user_id = values.get(field.name, "").strip()
             if field.kind != "user" or not user_id or self._names.users.get(user_id) is not None:
                 continue
             try:
@@ -245,7 +247,7 @@ class Submission:
                 continue
             self._names.learn_users([answer.record])
 
-    def _field_of(self, refusal: LedgerError, typed: Mapping[str, str]) -> str:
+    def _field_of(self, refusal: LedgerError, values: Mapping[str, str]) -> str:
         """Return the name of the field that a refusal is about, or "".
 
         It is the first part of `param`; without a `param`, as in the directory's errors, the field whose
@@ -253,9 +255,9 @@ class Submission:
         """
         name = (refusal.param or "").partition(".")[0]
         for field in self.form.fields:
-            value = typed.get(field.name, "").strip()
-            quoted = refusal.param is None and value and f"'{value}'" in refusal.message
-            if field.name == name or quoted:
+            value = values.get(field.name, "").strip()
+            is_quoted = refusal.param is None and value and f"'{value}'" in refusal.message
+            if field.name == name or is_quoted:
                 return field.name
         return ""
 
@@ -275,7 +277,7 @@ class FieldErrors(ValueError):
         self.errors = dict(errors)
 
 
-def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -> dict[str, Any]:
+def body_of(form: Form, values: Mapping[str, str], currency: str | None = None) -> dict[str, Any]:
     """Return the body to send; empty optional fields are left out.
 
     `currency` is the currency of the form's account, for its amount. Raises FieldErrors.
@@ -283,9 +285,9 @@ def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -
     body: dict[str, Any] = {}
     errors: dict[str, str] = {}
     for field in form.fields:
-        text = typed.get(field.name, "").strip()
+        text = values.get(field.name, "").strip()
         if not text:
-            if field.required and not _given_otherwise(field, form, typed):
+            if field.required and not _given_otherwise(field, form, values):
                 errors[field.name] = _missing(field, form)
             continue
         try:
@@ -297,9 +299,9 @@ def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -
     return body
 
 
-def _given_otherwise(field: Field, form: Form, typed: Mapping[str, str]) -> bool:
+def _given_otherwise(field: Field, form: Form, values: Mapping[str, str]) -> bool:
     """Return whether another field was filled instead of this one."""
-    return field.name in form.either and any(typed.get(name, "").strip() for name in form.either)
+    return field.name in form.either and any(values.get(name, "").strip() for name in form.either)
 
 
 def _missing(field: Field, form: Form) -> str:
@@ -309,19 +311,19 @@ def _missing(field: Field, form: Form) -> str:
 
 
 def changes_of(
-    form: Form, typed: Mapping[str, str], before: Mapping[str, str], currency: str | None = None
+    form: Form, values: Mapping[str, str], before: Mapping[str, str], currency: str | None = None
 ) -> dict[str, Any]:
     """Return the body of an edit: only the fields that changed; an emptied optional one is null.
 
     Raises FieldErrors, also when nothing was changed.
     """
-    changed = [f for f in form.fields if typed.get(f.name, "").strip() != before.get(f.name, "").strip()]
-    if not changed:
+    fields = [f for f in form.fields if values.get(f.name, "").strip() != before.get(f.name, "").strip()]
+    if not fields:
         raise FieldErrors({"": "Nothing was changed."})
-    if any(f.kind == "account" for f in changed):  # in its currency the same text is another amount
-        changed = [f for f in form.fields if f in changed or f.kind in ("amount", "lines")]
-    body: dict[str, Any] = {f.name: None for f in changed if not f.required and f.name not in form.either}
-    return body | body_of(replace(form, fields=tuple(changed)), typed, currency)
+    if any(f.kind == "account" for f in fields):  # in its currency the same text is another amount
+        fields = [f for f in form.fields if f in fields or f.kind in ("amount", "lines")]
+    body: dict[str, Any] = {f.name: None for f in fields if not f.required and f.name not in form.either}
+    return body | body_of(replace(form, fields=tuple(fields)), values, currency)
 
 
 def _value(field: Field, text: str, currency: str | None) -> Any:
@@ -361,10 +363,10 @@ def _items(text: str) -> list[dict[str, Any]]:
     """
     items: list[dict[str, Any]] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
-        found = _ITEM.fullmatch(part)
-        if found is None:
+        match = _ITEM.fullmatch(part)
+        if match is None:
             raise ValueError(f"Write items like 2 x Beans @ {localised('12.50')} EUR; Filter.")
-        quantity, name, price, currency = found.groups()
+        quantity, name, price, currency = match.groups()
         if quantity is None and _LIKE_A_QUANTITY.match(name):
             raise ValueError("Is that a quantity? Write 2 x Mug; for a name that begins so, 1 x 2xl Shirt.")
         item: dict[str, Any] = {"name": name, "quantity": int(quantity or 1)}

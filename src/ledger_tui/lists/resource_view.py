@@ -522,7 +522,7 @@ class ResourceView(View):
                 return _LOADING
             case "act" | "edit":
                 marked = bool(self.marked) and not self.opened
-                return why_not(self.resource, argument.strip("')"), self.selected, marked=marked)
+                return why_not(self.resource, argument.strip("')"), self.selected, has_marks=marked)
             case "program":
                 return f"There is no {self.resource.singular} here to show."
             case "widen":

@@ -211,12 +211,12 @@ class More(NamedTuple):
     links: Callable[[Record, Any], tuple[Link, ...]] = lambda _record, _more: ()
 
     def shown(
-        self, record: Record, found: Any, names: AccountNames
+        self, record: Record, result: Any, names: AccountNames
     ) -> tuple[tuple[Section, ...], tuple[Link, ...]]:
         """Return the sections and the links of the records read, or of the LedgerError in their place."""
-        if not isinstance(found, LedgerError):
-            return self.sections(record, found, names), self.links(record, found)
-        facts = (Fact("", Cell(literal(found), "minus")),)
+        if not isinstance(result, LedgerError):
+            return self.sections(record, result, names), self.links(record, result)
+        facts = (Fact("", Cell(literal(result), "minus")),)
         return (Section(self.title, facts),) if self.title else (), ()
 
 
@@ -320,9 +320,9 @@ def currency_of(record: Record, names: AccountNames | None = None) -> str | None
     own = record.get("currency")
     if isinstance(own, str):
         return own
-    priced = [item.get("currency") for item in records_of(record.get("items")) if "unit_amount" in item]
-    if priced and isinstance(priced[0], str) and priced.count(priced[0]) == len(priced):
-        return priced[0].upper()
+    currencies = [item.get("currency") for item in records_of(record.get("items")) if "unit_amount" in item]
+    if currencies and isinstance(currencies[0], str) and currencies.count(currencies[0]) == len(currencies):
+        return currencies[0].upper()
     return names.currency(record.get("account")) if names is not None else None
 
 
@@ -449,10 +449,10 @@ def to_delivery(delivery: Record, url: str) -> Link:
 
 def to_objects_in(path: str) -> tuple[Link, ...]:
     """Return the links to the objects whose ids are in the path of a request."""
-    found = dict.fromkeys(_IN_PATH.findall(path))
+    ids = dict.fromkeys(_IN_PATH.findall(path))
     return tuple(
         Link(f"The {_OF_PREFIX[prefix][0]} in its path", _OF_PREFIX[prefix][1], record_id=record_id)
-        for record_id, prefix in found
+        for record_id, prefix in ids
     )
 
 
@@ -489,11 +489,11 @@ def offers(
             return True
 
 
-def why_not(resource: Resource, name: str, record: Record | None, *, marked: bool) -> str:
+def why_not(resource: Resource, name: str, record: Record | None, *, has_marks: bool) -> str:
     """Return why a key that `offers` greys does nothing; `name` identifies the action, "" to edit."""
     action = resource.action(name)
     verb = action.label if action is not None else "edit"
-    if marked and action is not None:
+    if has_marks and action is not None:
         return f"None of the marked rows allows: {verb}."
     if record is None:
         return f"There is no {resource.singular} here to {verb}."

@@ -51,7 +51,7 @@ def kind_of(transaction: Record) -> str:
 
 
 @dataclass(frozen=True)
-class Explained:
+class Explanation:
     """The sums of the postings, by kind: its name, the number of postings, and their sum."""
 
     sums: tuple[tuple[str, int, int], ...]
@@ -61,17 +61,17 @@ class Explained:
         return sum(amount for _kind, _count, amount in self.sums)
 
 
-def explained(transactions: Iterable[Record]) -> Explained:
+def explained(transactions: Iterable[Record]) -> Explanation:
     """Return the sums by kind, the largest first."""
     sums: dict[str, tuple[int, int]] = {}
     for each in transactions:
         count, amount = sums.get(kind_of(each), (0, 0))
         sums[kind_of(each)] = count + 1, amount + signed(each)
-    ordered = sorted(sums.items(), key=lambda item: -abs(item[1][1]))
-    return Explained(tuple((kind, count, amount) for kind, (count, amount) in ordered))
+    sums_in_order = sorted(sums.items(), key=lambda item: -abs(item[1][1]))
+    return Explanation(tuple((kind, count, amount) for kind, (count, amount) in sums_in_order))
 
 
-async def _explain(api: Api, row: Record) -> Explained | None:
+async def _explain(api: Api, row: Record) -> Explanation | None:
     """Return what explains the difference of an account; None for any other change."""
     if row.get("kind") != "account":
         return None
@@ -102,12 +102,12 @@ def _bar(row: Record) -> Cell:
     share = row.get("share")
     if not isinstance(share, float | int):
         return Cell("")
-    filled, _empty = plot.meter(abs(share), _BAR)
-    return Cell(filled or "▏", "minus" if share < 0 else "plus")
+    bar_text, _empty = plot.meter(abs(share), _BAR)
+    return Cell(bar_text or "▏", "minus" if share < 0 else "plus")
 
 
-def _explanation(row: Record, found: Explained | None, _names: AccountNames) -> tuple[Section, ...]:
-    if found is None:
+def _explanation(row: Record, explanation: Explanation | None, _names: AccountNames) -> tuple[Section, ...]:
+    if explanation is None:
         return ()
     currency = currency_of(row)
     facts = [
@@ -115,10 +115,10 @@ def _explanation(row: Record, found: Explained | None, _names: AccountNames) -> 
             kind,
             Cell(f"{format_amount(sum_, currency, sign=True)}  {count:,}×", "minus" if sum_ < 0 else "plus"),
         )
-        for kind, count, sum_ in found.sums
+        for kind, count, sum_ in explanation.sums
     ]
-    total = format_amount(found.total, currency, sign=True)
-    if found.total == row.get("difference"):
+    total = format_amount(explanation.total, currency, sign=True)
+    if explanation.total == row.get("difference"):
         facts.append(Fact("sum", Cell(f"{total}  ✓ the difference", "strong")))
     else:
         facts.append(Fact("sum", Cell(f"{total}  ✕ not the difference", "bad")))
@@ -176,12 +176,12 @@ _COUNTED = (
 
 def _counted(summary: Record, _missing: Collection[str]) -> str:
     counts = ((summary.get(name), one) for name, one in _COUNTED)
-    said = [
+    parts = [
         f"{count:,} {one}{'' if count == 1 else 's'}"
         for count, one in counts
         if isinstance(count, int) and count
     ]
-    return " · ".join(said)
+    return " · ".join(parts)
 
 
 DIFFERENCE = Resource(

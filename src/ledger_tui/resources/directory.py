@@ -79,10 +79,10 @@ async def _read_orders(api: Api, user: Record) -> Orders:
 
 
 def _orders_section(_user: Record, orders: Orders, _names: AccountNames) -> tuple[Section, ...]:
-    found = f"{len(orders.rows) or 'none'}{'+' if orders.more else ''}"
+    count_text = f"{len(orders.rows) or 'none'}{'+' if orders.more else ''}"
     if orders.of_all:
-        found += f" among the newest {_ORDERS_READ}"
-    return (Section("", (Fact("orders", Cell(found, "plain" if orders.rows else "dim")),)),)
+        count_text += f" among the newest {_ORDERS_READ}"
+    return (Section("", (Fact("orders", Cell(count_text, "plain" if orders.rows else "dim")),)),)
 
 
 def _to_orders(_user: Record, orders: Orders) -> tuple[Link, ...]:
@@ -148,8 +148,8 @@ _STATE_TIMES = {"open": "created", "paid": "paid_at", "shipped": "shipped_at"}
 def _amount(amount: int, currency: str | None) -> str:
     # An order takes the currency of its items if they name one; without one amounts stay in the smallest
     # unit.
-    known = currency is not None and decimals(currency) is not None
-    return format_amount(amount, currency) if known else localised(f"{amount:,}")
+    has_decimals = currency is not None and decimals(currency) is not None
+    return format_amount(amount, currency) if has_decimals else localised(f"{amount:,}")
 
 
 def _total(record: Record, _names: AccountNames) -> Cell:
@@ -171,17 +171,17 @@ def _item_facts(number: int, item: object, currency: str | None) -> list[Fact]:
     if not isinstance(item, dict):
         return [Fact(f"{number}", Cell(literal(item)))]
     known = {name: item[name] for name in ("quantity", "unit_amount") if isinstance(item.get(name), int)}
-    written = {"quantity": lambda value: f"{value:,}", "unit_amount": lambda value: _amount(value, currency)}
-    label = " × ".join(written[name](value) for name, value in known.items()) or f"{number}"
+    writers = {"quantity": lambda value: f"{value:,}", "unit_amount": lambda value: _amount(value, currency)}
+    label = " × ".join(writers[name](value) for name, value in known.items()) or f"{number}"
     facts = [Fact(label, text_of(item, "name"))]
-    said = {"name", *known} | ({"currency"} if currency else set())
-    rest = (name for name in item if name not in said)
+    names_shown = {"name", *known} | ({"currency"} if currency else set())
+    rest = (name for name in item if name not in names_shown)
     return facts + [Fact("", Cell(f"{literal(name)} {literal(item[name])}", "dim")) for name in rest]
 
 
 def _user(record: Record, names: AccountNames) -> Cell:
-    known = names.user(record.get("user_id"))
-    return Cell(literal(known)) if known else text_of(record, "user_id", "dim")
+    name = names.user(record.get("user_id"))
+    return Cell(literal(name)) if name else text_of(record, "user_id", "dim")
 
 
 def _order_detail(record: Record, names: AccountNames) -> Detail:
@@ -192,8 +192,8 @@ def _order_detail(record: Record, names: AccountNames) -> Detail:
         *facts_of(record, "created", "mode", "id"),
     )
     items = _items(record)
-    numbered = enumerate(items, 1)
-    lines = tuple(fact for number, item in numbered for fact in _item_facts(number, item, currency))
+    numbered_items = enumerate(items, 1)
+    lines = tuple(fact for number, item in numbered_items for fact in _item_facts(number, item, currency))
     return Detail(
         headline=Cell(f"Order of {len(items)} item{'s' if len(items) != 1 else ''}", "strong"),
         sections=(lifecycle(record, ORDER_LOOKS, _STATE_TIMES), Section("", facts), Section("items", lines)),

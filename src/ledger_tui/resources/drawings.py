@@ -77,12 +77,12 @@ class Lifecycle:
 
     def _side_by_side(self) -> list[list[Cell]]:
         went, path = dict(self.times), self._path
-        drawn: list[Cell] = []
+        rows: list[Cell] = []
         for state, to in pairwise(path):
             cell = self._state(state)
-            drawn += [cell, self._arrow("", _STEP - len(cell.text), to)]
+            rows += [cell, self._arrow("", _STEP - len(cell.text), to)]
         times = "".join(f" {went.get(state, '')}".ljust(_STEP) for state in path)
-        lines = [[*drawn, self._state(path[-1])], [Cell(times.rstrip(), "dim")]]
+        lines = [[*rows, self._state(path[-1])], [Cell(times.rstrip(), "dim")]]
         if self.aside is not None:
             down = self._arrow("└", _STEP - 2, self.aside)
             lines.append([Cell(" " * (_STEP + 2)), down, self._state(self.aside)])
@@ -106,8 +106,8 @@ class Lifecycle:
         return Cell(f" {glyph} {state} ", "plain" if state in dict(self.times) else "dim")
 
     def _arrow(self, begins: str, length: int, to: str) -> Cell:
-        reached = to == self.status or to in dict(self.times)
-        return Cell(begins + "─" * (length - len(begins) - 1) + "▶", "plain" if reached else "dim")
+        is_reached = to == self.status or to in dict(self.times)
+        return Cell(begins + "─" * (length - len(begins) - 1) + "▶", "plain" if is_reached else "dim")
 
 
 def lifecycle(record: Record, looks: Looks, fields: Mapping[str, str], aside: str | None = None) -> Section:

@@ -51,24 +51,24 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
     params: dict[str, str] = {}
     for word in split_words(line):
         name, colon, value = word.replace('"', "").partition(":")
-        known = by_name.get(name)
-        if known is None or not colon:
+        filter = by_name.get(name)
+        if filter is None or not colon:
             raise BadLine(f"“{word}” is not one of {usage(filters)}.")
         if not value:
-            raise BadLine(f"{name}: needs a value, like {known.name}:{known.example}.")
-        value = completed(value, known)
-        if (problem := known.check(value)) is not None:
+            raise BadLine(f"{name}: needs a value, like {filter.name}:{filter.example}.")
+        value = completed(value, filter)
+        if (problem := filter.check(value)) is not None:
             raise BadLine(problem)
-        if known.param in params:
+        if filter.param in params:
             raise BadLine(f"{name}: is given twice.")
-        params[known.param] = _object_id(value, known, names) if known.account or known.user else value
+        params[filter.param] = _object_id(value, filter, names) if filter.account or filter.user else value
     return params
 
 
 def completed(value: str, filter_: Filter) -> str:
     """Return the one value that the filter suggests for this beginning; without one, the beginning itself."""
-    begun = value.casefold()
-    fitting = [each for each in filter_.suggests() if each.casefold().startswith(begun)]
+    beginning = value.casefold()
+    fitting = [each for each in filter_.suggests() if each.casefold().startswith(beginning)]
     return fitting[0] if len(fitting) == 1 else value
 
 
@@ -80,17 +80,17 @@ def _object_id(value: str, filter_: Filter, names: AccountNames) -> str:
     exact: Sequence[AccountName | UserName]
     directory = names if filter_.account else names.users
     exact = directory.with_name(value)
-    found = exact or directory.having(value)
-    if not found:
+    matches = exact or directory.having(value)
+    if not matches:
         raise UnknownName(
             f"No {kind} is called “{value}”; give its id, {prefix}….", value, user=not filter_.account
         )
-    if len(found) == 1:
-        return found[0].id
+    if len(matches) == 1:
+        return matches[0].id
     if exact:
-        raise BadLine(f"{len(found)} {kind}s are called “{value}”; give the id, {prefix}….")
-    some = ", ".join(known.name for known in found[:_NAMES_SAID])
-    more = f" and {len(found) - _NAMES_SAID} more" if len(found) > _NAMES_SAID else ""
+        raise BadLine(f"{len(matches)} {kind}s are called “{value}”; give the id, {prefix}….")
+    some = ", ".join(match.name for match in matches[:_NAMES_SAID])
+    more = f" and {len(matches) - _NAMES_SAID} more" if len(matches) > _NAMES_SAID else ""
     raise BadLine(f"“{value}” may be {some}{more}; write more of it.")
 
 

@@ -57,8 +57,8 @@ class TypedLine(NamedTuple):
 
 def dump_lines(rows: Iterable[TypedLine]) -> str:
     """Return the rows that are not blank as one text; "" when there are none."""
-    written = [[part.strip() for part in row] for row in rows if not row.blank]
-    return json.dumps(written, ensure_ascii=False) if written else ""
+    texts = [[part.strip() for part in row] for row in rows if not row.blank]
+    return json.dumps(texts, ensure_ascii=False) if texts else ""
 
 
 def load_lines(text: str) -> list[TypedLine]:
@@ -86,37 +86,37 @@ def parse_lines(text: str, currency: str) -> list[dict[str, Any]]:
     rows = load_lines(text)
     if len(rows) > LINES_MAX:
         raise ValueError(f"An invoice has at most {LINES_MAX} lines.")
-    parsed = []
+    lines = []
     for number, row in enumerate(rows, 1):
         try:
-            parsed.append(_parsed(row, currency))
+            lines.append(_parsed(row, currency))
         except ValueError as error:
             raise ValueError(f"Line {number}: {error}") from None
-    total = _sum(parsed)
+    total = _sum(lines)
     if total < 1:
         raise ValueError("The sum of the lines must be more than zero.")
     if total > LARGEST_AMOUNT:
         raise ValueError(f"The largest sum is {format_amount(LARGEST_AMOUNT, currency)}.")
-    return parsed
+    return lines
 
 
 def sum_as_typed(rows: Iterable[TypedLine], currency: str | None) -> str:
     """Return the sum of the rows so far, to show under them while they are typed."""
-    filled = [row for row in rows if not row.blank]
+    filled_rows = [row for row in rows if not row.blank]
     if currency is None:
         return "choose an account first: its currency decides how amounts are read"
-    parsed = []
-    for row in filled:
+    lines = []
+    for row in filled_rows:
         try:
-            parsed.append(_parsed(row._replace(description="-"), currency))
+            lines.append(_parsed(row._replace(description="-"), currency))
         except ValueError:
             continue
-    total = _sum(parsed)
+    total = _sum(lines)
     if total > LARGEST_AMOUNT:
         return (
             f"the sum is more than the largest amount, {format_amount(LARGEST_AMOUNT, currency)} {currency}"
         )
-    missing = "" if len(parsed) == len(filled) else f" + {len(filled) - len(parsed)} not complete"
+    missing = "" if len(lines) == len(filled_rows) else f" + {len(filled_rows) - len(lines)} not complete"
     return f"sum {format_amount(total, currency)} {currency}{missing}"
 
 
@@ -175,11 +175,11 @@ def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
 
 def _detail(record: Record, names: AccountNames) -> Detail:
     currency = literal(currency_of(record, names) or "")
-    known = names.get(record.get("account"))
+    name = names.get(record.get("account"))
     facts = [
         *facts_of(record, "number", "customer", "description"),
         Fact("due", text_of(record, "due_date")),
-        Fact("account", Cell(literal(known.name)) if known else text_of(record, "account", "dim")),
+        Fact("account", Cell(literal(name.name)) if name else text_of(record, "account", "dim")),
         *facts_of(record, *filter(record.get, _STATE_TIMES.values()), "mode", "id"),
     ]
     links = [Link("Its account", "accounts", record_id=str(record.get("account")))]

@@ -112,8 +112,8 @@ def _events_section(_record: Record, events: Any, _names: AccountNames) -> tuple
 
 
 def _to_events(_record: Record, events: Any) -> tuple[Link, ...]:
-    found = events[:_EVENTS_SHOWN] if isinstance(events, list) else []
-    return tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in found)
+    links = events[:_EVENTS_SHOWN] if isinstance(events, list) else []
+    return tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in links)
 
 
 def own_request(number: int, exchange: Exchange) -> Record:

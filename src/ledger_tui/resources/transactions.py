@@ -48,10 +48,10 @@ _TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit"
 
 
 def _type(record: Record, _names: AccountNames) -> Cell:
-    known = _TYPES.get(str(record.get("type")))
-    if known is None:
+    type_name = _TYPES.get(str(record.get("type")))
+    if type_name is None:
         return text_of(record, "type")
-    text, tone = known
+    text, tone = type_name
     return Cell(f"↩{text[1:]}" if record.get("reverses") is not None else text, tone)
 
 
@@ -67,8 +67,8 @@ def _balance_after(record: Record, names: AccountNames) -> Cell:
 
 
 def _account(record: Record, names: AccountNames) -> Cell:
-    known = names.get(record.get("account"))
-    return Cell(literal(known.name)) if known else text_of(record, "account", "dim")
+    name = names.get(record.get("account"))
+    return Cell(literal(name.name)) if name else text_of(record, "account", "dim")
 
 
 def _is_other_side(record: Record, value: str, _names: AccountNames) -> bool:
@@ -168,10 +168,10 @@ def _invoice_section(invoice: Any) -> tuple[Section, ...]:
     if invoice is None or isinstance(invoice, NotOffered):
         return ()
     if isinstance(invoice, LedgerError | str):
-        said = Cell(literal(invoice), "minus" if isinstance(invoice, LedgerError) else "dim")
+        cell = Cell(literal(invoice), "minus" if isinstance(invoice, LedgerError) else "dim")
     else:
-        said = Cell(f"{text_of(invoice, 'number').text}  {text_of(invoice, 'customer').text}")
-    return (Section("", (Fact("pays invoice", said),)),)
+        cell = Cell(f"{text_of(invoice, 'number').text}  {text_of(invoice, 'customer').text}")
+    return (Section("", (Fact("pays invoice", cell),)),)
 
 
 def _to_invoice(_record: Record, more: Beyond) -> tuple[Link, ...]:

@@ -216,13 +216,13 @@ def _delivery_detail(record: Record, _names: AccountNames) -> Detail:
 
 def _resent(answer: Record, resent_id: str) -> str:
     """Return what a resend has done: what is sent again, and to which endpoints nothing is sent, and why."""
-    skipped = [
+    sentences = [
         f"Nothing is sent to {literal(each.get('endpoint'))}: it is {literal(each.get('reason'))}"
         for each in records_of(answer.get("skipped"))
     ]
     if answer.get("data") == []:
-        return ". ".join(skipped) or f"Nothing is sent: no endpoint receives {resent_id}"
-    return ". ".join([f"Sending again {resent_id}", *skipped])
+        return ". ".join(sentences) or f"Nothing is sent: no endpoint receives {resent_id}"
+    return ". ".join([f"Sending again {resent_id}", *sentences])
 
 
 def _resend_path(record: Record) -> str:
@@ -288,28 +288,28 @@ class WebhookLog:
         self.received = 0
         self.wrong = 0
         self.endpoints: dict[str, Record] = {}
-        self._signed: dict[str, bool] = {}
+        self._signatures: dict[str, bool] = {}
         self._deliveries: dict[str, dict[str, Record]] = {}
 
     def forget(self) -> None:
         """Forget all events and deliveries; whether it listens stays known."""
         self.received = self.wrong = 0
-        for known in (self.endpoints, self._signed, self._deliveries):
-            known.clear()
+        for store in (self.endpoints, self._signatures, self._deliveries):
+            store.clear()
 
     def note_signature(self, event_id: str, valid: bool) -> bool:
         """Note that an event was received and its signature checked; False if it was received before."""
-        if event_id in self._signed:
+        if event_id in self._signatures:
             return False
         self.received += 1
         self.wrong += not valid
-        self._signed[event_id] = valid
-        _trim(self._signed)
+        self._signatures[event_id] = valid
+        _trim(self._signatures)
         return True
 
     def signed(self, event_id: object) -> bool | None:
         """Return whether the event's signature was valid; None if it was read from the list."""
-        return self._signed.get(event_id) if isinstance(event_id, str) else None
+        return self._signatures.get(event_id) if isinstance(event_id, str) else None
 
     def note_deliveries(self, deliveries: Iterable[Record]) -> None:
         """Note the present state of deliveries."""
@@ -324,10 +324,10 @@ class WebhookLog:
         return [*self._deliveries.get(event_id, {}).values()] if isinstance(event_id, str) else []
 
 
-def _trim(known: dict[str, object] | dict[str, bool] | dict[str, dict[str, Record]]) -> None:
+def _trim(store: dict[str, object] | dict[str, bool] | dict[str, dict[str, Record]]) -> None:
     """Forget the oldest entries: a dictionary keeps its keys in the order they were added."""
-    while len(known) > KEPT:
-        del known[next(iter(known))]
+    while len(store) > KEPT:
+        del store[next(iter(store))]
 
 
 def subject(event: Mapping[str, Any]) -> Record:
@@ -358,9 +358,9 @@ def known_by(about: Record, names: AccountNames) -> list[str]:
     currency = currency_of(about, names)
     if amount is not None:
         sign = {"debit": MINUS, "credit": "+"}.get(str(about.get("type")), "")
-        known = isinstance(currency, str)
-        text = format_amount(amount, currency) if known else f"{amount:,}"
-        parts.append(f"{sign}{text} {literal(currency)}" if known else sign + text)
+        has_currency = isinstance(currency, str)
+        text = format_amount(amount, currency) if has_currency else f"{amount:,}"
+        parts.append(f"{sign}{text} {literal(currency)}" if has_currency else sign + text)
     for name in ("number", "name", "customer", "description", "email"):
         if isinstance(about.get(name), str):
             parts.append(literal(about[name]))

@@ -46,12 +46,12 @@ class EmbeddedServer:
         ]
         self._process: subprocess.Popen[str] | None = None
         self._last_lines: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
-        self._stopped = False
+        self._has_stopped = False
 
-    def start(self, loaded: Callable[[float], None] = lambda _share: None) -> Address:
+    def start(self, report: Callable[[float], None] = lambda _share: None) -> Address:
         """Start the server and wait until it accepts requests. Raises ServerDied.
 
-        `loaded` is called with the share of a demo's data that is loaded, as long as that takes.
+        `report` is called with the share of a demo's data that is loaded, as long as that takes.
         """
         # The child gets our sys.path, so that it finds the package where we did, also in a one-file archive.
         environment = {
@@ -68,17 +68,17 @@ class EmbeddedServer:
             errors="replace",
             start_new_session=True,  # the terminal's signals are for us alone
         )
-        if self._stopped:  # stop() was called while the process was being created
+        if self._has_stopped:  # stop() was called while the process was being created
             self.stop()
         self._listener = threading.Thread(target=self._keep_last_lines, name="server-stderr", daemon=True)
         self._listener.start()
         lines = self._lines()
         line = self._next(lines)
         try:
-            while (found := json.loads(line)).keys() == {"loaded"}:
-                loaded(float(found["loaded"]))
+            while (message := json.loads(line)).keys() == {"loaded"}:
+                report(float(message["loaded"]))
                 line = self._next(lines)
-            return Address(found["url"], found["key"])
+            return Address(message["url"], message["key"])
         except (ValueError, TypeError, KeyError, AttributeError):
             self.stop()
             self._listener.join(STOP_SECONDS)
@@ -94,7 +94,7 @@ class EmbeddedServer:
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.wait()
-        if self._stopped:
+        if self._has_stopped:
             return None
         self._process.stdin.close()
         self._listener.join(STOP_SECONDS)  # what it printed last may not have been read yet
@@ -102,7 +102,7 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         """Close the server's input and wait for its end; terminate it after STOP_SECONDS, then kill it."""
-        self._stopped = True
+        self._has_stopped = True
         process = self._process
         if process is None:
             return

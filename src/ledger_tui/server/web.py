@@ -95,8 +95,8 @@ class AccessGuard:
         return origin == f"http://{host}"
 
     def _start_session(self, request: web.Request) -> web.StreamResponse:
-        given = request.query["token"]
-        if self._token is None or not hmac.compare_digest(given.encode(), self._token.encode()):
+        token = request.query["token"]
+        if self._token is None or not hmac.compare_digest(token.encode(), self._token.encode()):
             return _no("This link has already been used, or belongs to another run of ledger-tui.")
         self._token = None
         self._session = secrets.token_urlsafe(32)
@@ -226,24 +226,24 @@ async def _serve(
     dashboard: WebDashboard, port: int, show_link: Callable[[str], None], server: EmbeddedServer | None
 ) -> None:
     runner = await dashboard.open(port)
-    ended = asyncio.Event()
+    end_event = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # nohup ignores SIGHUP, which comes when the terminal is closed; then it stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, ended.set)
-    last_words = _watch(server, ended) if server is not None else []
+            loop.add_signal_handler(number, end_event.set)
+    last_words = _watch(server, end_event) if server is not None else []
     try:
         show_link(dashboard.guard.link)
-        await ended.wait()
+        await end_event.wait()
     finally:
         await runner.cleanup()
     if last_words:
         raise CannotServe(f"The server ended: {last_words[0]}")
 
 
-def _watch(server: EmbeddedServer, ended: asyncio.Event) -> list[str]:
-    """Set `ended` when the server ends by itself; its last line is then added to the returned list."""
+def _watch(server: EmbeddedServer, end_event: asyncio.Event) -> list[str]:
+    """Set `end_event` when the server ends by itself; its last line is then added to the returned list."""
     last_words: list[str] = []
     loop = asyncio.get_running_loop()
 
@@ -251,7 +251,7 @@ def _watch(server: EmbeddedServer, ended: asyncio.Event) -> list[str]:
         if (sentence := server.wait_for_end()) is not None:
             last_words.append(sentence)
             with suppress(RuntimeError):  # the loop was closed in the meantime
-                loop.call_soon_threadsafe(ended.set)
+                loop.call_soon_threadsafe(end_event.set)
 
     # Not a thread of the event loop, whose end would wait for it, while it waits for the server.
     threading.Thread(target=wait, name="server-end", daemon=True).start()

@@ -143,8 +143,8 @@ class Config:
 
 def config_file() -> Path:
     """Return the file's path: LEDGER_TUI_CONFIG, else a file in the user's config directory."""
-    if named := os.environ.get(FILE_VARIABLE):
-        return Path(named)
+    if path := os.environ.get(FILE_VARIABLE):
+        return Path(path)
     import platformdirs
 
     return platformdirs.user_config_path("ledger-tui") / "config.toml"
@@ -226,10 +226,10 @@ def _take_out_former(data: dict[str, Any]) -> str:
         former += [f"keys.{name}" for name in _FORMER_KEYS if keys.pop(name, None) is not None]
     if not former:
         return ""
-    named = f"No effect in the config file: {', '.join(former)}."
+    sentence = f"No effect in the config file: {', '.join(former)}."
     commands = dict.fromkeys((_FORMER | _FORMER_KEYS)[name.removeprefix("keys.")] for name in former)
     instead = " and ".join(filter(None, commands))
-    return f"{named} Use {instead} instead." if instead else named
+    return f"{sentence} Use {instead} instead." if instead else sentence
 
 
 def _config(data: Mapping[str, Any], notice: str, bad: Bad) -> Config:
@@ -282,13 +282,13 @@ def _check(where: str, table: Any, entries: Mapping[str, Check], bad: Bad) -> No
     if not isinstance(table, dict):
         raise bad(where, "must be a table")
     for entry, value in table.items():
-        named = f"{where}.{entry}" if where else entry
+        entry_name = f"{where}.{entry}" if where else entry
         if entry not in entries:
             *others, last = entries
             hint = "; secrets are kept by `ledger-tui profiles add`" if _looks_secret(entry) else ""
-            raise bad(named, f"is unknown; use {', '.join(others)} or {last}{hint}")
+            raise bad(entry_name, f"is unknown; use {', '.join(others)} or {last}{hint}")
         if (problem := entries[entry](value)) is not None:
-            raise bad(named, problem)
+            raise bad(entry_name, problem)
 
 
 def _is(test: Callable[[Any], bool], reason: str) -> Check:

@@ -43,13 +43,13 @@ def environment(record: Mapping[str, Any], kind: str, url: str) -> dict[str, str
 
     Inner values are JSON too; null is an empty text.
     """
-    found = {"LEDGER_KIND": kind, "LEDGER_URL": url, "LEDGER_JSON": json.dumps(record)}
+    variables = {"LEDGER_KIND": kind, "LEDGER_URL": url, "LEDGER_JSON": json.dumps(record)}
     for name in _FIELDS:
         if name in record:
             value = record[name]
             text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
-            found[f"LEDGER_ROW_{name.upper()}"] = text.replace("\x00", "")
-    return found
+            variables[f"LEDGER_ROW_{name.upper()}"] = text.replace("\x00", "")
+    return variables
 
 
 def without_secrets(key_variables: Collection[str]) -> dict[str, str]:
@@ -84,14 +84,14 @@ async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: 
         why = "the record is too large for a command's environment" if too_large else error.strerror
         return f"{command.name} was not run: {why}."
     try:
-        written, _none = await asyncio.wait_for(process.communicate(), _SECONDS_MAX)
+        output, _none = await asyncio.wait_for(process.communicate(), _SECONDS_MAX)
     except TimeoutError:
         return f"{command.name} was ended after {_SECONDS_MAX:.0f} s"
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    lines = masked(written.decode(errors="replace")).strip().splitlines()
+    lines = masked(output.decode(errors="replace")).strip().splitlines()
     last = literal(lines[-1])[:_SHOWN] if lines else ""
-    ended = "done" if process.returncode == 0 else f"ended with {process.returncode}"
-    return f"{command.name}: {ended}" + (f"  {last}" if last else "")
+    outcome = "done" if process.returncode == 0 else f"ended with {process.returncode}"
+    return f"{command.name}: {outcome}" + (f"  {last}" if last else "")

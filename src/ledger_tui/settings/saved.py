@@ -102,8 +102,8 @@ def unless_saved(what: str, save: Callable[..., None], *values: object) -> str:
     return ""
 
 
-def _set(file: Path, entry: tuple[str, ...], value: Any, **wanted: Any) -> None:
-    """Set an entry, or an entry of a table; the file then contains what is `wanted`. Raises BadConfig."""
+def _set(file: Path, entry: tuple[str, ...], value: Any, **expected: Any) -> None:
+    """Set an entry, or an entry of a table; the file then contains what is `expected`. Raises BadConfig."""
     import tomlkit
 
     before = read_config(file)
@@ -115,7 +115,7 @@ def _set(file: Path, entry: tuple[str, ...], value: Any, **wanted: Any) -> None:
     for each in tables:
         table = table.setdefault(each, tomlkit.table(is_super_table=True))
     table[name] = value
-    _write(file, document, replace(before, **wanted))
+    _write(file, document, replace(before, **expected))
 
 
 def _entries(profile: Profile) -> dict[str, Any]:
@@ -132,11 +132,11 @@ def _document(file: Path, before: str = "") -> TOMLDocument:
     return tomlkit.parse(text if text.endswith("\n") or not text else f"{text}\n\n")
 
 
-def _write(file: Path, document: TOMLDocument, wanted: Config) -> None:
+def _write(file: Path, document: TOMLDocument, expected: Config) -> None:
     import tomlkit
 
     text = tomlkit.dumps(document)
-    if parse_config(text, str(file)) != wanted:
+    if parse_config(text, str(file)) != expected:
         raise BadConfig(f"{file}: must be edited by hand; its layout is not one this command can change.")
     write_private(file, text)
 
@@ -147,13 +147,13 @@ def save_connection(name: str, url: str, profile: Profile | None, key: str | Non
     Return the new profile and a sentence that says where it is. Raises BadConfig and OSError.
     """
     file = config_file()
-    saved = replace(profile, name=name) if profile is not None else Profile(name, url)
-    if saved.client_id is None:
-        saved = replace(saved, key=STORED)
-    check_profile(file, saved)
-    where = secret_store().put(name, Secrets(api_key=key)) if saved.client_id is None and key else ""
-    add_profile(file, saved)
-    return saved, f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")
+    profile_saved = replace(profile, name=name) if profile is not None else Profile(name, url)
+    if profile_saved.client_id is None:
+        profile_saved = replace(profile_saved, key=STORED)
+    check_profile(file, profile_saved)
+    where = secret_store().put(name, Secrets(api_key=key)) if profile_saved.client_id is None and key else ""
+    add_profile(file, profile_saved)
+    return profile_saved, f"Saved as {name} in {file}." + (f" Its key is in {where}." if where else "")
 
 
 _CONNECTIONS = 20  # connections
@@ -166,28 +166,28 @@ def read_entry(file: Path, connection: str) -> Any:
 
 def save_entry(file: Path, connection: str, entry: Any) -> None:
     """Save an entry next to the entries of the connections used last."""
-    known = _read(file)
-    known.pop(connection, None)
-    known[connection] = entry
-    while len(known) > _CONNECTIONS:
-        del known[next(iter(known))]
+    entries = _read(file)
+    entries.pop(connection, None)
+    entries[connection] = entry
+    while len(entries) > _CONNECTIONS:
+        del entries[next(iter(entries))]
     with suppress(OSError):
-        write_private(file, json.dumps(known))
+        write_private(file, json.dumps(entries))
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 _FILTERS_FILE = "filters.json"
 _LINES = 20  # of each list
 
 
-class Saved:
+class SavedChoices:
     """The settings of each list, how times are written, the panes, and the filter lines used before.
 
     Those lines are saved for each connection, because they may name its objects; with "" they last until the

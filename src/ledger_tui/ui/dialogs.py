@@ -138,39 +138,39 @@ class Offers(OptionList, can_focus=False):
 
 
 class ConfirmScreen(Dialog[bool]):
-    """Returns True when confirmed. `typed` is the text to type first; with None, pressing `y` is enough."""
+    """Returns True when confirmed. `proof` is the text to type first; with None, pressing `y` is enough."""
 
     BINDINGS = [
         Binding("y", "dismiss(True)", "yes", show=True),
         Binding("escape,n", "dismiss(False)", "no", show=True),
     ]
 
-    def __init__(self, question: str, typed: str | None, mode: Mode, *, what: str = "") -> None:
+    def __init__(self, question: str, proof: str | None, mode: Mode, *, what: str = "") -> None:
         super().__init__("confirm", "Are you sure?", mode)
         self._question = question
-        self._typed = typed
+        self._proof = proof
         self._what = what  # names the text to type
 
     def content(self) -> ComposeResult:
         yield Static(Content(self._question))
-        if self._typed is not None:
-            yield Static(Content.assemble("\nType ", (self._typed, "bold"), " to confirm, then press enter."))
+        if self._proof is not None:
+            yield Static(Content.assemble("\nType ", (self._proof, "bold"), " to confirm, then press enter."))
             yield Input(compact=True)
             yield self.notes
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return parameters != (True,) or self._typed is None
+        return parameters != (True,) or self._proof is None
 
     @on(Input.Submitted)
     def compare(self, event: Input.Submitted) -> None:
-        if event.value.strip() == self._typed:
+        if event.value.strip() == self._proof:
             self.dismiss(True)
         else:
             self.note(f"The {self._what} does not match.", problem=True)
 
 
 def confirm(
-    app: App[Any], question: str, typed: str | None, mode: Mode, then: Callable[[], object], what: str = ""
+    app: App[Any], question: str, proof: str | None, mode: Mode, then: Callable[[], object], what: str = ""
 ) -> None:
     """Ask as `ConfirmScreen` does, and call `then` once it is confirmed."""
 
@@ -178,7 +178,7 @@ def confirm(
         if yes:
             then()
 
-    app.push_screen(ConfirmScreen(question, typed, mode, what=what), answered)
+    app.push_screen(ConfirmScreen(question, proof, mode, what=what), answered)
 
 
 class ChooseScreen(Dialog[int | None]):
@@ -264,8 +264,8 @@ class HelpScreen(Dialog[None]):
     def __init__(self, bindings: Mapping[str, ActiveBinding], view: DOMNode) -> None:
         super().__init__("help", "Keys")
         # Bindings without an id are Textual's own and left out, except the palette's, which finds all.
-        known = [each for each in bindings.values() if each.binding.id or _is_palette(each.binding)]
-        self._active = sorted(known, key=lambda each: _order(each, view))
+        binding_list = [each for each in bindings.values() if each.binding.id or _is_palette(each.binding)]
+        self._active = sorted(binding_list, key=lambda each: _order(each, view))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help", classes="dialog") as box:
@@ -285,9 +285,9 @@ class HelpScreen(Dialog[None]):
     def search(self, event: Input.Changed) -> None:
         self.query_one(Static).update(self._text(event.value.strip().casefold()))
 
-    def _text(self, wanted: str = "") -> Content:
+    def _text(self, text: str = "") -> Content:
         """Return the keys with a text, in two columns if there is room."""
-        lines = self._lines(wanted)
+        lines = self._lines(text)
         if self.app.size.width < _TWO_COLUMNS:
             return Content("\n").join(lines)
         half = (len(lines) + 1) // 2
@@ -302,13 +302,13 @@ class HelpScreen(Dialog[None]):
             key = (binding.action, binding.description, active.enabled)
             keys.setdefault(key, []).append(self.app.get_key_display(binding))
         lines = []
-        for (_action, description, enabled), names in keys.items():
-            shown = " ".join(dict.fromkeys(names)).rjust(_KEY_WIDTH)
-            if wanted not in f"{shown} {description}".casefold():
+        for (_action, description, is_enabled), names in keys.items():
+            key_names = " ".join(dict.fromkeys(names)).rjust(_KEY_WIDTH)
+            if wanted not in f"{key_names} {description}".casefold():
                 continue
             # Disabled keys are faint, as in the key bar.
-            style, text = ("bold $accent", "$foreground") if enabled else ("$faint", "$faint")
-            lines.append(Content.assemble((shown, style), (f"  {description}", text)))
+            style, text = ("bold $accent", "$foreground") if is_enabled else ("$faint", "$faint")
+            lines.append(Content.assemble((key_names, style), (f"  {description}", text)))
         return lines
 
 

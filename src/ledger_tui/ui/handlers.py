@@ -70,14 +70,14 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
 
     def decorate(method: Asking[Node, P]) -> Starting[Node, P]:
         @wraps(method)
-        async def asking(self: Node, *arguments: P.args, **named: P.kwargs) -> None:
+        async def asking(self: Node, *arguments: P.args, **keywords: P.kwargs) -> None:
             try:
-                await method(self, *arguments, **named)
+                await method(self, *arguments, **keywords)
             except Exception as error:
                 self.post_message(WorkFailed(error, group))
 
-        started = work(group=group, exclusive=exclusive, exit_on_error=False)(asking)
-        return cast(Starting[Node, P], started)
+        start_worker = work(group=group, exclusive=exclusive, exit_on_error=False)(asking)
+        return cast(Starting[Node, P], start_worker)
 
     return decorate
 
@@ -108,7 +108,7 @@ class KeyOrder:
         self._give_out = give_out
         self._waiting: deque[events.Event] = deque()
         self._given_at: float | None = None  # when the incomplete key was dispatched
-        self._followed: tuple[MessagePump, ...] = ()  # the path of the current callback
+        self._path_followed: tuple[MessagePump, ...] = ()  # the path of the current callback
         self._rounds = 0
 
     @property
@@ -129,8 +129,8 @@ class KeyOrder:
         self._follow()
 
     def _follow(self) -> None:
-        self._followed = self._path()
-        self._go(self._followed, 0)
+        self._path_followed = self._path()
+        self._go(self._path_followed, 0)
 
     def _path(self) -> tuple[MessagePump, ...]:
         """Return the focused widget and its ancestors; the application is the last."""
@@ -147,7 +147,7 @@ class KeyOrder:
                 return
 
     async def _returned(self, path: tuple[MessagePump, ...], _at: int) -> None:
-        if path is not self._followed:  # its key took too long and was given up
+        if path is not self._path_followed:  # its key took too long and was given up
             return
         self._rounds += 1
         # One pass is never enough: the application, at the end of the path, may have posted a message to a

@@ -244,35 +244,37 @@ class KeyBar(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: list[_Shown] = []
+        self._keys: list[_Shown] = []
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.refresh())
 
     def render(self) -> Content:
-        shown: dict[str, _Shown] = {}
+        keys_shown: dict[str, _Shown] = {}
         by_use = sorted(
             self.screen.active_bindings.values(), key=lambda each: usefulness(each.binding.action)
         )
-        for node, binding, enabled, _tip in by_use:
-            if not binding.show or binding.action in shown:
+        for node, binding, is_enabled, _tip in by_use:
+            if not binding.show or binding.action in keys_shown:
                 continue
             key = self.app.get_key_display(binding)
             caption = node.key_text(binding) if isinstance(node, NamesItsKeys) else binding.description
-            style = "bold $accent" if enabled else "$faint"
-            text = "$muted" if enabled else "$faint"
-            drawn = Content.assemble((key, style), (f" {caption}", text))
+            style = "bold $accent" if is_enabled else "$faint"
+            text = "$muted" if is_enabled else "$faint"
+            key_content = Content.assemble((key, style), (f" {caption}", text))
             # Disabled keys are left out first, then the least useful.
-            rank = (not enabled, binding.action != "help", usefulness(binding.action))
-            shown[binding.action] = _Shown(drawn, rank, binding.action, node, enabled)
-        while len(shown) > MOST_KEYS_IN_BAR or (len(shown) > 1 and self._width(shown) > self.size.width):
-            del shown[max(reversed(shown), key=lambda action: shown[action].rank)]
-        self._shown = [*shown.values()]
-        return Content(_GAP).join([each.text for each in self._shown])
+            rank = (not is_enabled, binding.action != "help", usefulness(binding.action))
+            keys_shown[binding.action] = _Shown(key_content, rank, binding.action, node, is_enabled)
+        while len(keys_shown) > MOST_KEYS_IN_BAR or (
+            len(keys_shown) > 1 and self._width(keys_shown) > self.size.width
+        ):
+            del keys_shown[max(reversed(keys_shown), key=lambda action: keys_shown[action].rank)]
+        self._keys = [*keys_shown.values()]
+        return Content(_GAP).join([each.text for each in self._keys])
 
     def on_click(self, event: events.Click) -> None:
         left = self.styles.padding.left
-        for each in self._shown:
+        for each in self._keys:
             right = left + each.text.cell_length
             if left <= event.x < right:
                 if each.enabled:
@@ -281,8 +283,8 @@ class KeyBar(Widget):
             left = right + len(_GAP)
 
     @staticmethod
-    def _width(shown: dict[str, _Shown]) -> int:
-        return sum(each.text.cell_length for each in shown.values()) + len(_GAP) * (len(shown) - 1)
+    def _width(keys_shown: dict[str, _Shown]) -> int:
+        return sum(each.text.cell_length for each in keys_shown.values()) + len(_GAP) * (len(keys_shown) - 1)
 
 
 _EVERYWHERE = [*APP_KEYS, *GLOBAL_KEYS]
@@ -342,11 +344,13 @@ def descriptions() -> dict[str, str]:
     return {name: "; ".join(texts) for name, texts in all_of.items()}
 
 
-def elsewhere(key: str, chosen: Mapping[str, str]) -> list[str]:
-    """Return the action of a letter on each screen that uses it; `chosen` holds the user's own keys."""
-    shown = ((name, binding) for name, binding in BY_ID.items() if binding.show and len(key) == 1)
-    found = (each.description for name, each in shown if key in _split(chosen.get(name, each.key)))
-    return [*dict.fromkeys(found)]
+def elsewhere(key: str, own_keys: Mapping[str, str]) -> list[str]:
+    """Return the action of a letter on each screen that uses it; `own_keys` holds the user's own keys."""
+    bindings = ((name, binding) for name, binding in BY_ID.items() if binding.show and len(key) == 1)
+    descriptions = (
+        each.description for name, each in bindings if key in _split(own_keys.get(name, each.key))
+    )
+    return [*dict.fromkeys(descriptions)]
 
 
 def _long_name(character: str) -> str:
@@ -387,8 +391,8 @@ def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str]
 
     Raises BadConfig for an unknown key, a key in use, and an unknown screen.
     """
-    taken = {key: name for name, binding in BY_ID.items() for key in _split(keys.get(name, binding.key))}
-    made = []
+    keys_taken = {key: name for name, binding in BY_ID.items() for key in _split(keys.get(name, binding.key))}
+    bindings_made = []
     for name, command in commands.items():
         for screen in command.screens:
             if screen not in PLACE_OF_KIND:
@@ -399,10 +403,10 @@ def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str]
                 raise BadConfig(f'{file}: commands.{name}.key: "{key}" is {_AS_ESC}.')
             if (len(last) != 1 and last not in _NAMED) or key in _TAKEN:
                 raise BadConfig(f'{file}: commands.{name}.key: "{key}" is not a key that can be used.')
-            if (owner := taken.setdefault(key, f"commands.{name}")) != f"commands.{name}":
+            if (owner := keys_taken.setdefault(key, f"commands.{name}")) != f"commands.{name}":
                 raise BadConfig(f'{file}: commands.{name}.key: "{key}" is already the key of {owner}.')
-            made.append(Binding(key, f"own_command('{name}')", name, id=f"commands.{name}"))
-    return made
+            bindings_made.append(Binding(key, f"own_command('{name}')", name, id=f"commands.{name}"))
+    return bindings_made
 
 
 def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
@@ -420,25 +424,25 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
                 raise BadConfig(f'{file}: keys.{name}: write the character that "{key}" types.')
             if key in _TAKEN:
                 raise BadConfig(f'{file}: keys.{name}: "{key}" is reserved: {_TAKEN[key]}.')
-    chosen = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
+    keys_by_name = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
     for bindings in TOGETHER:
-        _require_apart(bindings, chosen, keys, file)
+        _require_apart(bindings, keys_by_name, keys, file)
     # Textual changes every binding that shares a key with a changed one, so the others are listed too.
-    return {name: ",".join(each) for name, each in chosen.items()} if keys else {}
+    return {name: ",".join(each) for name, each in keys_by_name.items()} if keys else {}
 
 
 def _require_apart(
-    bindings: list[Binding], chosen: Mapping[str, list[str]], keys: Mapping[str, str], file: str
+    bindings: list[Binding], keys_by_name: Mapping[str, list[str]], keys: Mapping[str, str], file: str
 ) -> None:
-    taken: dict[str, tuple[str, str]] = {}
+    names_by_key: dict[str, tuple[str, str]] = {}
     for binding in bindings:
         name = binding.id or ""
-        for key in chosen[name]:
-            one, other = (name, key), taken.setdefault(_SENT_AS.get(key, key), (name, key))
+        for key in keys_by_name[name]:
+            one, other = (name, key), names_by_key.setdefault(_SENT_AS.get(key, key), (name, key))
             if other[0] != name and (name in keys or other[0] in keys):
-                (ours, pressed), (theirs, its) = (one, other) if name in keys else (other, one)
-                why = "" if its == pressed else f': a terminal sends the same for "{its}"'
-                raise BadConfig(f'{file}: keys.{ours}: "{pressed}" is already the key of {theirs}{why}.')
+                (ours, own_pressed), (theirs, its) = (one, other) if name in keys else (other, one)
+                why = "" if its == own_pressed else f': a terminal sends the same for "{its}"'
+                raise BadConfig(f'{file}: keys.{ours}: "{own_pressed}" is already the key of {theirs}{why}.')
 
 
 def _split(value: str) -> list[str]:
@@ -455,5 +459,5 @@ def _as_sent(key: str) -> str:
 
 def _parts(key: str) -> tuple[str, str]:
     """Split a key into its modifiers and the rest: `ctrl+f` into `ctrl+` and `f`."""
-    found = _MODIFIED.fullmatch(key)
-    return (found[1], found[2]) if found else ("", "")
+    match = _MODIFIED.fullmatch(key)
+    return (match[1], match[2]) if match else ("", "")

@@ -49,9 +49,9 @@ class StatusBar(Widget):
                 only, (" nothing is written" if width >= 100 else " read-only", "bold $warning")
             )
         if ahead := session.clock_ahead:
-            moved = since(-ahead)  # "in 2 h" if the clock is 2 h ahead, "2 h ago" if it is behind
-            moved = f"+{moved[3:]}" if ahead > timedelta() else f"−{moved.removesuffix(' ago')}"
-            only = Content.assemble(only, (f"  clock {moved}", "bold $warning"))
+            offset = since(-ahead)  # "in 2 h" if the clock is 2 h ahead, "2 h ago" if it is behind
+            offset = f"+{offset[3:]}" if ahead > timedelta() else f"−{offset.removesuffix(' ago')}"
+            only = Content.assemble(only, (f"  clock {offset}", "bold $warning"))
         host = Content.styled(literal(session.url.removeprefix("http://")), "$muted")
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)
@@ -60,8 +60,8 @@ class StatusBar(Widget):
         width_left = width - mode.cell_length - only.cell_length - host.cell_length - 3
         left = Content.assemble(mode, connection(session, width_left), only)
         rest = Content.assemble(limits(session), "  ", host, " ")
-        needed = min(_LEAST_TRAIL, breadcrumbs(self.trail, width).cell_length) if self.trail else 0
-        if rest.cell_length > width - left.cell_length - 2 - (0 if session.is_scarce else needed):
+        cells_needed = min(_LEAST_TRAIL, breadcrumbs(self.trail, width).cell_length) if self.trail else 0
+        if rest.cell_length > width - left.cell_length - 2 - (0 if session.is_scarce else cells_needed):
             rest = Content.assemble(host, " ")
         trail = breadcrumbs(self.trail, width - left.cell_length - rest.cell_length - 1)
         left = Content.assemble(left, trail)
@@ -84,15 +84,15 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
     """Return the connection's state, with its symbol, in at most `width_left` cells if possible."""
     if (seconds := session.waiting_seconds) > 0:
         return Content.styled(f"◔ rate limit: waiting {seconds:.0f} s", "bold $warning")
-    unanswered = session.unanswered_seconds
-    if unanswered and session.state in (
+    wait_seconds = session.unanswered_seconds
+    if wait_seconds and session.state in (
         ConnectionState.CONNECTING,
         ConnectionState.ONLINE,
         ConnectionState.REFUSED,
         ConnectionState.FAILING,
         ConnectionState.FOREIGN,
     ):
-        return Content.styled(f"◌ waiting for an answer, {unanswered:.0f} s", "bold $warning")
+        return Content.styled(f"◌ waiting for an answer, {wait_seconds:.0f} s", "bold $warning")
     match session.state:
         case ConnectionState.STARTING:
             return Content.styled("◌ starting the server…", "$muted")

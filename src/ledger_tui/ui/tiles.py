@@ -103,7 +103,7 @@ class Tile(Widget):
         self._lines: list[_Line] = []
         self._size_drawn: Size | None = None
         self._styles: dict[str, RichStyle] = {}
-        self._chosen = 0  # among the rows with a link
+        self._index = 0  # among the rows with a link
         self.current = False
 
     def on_click(self, event: events.Click) -> None:
@@ -119,17 +119,17 @@ class Tile(Widget):
     def chosen(self) -> TileRow | None:
         """The chosen row; None for a tile whose rows lead nowhere."""
         stops = self._stops
-        return stops[min(self._chosen, len(stops) - 1)] if stops else None
+        return stops[min(self._index, len(stops) - 1)] if stops else None
 
     @property
     def link(self) -> Link:
         """Where enter leads."""
-        chosen = self.chosen
-        return chosen.link if chosen is not None and chosen.link is not None else self._link
+        choice = self.chosen
+        return choice.link if choice is not None and choice.link is not None else self._link
 
     def move(self, step: int) -> None:
         """Choose another row."""
-        self._chosen = max(0, min(len(self._stops) - 1, self._chosen + step))
+        self._index = max(0, min(len(self._stops) - 1, self._index + step))
         self.show_changes()
 
     def choose_at(self, line: int) -> bool:
@@ -138,17 +138,17 @@ class Tile(Widget):
         before = self.chosen
         if row is None or row.link is None:
             return before is None
-        self._chosen = self._stops.index(row)
+        self._index = self._stops.index(row)
         self.show_changes()
         return row is before
 
     def _keep_chosen(self, rows: Sequence[TileRow]) -> None:
         before = self.chosen
         self._rows = rows
-        if self._chosen == 0 or before is None:
+        if self._index == 0 or before is None:
             return
         links = [row.link for row in self._stops]
-        self._chosen = links.index(before.link) if before.link in links else max(0, len(links) - 1)
+        self._index = links.index(before.link) if before.link in links else max(0, len(links) - 1)
 
     # ------------------------------------------------------------------ drawing
 
@@ -161,8 +161,8 @@ class Tile(Widget):
             return
         width = self.content_size.width
         pairs = enumerate(zip(before, self._lines, strict=True))
-        if changed := [Region(0, y, width, 1) for y, (old, new) in pairs if old != new]:
-            self.refresh(*changed)
+        if regions := [Region(0, y, width, 1) for y, (old, new) in pairs if old != new]:
+            self.refresh(*regions)
 
     def notify_style_update(self) -> None:
         self._styles = {}
@@ -204,12 +204,12 @@ class Tile(Widget):
             return [self._head((), width)]
         content = self._draw(width - MARGIN, height - 1)
         self._keep_chosen(content.rows[: max(0, height - 1)])
-        chosen = self.chosen if self.current else None
+        choice = self.chosen if self.current else None
         lines = [self._head(content.fact, width)]
         for row in self._rows:
-            margin = (_MARK, "title of current") if row is chosen else (" " * MARGIN, "plain")
+            margin = (_MARK, "title of current") if row is choice else (" " * MARGIN, "plain")
             cells = ((cell.text, cell.tone) for cell in row.cells)
-            lines.append(_Line((margin, *cells), _CHOSEN if row is chosen else ""))
+            lines.append(_Line((margin, *cells), _CHOSEN if row is choice else ""))
         return lines
 
     def _head(self, fact: Sequence[Cell], width: int) -> _Line:
@@ -284,11 +284,11 @@ class TiledView(View, can_focus=True):
     def caption_text(self) -> Content:
         """Return the title, and the facts about all tiles."""
 
-    def status(self, known: Content) -> Content:
+    def status(self, facts: Content) -> Content:
         """Return why there are no figures, else what is known of them."""
         if self.problem:
             return Content.styled(f"  ✕ {self.problem}", "bold $error")
-        return known if self.has_figures else Content("  ") + awaited(self.context.session)
+        return facts if self.has_figures else Content("  ") + awaited(self.context.session)
 
     def session_changed(self) -> None:
         self.draw_caption()
@@ -302,8 +302,8 @@ class TiledView(View, can_focus=True):
 
     @property
     def selected(self) -> Record | None:
-        chosen = self.tile.chosen
-        return chosen.record if chosen is not None else None
+        choice = self.tile.chosen
+        return choice.record if choice is not None else None
 
     def go_to(self, tile: Tile) -> None:
         """Make a tile the current one."""
@@ -355,9 +355,9 @@ class TimedTiles(TiledView):
 
     def action_window(self, step: int) -> None:
         """Look at a longer or a shorter time."""
-        wanted = max(0, min(len(self.spans) - 1, self.span + step))
-        if wanted != self.span:
-            self.span = wanted
+        span = max(0, min(len(self.spans) - 1, self.span + step))
+        if span != self.span:
+            self.span = span
             self.span_changed()
 
     def span_changed(self) -> None:

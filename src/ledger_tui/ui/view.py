@@ -24,7 +24,7 @@ from ledger_tui.client.traffic import Exchange, Traffic, masked
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Action, Cell, Link, Place, Resource
 from ledger_tui.settings.own_commands import OwnCommand
-from ledger_tui.settings.saved import Saved
+from ledger_tui.settings.saved import SavedChoices
 from ledger_tui.ui.handlers import WorkFailed, handles, while_running
 
 KEPT = 100
@@ -99,20 +99,20 @@ class RecentObjects:
     """The objects opened last, the latest first."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[str, Recent] = OrderedDict()
+        self._recent: OrderedDict[str, Recent] = OrderedDict()
 
     def saw(self, recent: Recent) -> None:
-        self._seen.pop(recent.record_id, None)
-        self._seen[recent.record_id] = recent
-        while len(self._seen) > RECENT_KEPT:
-            self._seen.popitem(last=False)
+        self._recent.pop(recent.record_id, None)
+        self._recent[recent.record_id] = recent
+        while len(self._recent) > RECENT_KEPT:
+            self._recent.popitem(last=False)
 
     def clear(self) -> None:
         """Forget all objects."""
-        self._seen.clear()
+        self._recent.clear()
 
     def __iter__(self) -> Iterator[Recent]:
-        return iter(reversed(self._seen.values()))
+        return iter(reversed(self._recent.values()))
 
 
 # Containers that draw nothing: Textual also draws what is covered, and these cover whole screens.
@@ -185,7 +185,7 @@ class Context:
     tokens: TokenManager
     history: History = field(default_factory=History)
     recent: RecentObjects = field(default_factory=RecentObjects)
-    saved: Saved = field(default_factory=Saved)
+    saved: SavedChoices = field(default_factory=SavedChoices)
     profiles: list[str] = field(default_factory=list)  # their names
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     key_variables: Collection[str] = ()  # of the environment, which own commands must not get

@@ -9,7 +9,7 @@ from textual.app import SuspendNotSupported
 
 from ledger_tui.features.requests import (
     BadRequest,
-    Edited,
+    EditedRequest,
     RequestsView,
     answer_text,
     compared,
@@ -35,10 +35,12 @@ async def test_without_a_selected_request_the_one_that_reads_the_list_is_copied(
 def test_a_request_is_the_same_after_it_was_written_and_read() -> None:
     record = {"method": "POST", "path": "/v1/x", "query": "a=1&b=", "request_body": '{"name": "Till"}'}
     assert request_text(record) == 'POST /v1/x?a=1&b=\n\n{\n  "name": "Till"\n}\n'
-    assert parse_request(request_text(record)) == Edited(
+    assert parse_request(request_text(record)) == EditedRequest(
         "POST", "/v1/x", {"a": "1", "b": ""}, {"name": "Till"}
     )
-    assert parse_request(request_text({"method": "GET", "path": "/v1/x"})) == Edited("GET", "/v1/x", {}, None)
+    assert parse_request(request_text({"method": "GET", "path": "/v1/x"})) == EditedRequest(
+        "GET", "/v1/x", {}, None
+    )
 
 
 @pytest.mark.parametrize(

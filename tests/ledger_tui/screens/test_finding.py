@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.settings.config import read_config
-from ledger_tui.settings.saved import Saved
+from ledger_tui.settings.saved import SavedChoices
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -131,9 +131,9 @@ async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
         assert driver.view.record_list.filters == {"type": "debit", "account": till["id"]}
         await driver.press("slash", "ctrl+u")
         await driver.type("type:credit", "enter", "slash", "ctrl+u", sees=("used before", "type:credit"))
-    used = Saved(connection=server.url).used_filters("transactions")
+    used = SavedChoices(connection=server.url).used_filters("transactions")
     assert used == ["type:credit", 'type:debit account:"Till, Berlin"']
-    assert Saved(connection="http://another").used_filters("transactions") == []
+    assert SavedChoices(connection="http://another").used_filters("transactions") == []
     lists = read_config(tmp_path / "config.toml").lists
     assert lists["transactions"].filters == ('type:debit account:"Till, Berlin"',)
 

@@ -133,8 +133,8 @@ async def test_what_was_not_read_is_distinguished_from_what_was(bare: Driver) ->
     times = [datetime.fromtimestamp(now - ago, UTC).isoformat() for ago in (10, 40)]
     newest, oldest = ({"id": f"txn_{time}", "created": time} for time in times)
     overview.rate = PostingRate()
-    overview.rate.take([oldest], now=now - 40, reached=True)
-    overview.rate.take([newest], now=now, reached=False)
+    overview.rate.take([oldest], now=now - 40, all_read=True)
+    overview.rate.take([newest], now=now, all_read=False)
     overview.figures["postings"] = overview.rate
     await bare.sees("·····", "· not read", "≈ ")
 

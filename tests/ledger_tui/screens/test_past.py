@@ -50,7 +50,7 @@ def machine(driver: Driver) -> TimeMachine:
 
 async def has_figures_of_the_moment(driver: Driver) -> None:
     overview = driver.app.dashboard.query_one(Overview)
-    await until(lambda: overview.settled and overview._known.ms == machine(driver).ms)
+    await until(lambda: overview.settled and overview._known_figures.ms == machine(driver).ms)
 
 
 async def step(driver: Driver, key: str) -> None:

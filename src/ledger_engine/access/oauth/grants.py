@@ -222,12 +222,14 @@ def revoke(unit: Unit, grant: str) -> None:
     unit.announce(api_keys.TOPIC)
 
 
-def store(unit: Unit, grant: str, granted_scopes: list[str], wanted: list[str], pair: TokenPair) -> None:
+def store(
+    unit: Unit, grant: str, granted_scopes: list[str], token_scopes: list[str], pair: TokenPair
+) -> None:
     """Store a pair for a grant: the access token with the scopes `scopes`, the refresh token with all
     `granted_scopes`.
     """
     secrets = (
-        (pair.access_token, "access", wanted, ACCESS_SECONDS),
+        (pair.access_token, "access", token_scopes, ACCESS_SECONDS),
         (pair.refresh_token, "refresh", granted_scopes, REFRESH_SECONDS),
     )
     for value, kind, scopes, seconds in secrets:

@@ -185,17 +185,17 @@ class _CodeGrant(AuthorizationCodeGrant):
         return 200, None, []
 
     def query_authorization_code(self, code: str, client: ClientMixin) -> StoredCode:
-        stored = self.server.stored
-        if not isinstance(stored, Code):
+        stored_code = self.server.stored
+        if not isinstance(stored_code, Code):
             raise InvalidGrantError("The code is not known.")
-        if stored.redeemed:
-            _end(self.server, stored)
-        if stored.app != client.get_client_id():
+        if stored_code.redeemed:
+            _end(self.server, stored_code)
+        if stored_code.app != client.get_client_id():
             raise InvalidGrantError("The code was issued to another app.")
-        if stored.expired:
+        if stored_code.expired:
             raise InvalidGrantError(f"The code has expired; it is valid for {grants.CODE_SECONDS} seconds.")
-        _require_valid(stored)
-        return StoredCode(stored)
+        _require_valid(stored_code)
+        return StoredCode(stored_code)
 
     def authenticate_user(self, authorization_code: StoredCode) -> str:
         """Use up the code and return its user: Authlib's last call before it issues tokens."""

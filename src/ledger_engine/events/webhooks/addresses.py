@@ -145,10 +145,10 @@ def _check_host(host: str, in_brackets: bool, *, tls: bool, livemode: bool) -> N
     if "%" in host:
         raise _refused("must not name a network interface")
     try:
-        known = str(ipaddress.ip_address(host)) == host or in_brackets
+        is_right = str(ipaddress.ip_address(host)) == host or in_brackets
     except ValueError:
-        known = False
-    if not known:
+        is_right = False
+    if not is_right:
         raise _refused("must write an address as four decimal numbers or as IPv6 in brackets")
     reason = refusal(host, tls=tls, livemode=livemode)
     if reason is not None:

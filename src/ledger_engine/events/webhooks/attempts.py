@@ -186,8 +186,8 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
         else:
             status, due = "failed", None
         retries = outcome.retries + (status == "pending")
-        delivery, made, resends = rows.get((outcome.endpoint, outcome.event), _Known("", 0, 0))
-        number = made + 1
+        delivery, attempts_made, resends = rows.get((outcome.endpoint, outcome.event), _Known("", 0, 0))
+        number = attempts_made + 1
         if delivery:
             if resends != outcome.resends:
                 resent.add((outcome.endpoint, outcome.event))

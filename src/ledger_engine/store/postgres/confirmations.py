@@ -58,14 +58,14 @@ class Confirmations:
     def unconfirmed(self, counts: Mapping[int, int]) -> dict[int, int]:
         """Return the counts that are higher than the confirmed ones."""
         with self._lock:
-            confirmed = self._counts
-            return {server: count for server, count in counts.items() if count > confirmed.get(server, 0)}
+            now_confirmed = self._counts
+            return {server: count for server, count in counts.items() if count > now_confirmed.get(server, 0)}
 
     def are_doubted(self, counts: Mapping[int, int]) -> bool:
         """Return whether a doubt that is not settled covers these counts."""
         with self._lock:
-            doubted = self._doubtful_counts
-            return self.in_doubt and all(doubted.get(server, 0) >= count for server, count in counts.items())
+            doubts = self._doubtful_counts
+            return self.in_doubt and all(doubts.get(server, 0) >= count for server, count in counts.items())
 
 
 def _raise_to(counts: dict[int, int], others: Mapping[int, int]) -> None:

@@ -290,7 +290,7 @@ class Connection:
         """Take one result for each statement sent, and one for the synchronisation."""
         pg = self._pg
         last: PGresult | None = None
-        failed: DatabaseFailed | None = None
+        first_failure: DatabaseFailed | None = None
         syncs = 0
         forgiven, self._forgiven = self._forgiven, 0
         for number, entry in enumerate(pipeline):
@@ -305,17 +305,19 @@ class Connection:
                     self._require_confirmed(result)
                 if status in _GOOD:
                     last = result
-                elif status != pq.ExecStatus.PIPELINE_ABORTED and failed is None and number >= forgiven:
-                    failed = failure(result)
-                    failed.syncs = syncs
+                elif (
+                    status != pq.ExecStatus.PIPELINE_ABORTED and first_failure is None and number >= forgiven
+                ):
+                    first_failure = failure(result)
+                    first_failure.syncs = syncs
                 if isinstance(entry, _Prepared) and status != pq.ExecStatus.COMMAND_OK:
                     entry.name = b""
                 result = self._next()
         self._take_sync()
-        if pg.status == pq.ConnStatus.BAD or (failed is not None and failed.fatal):
-            raise self._lost(failed)
-        if failed is not None:
-            raise failed
+        if pg.status == pq.ConnStatus.BAD or (first_failure is not None and first_failure.fatal):
+            raise self._lost(first_failure)
+        if first_failure is not None:
+            raise first_failure
         return last
 
     def _note_warning(self, notice: PGresult) -> None:

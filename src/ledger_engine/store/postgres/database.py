@@ -93,8 +93,8 @@ class PostgresDatabase(ThreadedDatabase):
             self._seen_commits.has_timelines = seen.has_timelines(connection)
             tables = PostgresTables(connection)
             if tables.pending():  # which takes longer than a statement of a server may
-                with closing(self._hosts.open(math.inf, UNLIMITED)) as unlimited:
-                    PostgresTables(unlimited).bring_up_to_date()
+                with closing(self._hosts.open(math.inf, UNLIMITED)) as free_connection:
+                    PostgresTables(free_connection).bring_up_to_date()
             tables.require_all_there()
             if serving:
                 self._require_newest(connection)

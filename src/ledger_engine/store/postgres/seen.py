@@ -128,11 +128,11 @@ class SeenCommits:
             if self._descriptor is not None:
                 self._write_own(self._descriptor, commits)
 
-    def others(self, found: Mapping[int, Commits]) -> None:
+    def others(self, counts: Mapping[int, Commits]) -> None:
         """Note the commits of other servers, and write the known counts to the file."""
         with self._lock:
             merged = dict(self._commits)
-            for server, commits in found.items():
+            for server, commits in counts.items():
                 if server != self.server:
                     merged[server] = max(commits, merged.get(server, _NONE))
             newest = max([each.moment for each in merged.values()])
@@ -156,24 +156,24 @@ class SeenCommits:
         connection.put_dumped(_COMMITS, [rendering.array(list(known))], (rendering.INT8_ARRAY,))
         result = connection.settle()
         rows: Iterable[Any] = rendering.rows_of(result) if result is not None else ()
-        found = {row["server"]: Commits(row["announced"], row["moment"]) for row in rows}
+        commits_there = {row["server"]: Commits(row["announced"], row["moment"]) for row in rows}
         connection.timeline = timeline
         with self._lock:
             self._require_timeline(timeline)
             missing: dict[int, int] = {}
             for server, commits in known.items():
                 # Another thread may have accepted the loss of some by now.
-                expected = min(commits.announced, self._commits.get(server, commits).announced)
-                there = found.get(server, _NONE).announced
-                if there < expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
-                    missing[server] = expected - there
+                count_expected = min(commits.announced, self._commits.get(server, commits).announced)
+                there = commits_there.get(server, _NONE).announced
+                if there < count_expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
+                    missing[server] = count_expected - there
             if missing:
-                self._lose(missing, found)
+                self._lose(missing, commits_there)
                 self.accepted(connection)
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database has all that was acknowledged, and is used again")
-            own = found.get(self.server, _NONE)
+            own = commits_there.get(self.server, _NONE)
             if writes and own.announced > self._commits[self.server].announced:
                 self._commits[self.server] = own  # a commit with an unknown outcome was made
             if timeline != self._timeline:
@@ -184,11 +184,13 @@ class SeenCommits:
         """Know what servers with this file have seen before, and keep it there from now on."""
         self._file = file
         try:
-            kept = json.loads(file.read_text(encoding="utf-8"))
-            commits = {int(server): Commits(*each) for server, each in kept["commits"].items()}
-            timeline = Timeline(*kept["place"])
-            if "acknowledged" in kept:  # files of earlier versions lack it
-                commits[kept["server"]] = max(commits[kept["server"]], Commits(*kept["acknowledged"]))
+            content = json.loads(file.read_text(encoding="utf-8"))
+            commits = {int(server): Commits(*each) for server, each in content["commits"].items()}
+            timeline = Timeline(*content["place"])
+            if "acknowledged" in content:  # files of earlier versions lack it
+                commits[content["server"]] = max(
+                    commits[content["server"]], Commits(*content["acknowledged"])
+                )
         except FileNotFoundError:
             return
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -207,8 +209,8 @@ class SeenCommits:
                 self._descriptor = None
 
     def _keep(self) -> None:
-        known = (self.server, self._timeline, self._commits)
-        if self._file is None or self._timeline is None or self._content == known:
+        state = (self.server, self._timeline, self._commits)
+        if self._file is None or self._timeline is None or self._content == state:
             return
         own = _OWN_COMMITS % self._commits[self.server]
         rest = {"server": self.server, "place": self._timeline, "commits": self._commits}
@@ -238,23 +240,23 @@ class SeenCommits:
                 f" server has seen timeline {known.number}: it is a primary from before a failover."
             )
 
-    def _lose(self, missing: Mapping[int, int], found: Mapping[int, Commits]) -> None:
+    def _lose(self, missing: Mapping[int, int], commits_there: Mapping[int, Commits]) -> None:
         """Refuse a database that lacks this many commits of servers, or accept it. Call it with the lock."""
-        there = found.get(self.server, _NONE).announced
-        lost = [each for each in self._own if each.number > there]
-        books = sum([each.works for each in lost], Counter[BookKey]())
+        there = commits_there.get(self.server, _NONE).announced
+        commits = [each for each in self._own if each.number > there]
+        books = sum([each.works for each in commits], Counter[BookKey]())
         own = books.total() or missing.get(self.server, 0)
         of_others = sum(missing.values()) - missing.get(self.server, 0)
-        said = []
+        sentences = []
         if own:
-            since = f" since {iso(lost[0].moment)}" if lost else ""
-            said.append(f"{_changes(own)} that this server has acknowledged{since}")
+            since = f" since {iso(commits[0].moment)}" if commits else ""
+            sentences.append(f"{_changes(own)} that this server has acknowledged{since}")
         if of_others:
             newest = max([self._commits[server].moment for server in missing])
-            said.append(
+            sentences.append(
                 f"{_changes(of_others)} that other servers have acknowledged, the last one at {iso(newest)}"
             )
-        lacks = f"lacks {' and '.join(said)}."
+        lacks = f"lacks {' and '.join(sentences)}."
         if not self._accepts_loss:
             self._refuse(f"The database that can be reached {lacks}", books)
         self.losses.accepted = f"As --accept-loss allows, a database is used that {lacks}"
@@ -263,7 +265,7 @@ class SeenCommits:
         log.error("%s%s", self.losses.accepted, _by_book(books))
         self._own.clear()
         for server in missing:
-            self._commits[server] = found.get(server, _NONE)
+            self._commits[server] = commits_there.get(server, _NONE)
         self.server = new_server()
         self._commits[self.server] = _NONE
 

@@ -37,11 +37,11 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[Snapsh
             for connection in connections[1:]:
                 _begin(connection, name)
 
-            opened = [
+            open_connections = [
                 UnitReader(inspection.PostgresAuditUnit(connection, unlike), connection.interrupt, report)
                 for connection in connections
             ]
-            snapshot = Snapshot(opened, inspection.why_not(connections[0]))
+            snapshot = Snapshot(open_connections, inspection.why_not(connections[0]))
             stack.callback(snapshot.close)
             yield snapshot
     except (ConnectionLost, DatabaseFailed) as error:

@@ -87,8 +87,8 @@ class PostgresSource:
         kept_moment = self._one("SELECT reached FROM kept_time")
         newest = self._one(kept_time.NEWEST_EVENT)
         moments = [moment for _, moment, _ in self._heads]
-        reached: int = max([*moments, kept_moment, 0 if newest is None else moment_of(newest)])
-        return reached
+        latest: int = max([*moments, kept_moment, 0 if newest is None else moment_of(newest)])
+        return latest
 
     def require_unchanged(self) -> None:
         if self._watch.execute(_HEADS).fetchall() != self._heads:

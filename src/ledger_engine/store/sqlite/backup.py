@@ -67,13 +67,13 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
     Readers finish the reads that they have begun. Raises StorageUnavailable for a file that is no ledger.
     """
     require_own_log(source)
-    with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as copied:
+    with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as source_connection:
         # Saves a call of the system for each page. A disk that fails ends the process; nothing is changed.
-        copied.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
+        source_connection.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
         # The log is synced with the next commit. Until then a loss of power loses this one, and no more.
         connection.execute("PRAGMA synchronous=NORMAL")
         try:
-            copied.backup(connection, pages=-1)
+            source_connection.backup(connection, pages=-1)
         finally:
             connection.execute("PRAGMA synchronous=FULL")
 

@@ -54,8 +54,8 @@ class KnownFigures:
         first, last = sorted((read_for, self.ms))
         if name not in _CHANGED_BY or first // _DAY_MS != last // _DAY_MS:
             return False
-        happened = self._kinds_between(first, last)
-        stays = happened is not None and happened.isdisjoint(_CHANGED_BY[name])
+        kinds = self._kinds_between(first, last)
+        stays = kinds is not None and kinds.isdisjoint(_CHANGED_BY[name])
         if stays:
             self._read_for[name] = self.ms
         return stays

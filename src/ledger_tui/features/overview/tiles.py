@@ -46,34 +46,34 @@ class BalanceHistory:
 
     def __init__(self) -> None:
         self._newest: object = None
-        self._posted: deque[tuple[float, str, int]] = deque(maxlen=_POSTED_KEPT)  # newest last
+        self._postings: deque[tuple[float, str, int]] = deque(maxlen=_POSTED_KEPT)  # newest last
         self._known_from: float | None = None
 
     def take(
-        self, rows: Sequence[Record], *, reached: bool, currency: Callable[[object], str | None]
+        self, rows: Sequence[Record], *, all_read: bool, currency: Callable[[object], str | None]
     ) -> None:
-        """Add transactions, newest first; `reached` when no other comes before the last of them.
+        """Add transactions, newest first; `all_read` when no other comes before the last of them.
 
         `currency` returns an account's. After a gap everything before it is forgotten.
         """
         new: list[Record] = []
         for row in rows:
             if row.get("id") == self._newest:
-                reached = True
+                all_read = True
                 break
             new.append(row)
         times = [moment(row.get("created")) for row in new]
         if not new or None in times:
             return
-        if self._newest is None or not reached:
-            self._posted.clear()
-            self._known_from = None if reached else times[-1]
+        if self._newest is None or not all_read:
+            self._postings.clear()
+            self._known_from = None if all_read else times[-1]
         for row, at in zip(reversed(new), reversed(times), strict=True):
             of, amount = currency(row.get("account")), row.get("amount")
             if at is not None and of is not None and isinstance(amount, int):
-                if len(self._posted) == _POSTED_KEPT:
-                    self._known_from = self._posted[0][0]
-                self._posted.append((at, of, amount if row.get("type") == "credit" else -amount))
+                if len(self._postings) == _POSTED_KEPT:
+                    self._known_from = self._postings[0][0]
+                self._postings.append((at, of, amount if row.get("type") == "credit" else -amount))
         self._newest = new[0].get("id")
 
     def earlier(
@@ -87,7 +87,7 @@ class BalanceHistory:
             return {}
         step = seconds / (points - 1)
         since: dict[str, list[int]] = defaultdict(lambda: [0] * points)
-        for at, currency, amount in self._posted:
+        for at, currency, amount in self._postings:
             # The posting is not part of the sum at any point before it.
             before = min(points, int((at - (now - seconds)) // step) + 1)
             if before > 0:
@@ -95,21 +95,21 @@ class BalanceHistory:
         first = 0
         if self._known_from is not None:
             first = max(0, min(points - 1, int((self._known_from - (now - seconds)) // step) + 1))
-        found: dict[str, Sequence[int]] = {}
+        earlier_balances: dict[str, Sequence[int]] = {}
         for one in sums:
             amount, values = one.amount, []
             for point in range(points - 1, -1, -1):
                 if point < points - 1:
                     amount -= since[one.currency][point]
                 values.append(amount)
-            found[one.currency] = values[::-1][first:]
-        return found
+            earlier_balances[one.currency] = values[::-1][first:]
+        return earlier_balances
 
 
 _ANSWERED_KEPT = 300
 
 
-class Answered(NamedTuple):
+class RequestOutcome(NamedTuple):
     """One request: its status, None without an answer, and its duration in milliseconds."""
 
     status: int | None
@@ -126,7 +126,7 @@ class RequestFigures:
     def __init__(self) -> None:
         self.own = False
         self.newest: str | None = None
-        self._answered: deque[Answered] = deque(maxlen=_ANSWERED_KEPT)  # newest last
+        self._outcomes: deque[RequestOutcome] = deque(maxlen=_ANSWERED_KEPT)  # newest last
 
     def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
         """Add the rows of the request log that are new, newest first.
@@ -144,27 +144,27 @@ class RequestFigures:
         if new:
             self.newest = str(new[0].get("id"))
 
-    def replace(self, answered: Iterable[Answered]) -> None:
+    def replace(self, outcomes: Iterable[RequestOutcome]) -> None:
         """Replace all requests by these, oldest first: the dashboard's own."""
         self.own = True
-        self._answered.clear()
-        self._answered.extend(answered)
+        self._outcomes.clear()
+        self._outcomes.extend(outcomes)
 
     def _add(self, status: object, duration_ms: object) -> None:
         took = float(duration_ms) if isinstance(duration_ms, int | float) else 0.0
-        self._answered.append(Answered(status if isinstance(status, int) else None, took))
+        self._outcomes.append(RequestOutcome(status if isinstance(status, int) else None, took))
 
     def __len__(self) -> int:
-        return len(self._answered)
+        return len(self._outcomes)
 
     def by_status(self) -> list[tuple[int | None, int]]:
         """Return the number of answers of each status, in the order of the statuses; None comes last."""
-        counts = Counter(each.status for each in self._answered)
+        counts = Counter(each.status for each in self._outcomes)
         return sorted(counts.items(), key=lambda item: item[0] or 1000)
 
     def percentile_ms(self, percent: float) -> float | None:
         """Return the duration that `percent` of the requests did not exceed (nearest rank); None for none."""
-        durations = sorted(each.duration_ms for each in self._answered if each.status is not None)
+        durations = sorted(each.duration_ms for each in self._outcomes if each.status is not None)
         return durations[max(0, ceil(len(durations) * percent / 100) - 1)] if durations else None
 
 
@@ -215,9 +215,9 @@ def balances(
         if each >= 3:
             over = f"  in {_span(seconds)}" if change.text.strip() else ""
             rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))
-            drawn = plot.line(values, width, min(_PLOT_ROWS, each - 1)) if len(values) > 1 else []
-            rows += [TileRow([Cell(part, "accent")]) for part in drawn]
-            if each > len(drawn) + 1:
+            cells = plot.line(values, width, min(_PLOT_ROWS, each - 1)) if len(values) > 1 else []
+            rows += [TileRow([Cell(part, "accent")]) for part in cells]
+            if each > len(cells) + 1:
                 rows.append(TileRow([]))
         else:
             # A line of dots in the room that is left, before the change, which stands at the end.
@@ -264,8 +264,8 @@ def postings(rate: PostingRate, now: float, width: int, height: int) -> TileCont
     minute = rate.last_minute(now)
     if minute is None:
         return TileContent(lines, [Cell("counting…", "dim")])
-    mean, guessed = minute
-    return TileContent(lines, [Cell(f"{'≈ ' if guessed else ''}{mean:,.0f} in the last minute")])
+    mean, is_estimate = minute
+    return TileContent(lines, [Cell(f"{'≈ ' if is_estimate else ''}{mean:,.0f} in the last minute")])
 
 
 def last_postings(
@@ -350,8 +350,10 @@ def _sums(stage: Stage, room: int) -> list[Cell]:
 def _bar(share: float, width: int, tone: Tone) -> Cell:
     """Return a bar, padded to its width; a share above 0 is always visible."""
     width = max(0, width)
-    filled = plot.meter(max(share, 1 / (8 * width)) if share and width else share, width)[0] if width else ""
-    return Cell(filled.ljust(width), tone)
+    bar_text = (
+        plot.meter(max(share, 1 / (8 * width)) if share and width else share, width)[0] if width else ""
+    )
+    return Cell(bar_text.ljust(width), tone)
 
 
 # ---------------------------------------------------------------------- requests and webhooks
@@ -361,13 +363,16 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     """Return the answers by status, and how long the slowest half and twentieth took."""
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
-    counted = {str(status or "none"): count for status, count in figure.by_status()}
-    for merged in ("23", "45"):  # if not all fit in rows of their own, the successful ones share one first
-        if len(counted) > height - figure.own:  # the tile always names the origin of the requests
-            counted = _by_class(counted, merged)
-    most = max(counted.values())
+    counts = {str(status or "none"): count for status, count in figure.by_status()}
+    for class_pair in (
+        "23",
+        "45",
+    ):  # if not all fit in rows of their own, the successful ones share one first
+        if len(counts) > height - figure.own:  # the tile always names the origin of the requests
+            counts = _by_class(counts, class_pair)
+    most = max(counts.values())
     rows = []
-    for status, count in counted.items():
+    for status, count in counts.items():
         tone: Tone = "plus" if status < "4" else "minus" if status < "5" else "bad"
         head = Cell(f"{'✓' if tone == 'plus' else '✕'} {status:<5}", tone)
         link = _requests_of(status) if status.isdigit() and not figure.own else None
@@ -383,13 +388,13 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     return TileContent(rows, fact)
 
 
-def _by_class(counted: Mapping[str, int], merged: str) -> dict[str, int]:
+def _by_class(counts: Mapping[str, int], class_pair: str) -> dict[str, int]:
     """Return the counts with the statuses that begin with one of these digits together: `2xx`."""
-    found: dict[str, int] = {}
-    for status, count in counted.items():
-        name = f"{status[0]}xx" if status[0] in merged else status
-        found[name] = found.get(name, 0) + count
-    return found
+    merged_counts: dict[str, int] = {}
+    for status, count in counts.items():
+        name = f"{status[0]}xx" if status[0] in class_pair else status
+        merged_counts[name] = merged_counts.get(name, 0) + count
+    return merged_counts
 
 
 def _requests_of(status: str) -> Link:
@@ -406,37 +411,37 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileC
         return sentence("No webhook endpoints.", width)
     failing = sum(1 for each in figure if each.count("failed", "retrying"))
     fact = [Cell(f"{failing} of {len(figure)} failing", "warn") if failing else Cell("all well", "dim")]
-    shown = figure if len(figure) <= height else figure[: height - 1]
-    each_has = height // max(1, len(shown))
-    names = _names(shown)
-    named = min(max(map(len, names), default=0), max(10, width // 3))
+    healths = figure if len(figure) <= height else figure[: height - 1]
+    each_has = height // max(1, len(healths))
+    names = _names(healths)
+    name_width = min(max(map(len, names), default=0), max(10, width // 3))
     rows: list[TileRow] = []
-    for each, name in zip(shown, names, strict=True):
+    for each, name in zip(healths, names, strict=True):
         link = Link("Deliveries", "deliveries", filters={"endpoint": str(each.endpoint.get("id"))})
-        disabled = each.endpoint.get("status") == "disabled"
+        is_disabled = each.endpoint.get("status") == "disabled"
         healthy: Tone = "warn" if each.count("failed", "retrying") else "plus"
-        dot = Cell("✕ ", "minus") if disabled else Cell("● ", healthy)
+        dot = Cell("✕ ", "minus") if is_disabled else Cell("● ", healthy)
         share = "" if each.success is None else f"{floor(each.success * 100)} %"
         if each_has < 3:
-            name = name if len(name) <= named else "…" + name[-(named - 1) :]
-            strip = _strip(each, width - named - 10)
-            cells = [dot, Cell(fit(name, named)), Cell("  "), *strip]
+            name = name if len(name) <= name_width else "…" + name[-(name_width - 1) :]
+            strip = _strip(each, width - name_width - 10)
+            cells = [dot, Cell(fit(name, name_width)), Cell("  "), *strip]
             rows.append(TileRow([*cells, Cell(share.rjust(6), "strong")], link, each.endpoint))
             continue
         head = [dot, Cell(fit(name, width - 8)), Cell(share.rjust(6), "strong")]
         rows.append(TileRow(head, link, each.endpoint))
         rows.append(TileRow([Cell("  "), *_strip(each, width - 2)]))
-        rows.append(TileRow([Cell("  "), _state(each, disabled=disabled)]))
+        rows.append(TileRow([Cell("  "), _state(each, is_disabled=is_disabled)]))
         if each_has > 3:
             rows.append(TileRow([]))
-    if len(shown) < len(figure):
-        rows.append(TileRow([Cell(f"and {len(figure) - len(shown)} more endpoints", "dim")]))
+    if len(healths) < len(figure):
+        rows.append(TileRow([Cell(f"and {len(figure) - len(healths)} more endpoints", "dim")]))
     return TileContent(rows, fact)
 
 
-def _names(shown: Sequence[EndpointHealth]) -> list[str]:
+def _names(healths: Sequence[EndpointHealth]) -> list[str]:
     """Return the endpoints' URLs, or only their paths when all are of one host and differ."""
-    urls = [_URL.sub("", literal(each.endpoint.get("url", ""))) for each in shown]
+    urls = [_URL.sub("", literal(each.endpoint.get("url", ""))) for each in healths]
     hosts, paths = {url.partition("/")[0] for url in urls}, {url.partition("/")[2] for url in urls}
     if len(hosts) > 1 or len(paths) < len(urls) or len(urls) == 1:
         return urls
@@ -449,12 +454,12 @@ def _strip(health: EndpointHealth, width: int) -> list[Cell]:
     return [*(_MARKS[mark] for mark in marks), Cell(" " * (width - len(marks)))]
 
 
-def _state(health: EndpointHealth, *, disabled: bool) -> Cell:
+def _state(health: EndpointHealth, *, is_disabled: bool) -> Cell:
     """Return what is wrong with an endpoint, or that nothing is."""
-    if disabled:
+    if is_disabled:
         return Cell("disabled", "warn")
-    retrying, failed, waiting = health.count("retrying"), health.count("failed"), health.count("waiting")
-    parts = [f"{failed} failed"] if failed else []
+    retrying, failures, waiting = health.count("retrying"), health.count("failed"), health.count("waiting")
+    parts = [f"{failures} failed"] if failures else []
     parts += [f"{retrying} to be tried again"] if retrying else []
     if parts and health.last_error:
         return Cell(f"{' · '.join(parts)} · {literal(health.last_error)}", "minus")

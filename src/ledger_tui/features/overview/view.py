@@ -22,7 +22,7 @@ from ledger_tui.client.session import ConnectionState
 from ledger_tui.client.totals import BUCKET_SECONDS, Balances, PostingRate, moment
 from ledger_tui.features.overview import tiles
 from ledger_tui.features.overview.known import EVENTS_READ, KnownFigures
-from ledger_tui.features.overview.tiles import Answered, BalanceHistory, RequestFigures
+from ledger_tui.features.overview.tiles import BalanceHistory, RequestFigures, RequestOutcome
 from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import since
@@ -64,12 +64,12 @@ class Overview(TiledView):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._begin()
-        self._known = KnownFigures()
+        self._known_figures = KnownFigures()
         self._requests = 1
         self._read_at = 0.0
         self._undrawn: set[str] = set()  # the tiles of figures that were read since they were drawn
         self._drawing: Timer | None = None
-        self._settled = False
+        self._is_settled = False
 
         def tile(name: str, title: str, draw: Callable[[Any, int, int], TileContent], kind: str) -> Tile:
             def draw_figure(width: int, height: int) -> TileContent:
@@ -100,15 +100,15 @@ class Overview(TiledView):
     def forget(self) -> None:
         super().forget()
         self._begin()
-        self._known = KnownFigures()
+        self._known_figures = KnownFigures()
 
     def moment_changed(self) -> None:
         """Read the figures again; the drawn ones stay until then.
 
         The figures of a past moment are read to the end, so that held keys show something.
         """
-        self._settled = False
-        if self._known.ms is None:
+        self._is_settled = False
+        if self._known_figures.ms is None:
             self.reading = False
         self.next_poll_at = self._read_at + self.context.session.pause_after(self._requests, least=0.0)
         self.tick()
@@ -143,12 +143,12 @@ class Overview(TiledView):
     @property
     def settled(self) -> bool:
         """Whether all figures belong to the shown moment."""
-        return self._settled
+        return self._is_settled
 
     def action_open(self) -> None:
-        chosen, link = self.tile.chosen, self.tile.link
-        if chosen is not None and chosen.record is not None and link.record_id is not None:
-            self.post_message(ObjectFound(link.resource, chosen.record, by_link=True))
+        choice, link = self.tile.chosen, self.tile.link
+        if choice is not None and choice.record is not None and link.record_id is not None:
+            self.post_message(ObjectFound(link.resource, choice.record, by_link=True))
         else:
             self.post_message(LinkFollowed(link))
 
@@ -156,11 +156,11 @@ class Overview(TiledView):
 
     def poll(self) -> float:
         ms = self.context.session.moment_ms
-        if ms != self._known.ms:
+        if ms != self._known_figures.ms:
             figures = self.figures
             self._begin()
             self.figures = figures
-        self._known.begin(ms)
+        self._known_figures.begin(ms)
         self.reading = True
         self._read(ms)
         return self.context.session.pause_after(self._requests)
@@ -175,7 +175,7 @@ class Overview(TiledView):
             if _PARTS.get(name) in session.missing_parts:
                 self.call_later(self.take_figure, name, None)
                 continue
-            if self._known.stays(name):
+            if self._known_figures.stays(name):
                 continue
             try:
                 with at_moment(ms):
@@ -184,7 +184,7 @@ class Overview(TiledView):
                 figure = None
             except LedgerError as error:
                 figure = literal(error)
-            self._known.take(name, figure, session.server_time)
+            self._known_figures.take(name, figure, session.server_time)
             self.call_later(self.take_figure, name, figure)
             if not generous:
                 await asyncio.sleep(_PACE_SECONDS)
@@ -219,8 +219,8 @@ class Overview(TiledView):
             self.read_in(figure)
             self._requests = figure
             session = self.context.session
-            self._settled, self._read_at = self._known.ms == session.moment_ms, session.clock()
-            if not self._settled:
+            self._is_settled, self._read_at = self._known_figures.ms == session.moment_ms, session.clock()
+            if not self._is_settled:
                 self.next_poll_at = session.clock() + session.pause_after(figure, least=0.0)
         elif figure is None:
             self._take_lack(name)
@@ -228,7 +228,7 @@ class Overview(TiledView):
             self.figures[name] = figure
         elif name == "postings":
             self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
-            self.history.take(figure.rows, reached=figure.reached, currency=self.context.names.currency)
+            self.history.take(figure.rows, all_read=figure.reached, currency=self.context.names.currency)
             self.latest = figure.rows[:EVENTS_READ] if figure.rows else self.latest
             self.figures[name] = self.rate
         elif name == "balances":
@@ -265,7 +265,7 @@ class Overview(TiledView):
     def _take_lack(self, name: str) -> None:
         """Show the available data instead of a part that the server lacks."""
         if name == "requests":
-            own = (Answered(each.status, each.duration_ms) for each in self.context.traffic)
+            own = (RequestOutcome(each.status, each.duration_ms) for each in self.context.traffic)
             self.requests.replace(own)
             self.figures[name] = self.requests
         elif name == "events":
@@ -294,9 +294,11 @@ class Overview(TiledView):
         right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
         left = Content.styled(" Overview", "bold")
         if session.state is ConnectionState.STARTING and session.progress is not None:
-            filled, empty = plot.meter(session.progress, max(10, self.size.width // 3))
-            loaded = f" {session.progress:.0%} of the demo's data loaded"
-            left = Content.assemble(left, "  ", (filled, "$accent"), (empty, "$faint"), (loaded, "$muted"))
+            bar_text, empty = plot.meter(session.progress, max(10, self.size.width // 3))
+            progress_text = f" {session.progress:.0%} of the demo's data loaded"
+            left = Content.assemble(
+                left, "  ", (bar_text, "$accent"), (empty, "$faint"), (progress_text, "$muted")
+            )
             right = ""
         left = self._with_log(left, self.size.width - len(right) - 1)
         width_left = max(1, self.size.width - left.cell_length - len(right))
@@ -326,8 +328,8 @@ class Overview(TiledView):
     def _balances(self, figure: Balances, width: int, height: int) -> TileContent:
         # The same time as the bars of the postings show, or a time that reaches back to the last posting.
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
-        shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
-        seconds = next((each for each in (shown, *_LONGER_SECONDS) if each >= quiet), shown)
+        seconds_shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds
+        seconds = next((each for each in (seconds_shown, *_LONGER_SECONDS) if each >= quiet), seconds_shown)
         now = self.context.session.server_time
         earlier = self.history.earlier(figure.sums, now, seconds, _HISTORY_POINTS)
         return tiles.balances(figure, earlier, seconds, width, height)

@@ -41,8 +41,8 @@ def parse_moment(text: str, now_ms: int) -> int | None:
     text = text.strip()
     if text == "now":
         return None
-    if found := _AGO.fullmatch(text):
-        seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(found[1]))
+    if match := _AGO.fullmatch(text):
+        seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(match[1]))
         return max(0, now_ms - seconds * 1000)
     if _CLOCK.fullmatch(text):
         text = f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y-%m-%d} {text.zfill(5)}"
@@ -69,17 +69,17 @@ class Around:
         self.begins = self.ends = False
         self._times: list[int] = []
 
-    def begin(self, known: Sequence[Happening], *, begins: bool, ends: bool) -> None:
+    def begin(self, happenings: Sequence[Happening], *, begins: bool, ends: bool) -> None:
         """Know these alone."""
-        self.known, self.begins, self.ends = [*known], begins, ends
+        self.known, self.begins, self.ends = [*happenings], begins, ends
         self._count()
 
-    def add_older(self, known: Sequence[Happening], *, begins: bool) -> None:
-        self.known, self.begins = [*known, *self.known], begins
+    def add_older(self, happenings: Sequence[Happening], *, begins: bool) -> None:
+        self.known, self.begins = [*happenings, *self.known], begins
         self._count()
 
-    def add_newer(self, known: Sequence[Happening], *, ends: bool) -> None:
-        self.known, self.ends = [*self.known, *known], ends
+    def add_newer(self, happenings: Sequence[Happening], *, ends: bool) -> None:
+        self.known, self.ends = [*self.known, *happenings], ends
         self._count()
 
     def _count(self) -> None:
@@ -92,10 +92,10 @@ class Around:
         None is now, before and after.
         """
         here = len(self._times) - 1 if ms is None else bisect_right(self._times, ms) - 1
-        wanted = here + steps
-        if wanted >= len(self._times) or not self._times:
+        target = here + steps
+        if target >= len(self._times) or not self._times:
             return None
-        return self._times[max(0, wanted)]
+        return self._times[max(0, target)]
 
     def needs(self, ms: int | None, steps: int) -> str:
         """Return which happenings are to be read before such a step: "older", "newer" or ""."""
@@ -130,11 +130,11 @@ def line(
     """Return the line in this many cells: the past, the moment, failures, and the two marked moments."""
     here = column_of(ms, first_ms, now_ms, width)
     cells = [Cell("━", "accent") if n < here else Cell("─", "dim") for n in range(width)]
-    for failed in failures:
-        if first_ms <= failed <= now_ms:
-            cells[column_of(failed, first_ms, now_ms, width)] = Cell("✕", "bad")
-    for name, marked in marks.items():
-        cells[column_of(marked, first_ms, now_ms, width)] = Cell(name, "warn")
+    for failure in failures:
+        if first_ms <= failure <= now_ms:
+            cells[column_of(failure, first_ms, now_ms, width)] = Cell("✕", "bad")
+    for name, moment in marks.items():
+        cells[column_of(moment, first_ms, now_ms, width)] = Cell(name, "warn")
     cells[here] = Cell("◆", "strong")
     return joined(cells)
 
@@ -179,7 +179,7 @@ class TimeMachine(Widget):
         self._playing: Timer | None = None
         self._seeing: Timer | None = None
         self._seen_at = self._stepped_at = 0.0
-        self._held = 0
+        self._steps_held = 0
         self._reading = False
         self._reads = 0  # the answer to an earlier read than this comes too late
 
@@ -201,10 +201,10 @@ class TimeMachine(Widget):
     def step(self, direction: int) -> None:
         """Go an event back (-1) or forward (1); several at once while the key is held down."""
         now = self._session.clock()
-        same = now - self._stepped_at <= _HELD_SECONDS and self._held * direction >= 0
-        self._held = self._held + direction if same else direction
+        same = now - self._stepped_at <= _HELD_SECONDS and self._steps_held * direction >= 0
+        self._steps_held = self._steps_held + direction if same else direction
         self._stepped_at = now
-        stride = next((stride for least, stride in _STRIDES if abs(self._held) > least), 1)
+        stride = next((stride for least, stride in _STRIDES if abs(self._steps_held) > least), 1)
         self._stop()
         self._go_steps(direction * stride)
 
@@ -275,15 +275,15 @@ class TimeMachine(Widget):
         # Imported here, because the first paint does not need it.
         from ledger_tui.features.past.reading import read_around, read_newer, read_older
 
-        api, known = self._view_context.api, self._around.known
+        api, happenings = self._view_context.api, self._around.known
         with the_present():
             try:
                 if side == "around":
                     read = await read_around(api, ms)
                 elif side == "older":
-                    read = await read_older(api, known[0])
+                    read = await read_older(api, happenings[0])
                 else:
-                    read = await read_newer(api, known[-1])
+                    read = await read_newer(api, happenings[-1])
             except LedgerError as error:
                 self.call_later(self._fail, literal(error))
             else:
@@ -358,18 +358,20 @@ class TimeMachine(Widget):
     def comparison(self) -> Link:
         """Return the link to the changes between the two moments: by default from this one until now."""
         here = self.now_ms if self.ms is None else self.ms
-        marked = [*self.marks.values()] or [here]
-        if len(marked) == 1:
-            marked.append(self.now_ms if here == marked[0] else here)
-        start, end = map(moment_text, sorted(marked))
+        marks = [*self.marks.values()] or [here]
+        if len(marks) == 1:
+            marks.append(self.now_ms if here == marks[0] else here)
+        start, end = map(moment_text, sorted(marks))
         return Link("What changed", "difference", filters={"from": start, "to": end})
 
     # ------------------------------------------------------------------ drawing
 
     @property
     def _begin_ms(self) -> int:
-        known = self._around.known
-        begin = self._first_ms if self._first_ms is not None else known[0].ms if known else self.now_ms
+        happenings = self._around.known
+        begin = (
+            self._first_ms if self._first_ms is not None else happenings[0].ms if happenings else self.now_ms
+        )
         return min(begin, self.ms or begin)
 
     def render(self) -> Content:

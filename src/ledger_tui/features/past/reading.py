@@ -76,34 +76,34 @@ async def read_first(api: Api, now_ms: int) -> int | None:
 
     No list begins at its oldest object, so the time is halved until the first event is near.
     """
-    found, nothing, reach = now_ms, None, _HOUR_MS
+    oldest_found, nothing, reach = now_ms, None, _HOUR_MS
     for _ in range(_SEARCHES_MAX):
-        asked = max(0, now_ms - reach) if nothing is None else (found + nothing) // 2
+        probe = max(0, now_ms - reach) if nothing is None else (oldest_found + nothing) // 2
         want = Want(0, "page", 0, None, limit=1)
-        page = await fetch_page(api, "/v1/events", {"at": moment_text(asked)}, want, "events")
+        page = await fetch_page(api, "/v1/events", {"at": moment_text(probe)}, want, "events")
         if page.rows:
-            found = moment_ms(page.rows[0].get("created")) or asked
+            oldest_found = moment_ms(page.rows[0].get("created")) or probe
             if page.older is None:
-                return found
-            reach = (now_ms - found) * 2
+                return oldest_found
+            reach = (now_ms - oldest_found) * 2
         else:
-            nothing = asked
-        if nothing is not None and found - nothing <= (now_ms - found) / _PRECISION:
+            nothing = probe
+        if nothing is not None and oldest_found - nothing <= (now_ms - oldest_found) / _PRECISION:
             break
-    return found
+    return oldest_found
 
 
 async def read_failures(api: Api) -> list[int]:
     """Return the times of recent failures: attempts of deliveries, and requests that ended in an error."""
-    failed: list[object] = []
+    failures: list[object] = []
     with suppress(LedgerError):
         _endpoints, deliveries = await read_deliveries(api)
         for delivery in deliveries:
-            failed += [each.get("attempted_at") for each in attempts_of(delivery) if each.get("error")]
+            failures += [each.get("attempted_at") for each in attempts_of(delivery) if each.get("error")]
     with suppress(LedgerError):
         page = await fetch_page(api, "/v1/requests", {}, Want(0, "page", 0, None), "requests")
-        failed += [each.get("created") for each in page.rows if _is_error(each)]
-    return sorted(ms for each in failed if (ms := moment_ms(each)) is not None)
+        failures += [each.get("created") for each in page.rows if _is_error(each)]
+    return sorted(ms for each in failures if (ms := moment_ms(each)) is not None)
 
 
 def _is_error(request: Record) -> bool:

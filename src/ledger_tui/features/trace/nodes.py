@@ -64,10 +64,10 @@ def nodes_of(trace: Trace, names: AccountNames) -> list[Node]:
         nodes.append(_note(0, f"{_count(trace.more_steps, 'earlier request')} not shown"))
     before: str | None = None
     for step in trace.steps:
-        started = _started(step)
-        nodes.append(_request(step, started, before))
-        nodes += _caused(trace, step, moment(started), names)
-        before = started
+        start = _started(step)
+        nodes.append(_request(step, start, before))
+        nodes += _caused(trace, step, moment(start), names)
+        before = start
     return nodes
 
 
@@ -117,8 +117,8 @@ def can_send_again(node: Node | None) -> bool:
     """Return whether the node is a delivery that has failed, or waits for another attempt."""
     if node is None or node.kind not in ("delivery", "attempt") or node.record is None:
         return False
-    failed = any(attempt.get("error") is not None for attempt in attempts_of(node.record))
-    return node.record.get("status") == "failed" or (node.record.get("status") == "pending" and failed)
+    has_failed = any(attempt.get("error") is not None for attempt in attempts_of(node.record))
+    return node.record.get("status") == "failed" or (node.record.get("status") == "pending" and has_failed)
 
 
 # ---------------------------------------------------------------------- requests
@@ -130,13 +130,13 @@ def _started(step: Step) -> str | None:
     return created if isinstance(created, str) else None
 
 
-def _request(step: Step, started: str | None, before: str | None) -> Node:
+def _request(step: Step, start: str | None, before: str | None) -> Node:
     """Return the node of a step; `before` is when the one above it started."""
-    time = time_of({"at": started}, "at").text
+    time = time_of({"at": start}, "at").text
     gap = ""
     if before is not None:
-        gap = f"⋮ {later((moment(started) or 0) - (moment(before) or 0)).lstrip('+')}"
-    day = "" if started is None or started[:10] == str(before)[:10] else time[:10]
+        gap = f"⋮ {later((moment(start) or 0) - (moment(before) or 0)).lstrip('+')}"
+    day = "" if start is None or start[:10] == str(before)[:10] else time[:10]
     request = step.request
     if step.request_id is None:
         text = "a command of the administrator, not a request"
@@ -169,8 +169,8 @@ def _status(request: Record) -> Cell:
     status, code = request.get("status"), request.get("error_code")
     if not isinstance(status, int):
         return Cell("✕ no answer", "bad")
-    said = f" {literal(code)}" if code else ""
-    return Cell(f"✓ {status}", "plus") if status < 400 else Cell(f"✕ {status}{said}", "bad")
+    text = f" {literal(code)}" if code else ""
+    return Cell(f"✓ {status}", "plus") if status < 400 else Cell(f"✕ {status}{text}", "bad")
 
 
 def _milliseconds(value: object) -> str:
@@ -230,19 +230,19 @@ def _difference(event: Record, about: Record, step: Step, names: AccountNames) -
         before = balance_before(about)
         if before is None:
             return ((Cell("new", "plus"),),)
-        known = names.get(about.get("account"))
-        name = literal(known.name) if known else "balance"
+        code = names.get(about.get("account"))
+        name = literal(code.name) if code else "balance"
         return (
             _compared(Change("balance", before, about["balance_after"]), currency, name, max(12, len(name))),
         )
     old = step.before.get(str(event.get("id")))
     if old is None:
         return ((Cell("the earlier value is not known", "dim"),),)
-    found = changes(old, about)
-    width = max([12, *(len(change.name) for change in found)])
-    lines = [_compared(change, currency, change.name, width) for change in found[:_CHANGES_SHOWN]]
-    if len(found) > _CHANGES_SHOWN:
-        lines.append((Cell(f"and {len(found) - _CHANGES_SHOWN} more fields", "dim"),))
+    difference = changes(old, about)
+    width = max([12, *(len(change.name) for change in difference)])
+    lines = [_compared(change, currency, change.name, width) for change in difference[:_CHANGES_SHOWN]]
+    if len(difference) > _CHANGES_SHOWN:
+        lines.append((Cell(f"and {len(difference) - _CHANGES_SHOWN} more fields", "dim"),))
     return tuple(lines)
 
 
@@ -259,8 +259,8 @@ def _value(name: str, value: Any, currency: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, int) and not isinstance(value, bool) and name in _MONEY:
-        known = currency if isinstance(currency, str) else None
-        return format_amount(value, known) + (f" {literal(known)}" if known else "")
+        code = currency if isinstance(currency, str) else None
+        return format_amount(value, code) + (f" {literal(code)}" if code else "")
     if isinstance(value, str):
         return time_of({"at": value}, "at").text
     if isinstance(value, list):
@@ -283,15 +283,15 @@ def _deliveries(trace: Trace, step: Step, event: str, start: float | None) -> It
         url = str(trace.endpoints.get(endpoint, {}).get("url", endpoint))
         state = str(delivery.get("status"))
         glyph, tone = LOOKS.get(state, ("·", "plain"))
-        made = attempts_of(delivery)
+        attempts = attempts_of(delivery)
         line = (
             Cell(f"{glyph} ", tone),
             Cell(literal(url.partition("://")[2] or url)),
             Cell(f"  {literal(state)}", tone),
-            Cell(f" after {_count(len(made), 'attempt')}" if len(made) > 1 else "", "dim"),
+            Cell(f" after {_count(len(attempts), 'attempt')}" if len(attempts) > 1 else "", "dim"),
         )
         yield Node("delivery", 3, line, place="deliveries", record=delivery)
-        for attempt in made:
+        for attempt in attempts:
             made_at = _later(attempt, "attempted_at", start)
             yield Node("attempt", 4, _attempt(attempt), made_at, place="deliveries", record=delivery)
         if state == "pending":
@@ -305,10 +305,10 @@ def _attempt(attempt: Record) -> Line:
     took = Cell(f"  {literal(attempt.get('latency_ms', '–'))} ms", "dim")
     if error is None:
         return (number, Cell(f"✓ {literal(status)}", "plus"), took)
-    said = literal(error)
-    if status is not None and literal(status) not in said:
-        said = f"{literal(status)} {said}"
-    return (number, Cell(f"✕ {said}", "bad"), took)
+    text = literal(error)
+    if status is not None and literal(status) not in text:
+        text = f"{literal(status)} {text}"
+    return (number, Cell(f"✕ {text}", "bad"), took)
 
 
 def _later(record: Record, name: str, start: float | None) -> str:
@@ -347,7 +347,7 @@ def _count(number: int, noun: str) -> str:
 
 def guides(nodes: Sequence[Node]) -> list[tuple[str, str]]:
     """Return the lines of the tree left of each node: on its own line, and on those below it."""
-    drawn: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     open_after: list[set[int]] = []
     still: set[int] = set()
     for node in reversed(nodes):  # a branch goes on where a later node of its depth follows
@@ -358,5 +358,5 @@ def guides(nodes: Sequence[Node]) -> list[tuple[str, str]]:
         own = ("├─ " if node.depth in follows else "└─ ") if node.depth else ""
         under = ("│  " if node.depth in follows else "   ") if node.depth else ""
         child = "│  " if node.depth + 1 in follows else "   "
-        drawn.append((before + own, before + under + child))
-    return drawn
+        lines.append((before + own, before + under + child))
+    return lines

@@ -197,11 +197,13 @@ class _Reader:
         """Return the newest events about an object, newest first."""
         if object_id not in self.of_object:
             try:
-                found = await self.listed("/v1/events", "events", object=object_id, limit="100")
+                events_listed = await self.listed("/v1/events", "events", object=object_id, limit="100")
             except InvalidRequest:  # it knows no such parameter
                 raise _Without(_NO_OBJECT_FILTER) from None
             # A server that passes over an unknown parameter lists all events.
-            self.of_object[object_id] = [each for each in found if subject(each).get("id") == object_id]
+            self.of_object[object_id] = [
+                each for each in events_listed if subject(each).get("id") == object_id
+            ]
         return self.of_object[object_id]
 
 
@@ -257,7 +259,10 @@ async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list
     by_request: dict[str, list[Record]] = {}
     for event in events:
         by_request.setdefault(str(event.get("request") or event.get("id")), []).append(event)
-    steps = [Step(_request_of(caused[0]), events=tuple(caused)) for caused in by_request.values()]
+    steps = [
+        Step(_request_of(events_of_request[0]), events=tuple(events_of_request))
+        for events_of_request in by_request.values()
+    ]
     return steps[-_STEPS_SHOWN:], max(0, len(steps) - _STEPS_SHOWN)
 
 
@@ -269,12 +274,12 @@ def _request_of(event: Record) -> str | None:
 async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
     """Return the endpoints, and why there are no deliveries where that is known already."""
     try:
-        found = await reader.listed("/v1/webhook_endpoints", "webhook_endpoints", limit="100")
+        endpoints = await reader.listed("/v1/webhook_endpoints", "webhook_endpoints", limit="100")
     except _UsedUp:
         return [], ""
     except LedgerError as error:
         return [], _why(error, _NO_DELIVERIES)
-    return found, "" if found else _NO_ENDPOINTS
+    return endpoints, "" if endpoints else _NO_ENDPOINTS
 
 
 async def _with_request(reader: _Reader, step: Step) -> Step:
@@ -293,21 +298,21 @@ async def _with_request(reader: _Reader, step: Step) -> Step:
 
 async def _with_events(reader: _Reader, step: Step) -> Step:
     """Return the step with all the events of its request, up to a maximum."""
-    named = (step.request or {}).get("events")
-    if not isinstance(named, list) or step.no_events:
+    ids = (step.request or {}).get("events")
+    if not isinstance(ids, list) or step.no_events:
         return step
-    known = {str(event.get("id")): event for event in step.events}
-    if set(map(str, named)) - known.keys():
+    by_id = {str(event.get("id")): event for event in step.events}
+    if set(map(str, ids)) - by_id.keys():
         path = f"/v1/requests/{quote(str(step.request_id), safe='')}/events"
         try:
-            found = await reader.listed(path, "requests.events", limit=str(_EVENTS_SHOWN))
+            events_listed = await reader.listed(path, "requests.events", limit=str(_EVENTS_SHOWN))
         except (_Without, LedgerError) as error:
             return replace(step, no_events=_why(error, "this server does not list the events of a request"))
-        for event in found:
-            if len(known) < _EVENTS_SHOWN:
-                known.setdefault(str(event.get("id")), event)
-    events = tuple(known[event_id] for event_id in sorted(known))
-    return replace(step, events=events, more_events=max(0, len(named) - len(events)))
+        for event in events_listed:
+            if len(by_id) < _EVENTS_SHOWN:
+                by_id.setdefault(str(event.get("id")), event)
+    events = tuple(by_id[event_id] for event_id in sorted(by_id))
+    return replace(step, events=events, more_events=max(0, len(ids) - len(events)))
 
 
 async def _with_before(reader: _Reader, step: Step) -> Step:
@@ -334,25 +339,25 @@ async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Recor
     """
     if none not in ("", _NO_ENDPOINTS) or not step.events:
         return replace(step, no_deliveries=none)
-    wanted = (record.get("id"), record.get("event"))
-    found = dict(step.deliveries)
-    first = [e for e in step.events if e.get("id") in wanted or subject(e).get("id") in wanted]
+    ids = (record.get("id"), record.get("event"))
+    by_event = dict(step.deliveries)
+    first = [e for e in step.events if e.get("id") in ids or subject(e).get("id") in ids]
     for event_id in dict.fromkeys(str(e.get("id")) for e in (*first, *step.events)):
         try:
             path = f"/v1/events/{quote(event_id, safe='')}/deliveries"
-            found[event_id] = tuple(await reader.listed(path, "events.deliveries"))
+            by_event[event_id] = tuple(await reader.listed(path, "events.deliveries"))
         except (_Without, LedgerError) as error:
             if not isinstance(error, _UsedUp) and isinstance(
                 record.get("attempts"), list
             ):  # the traced delivery itself is known
-                found.setdefault(str(record.get("event")), (record,))
+                by_event.setdefault(str(record.get("event")), (record,))
             why = none or _why(error, _NO_DELIVERIES)
             return replace(
-                step, deliveries={} if none and not any(found.values()) else found, no_deliveries=why
+                step, deliveries={} if none and not any(by_event.values()) else by_event, no_deliveries=why
             )
-    if none and not any(found.values()):
+    if none and not any(by_event.values()):
         return replace(step, no_deliveries=none)
-    return replace(step, deliveries=found)
+    return replace(step, deliveries=by_event)
 
 
 def _after_deletion(step: Step) -> Step:

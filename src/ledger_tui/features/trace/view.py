@@ -106,17 +106,17 @@ class TraceTree(ScrollView, can_focus=True):
     def _bring_into_view(self) -> None:
         lines, top, height = self._lines_of(self.cursor), round(self.scroll_y), self.size.height
         if lines and height:
-            wanted = min(max(top, lines[-1] - height + 1), lines[0])
-            if wanted != top:
-                self._scroll_to_line(wanted)
+            target = min(max(top, lines[-1] - height + 1), lines[0])
+            if target != top:
+                self._scroll_to_line(target)
 
     def action_move(self, rows: int) -> None:
         self._go_to(self.cursor + rows)
 
     def action_move_pages(self, pages: int) -> None:
         if self._lines:
-            wanted = self._lines_of(self.cursor)[0] + pages * max(1, self.size.height - 1)
-            self._go_to(self._lines[max(0, min(wanted, len(self._lines) - 1))][0])
+            target = self._lines_of(self.cursor)[0] + pages * max(1, self.size.height - 1)
+            self._go_to(self._lines[max(0, min(target, len(self._lines) - 1))][0])
 
     def action_newest(self) -> None:
         self._go_to(0)
@@ -210,8 +210,8 @@ class TraceView(View):
 
     def show_location(self, location: Location) -> None:
         trace = self.trace
-        known = trace is not None and trace.complete and trace.record_id == location.record_id
-        if location.record is not None and not known:
+        is_read = trace is not None and trace.complete and trace.record_id == location.record_id
+        if location.record is not None and not is_read:
             self.show_traced(location.filters["of"], dict(location.record))
 
     def forget(self) -> None:
@@ -234,8 +234,8 @@ class TraceView(View):
     def poll(self) -> float:
         assert self.trace is not None
         session = self.context.session
-        watched = session.clock() <= self._watched_until
-        if self.trace.complete and (not watched or self.trace.settled(session.server_time)):
+        is_watched = session.clock() <= self._watched_until
+        if self.trace.complete and (not is_watched or self.trace.settled(session.server_time)):
             return session.poll_seconds
         self.reading = True
         self._read(self.trace.kind, self.trace.record)
@@ -259,17 +259,20 @@ class TraceView(View):
             self.call_later(self.take_trace, None, literal(error))
 
     @while_running
-    def take_trace(self, found: Trace | None, problem: str = "") -> None:
+    def take_trace(self, new_trace: Trace | None, problem: str = "") -> None:
         """Show a trace, or the part of it that was read so far, or why it was not read."""
         self.problem = problem
-        shown = self.trace
-        if found is None:
+        old_trace = self.trace
+        if new_trace is None:
             self.reading = False
-        elif shown is not None and (found.kind, found.record_id) == (shown.kind, shown.record_id):
-            self.reading = not found.complete
+        elif old_trace is not None and (new_trace.kind, new_trace.record_id) == (
+            old_trace.kind,
+            old_trace.record_id,
+        ):
+            self.reading = not new_trace.complete
             # While it is read again the whole one stays.
-            if found.complete or not shown.complete:
-                self.trace = found
+            if new_trace.complete or not old_trace.complete:
+                self.trace = new_trace
         self.draw()
 
     # ------------------------------------------------------------------ drawing
@@ -305,8 +308,8 @@ class TraceView(View):
             at = self._tree.cursor  # an object has a node for each request that changed it
             same = [n for n, node in enumerate(nodes) if _same(node, before)]
             return min(same, key=lambda n: abs(n - at), default=at)
-        wanted = self.trace.record_id
-        return max((n for n, node in enumerate(nodes) if node.record_id == wanted), default=0)
+        id = self.trace.record_id
+        return max((n for n, node in enumerate(nodes) if node.record_id == id), default=0)
 
     def _draw_caption(self) -> None:
         trace = self.trace
@@ -379,8 +382,8 @@ class TraceView(View):
             node = self._tree.node
             return True if node is not None and node.link is not None else None
         if action == "send_again":
-            allowed = can_send_again(self._tree.node) and not self.context.session.forbids_changes
-            return True if allowed else None
+            is_allowed = can_send_again(self._tree.node) and not self.context.session.forbids_changes
+            return True if is_allowed else None
         return True
 
     def why_not(self, binding: Binding) -> str:

@@ -94,14 +94,14 @@ def background_of(config: Config) -> str:
     """Return the background, in CSS, of the theme that the config file names."""
     own = config.themes.get(config.theme or "", {})
     base = own.get("base", DEFAULT_THEME) if own else config.theme or DEFAULT_THEME
-    found = own.get("background") or next((t.background for t in THEMES if t.name == base), None)
-    return found or "#000000"
+    background = own.get("background") or next((t.background for t in THEMES if t.name == base), None)
+    return background or "#000000"
 
 
-def theme_named(name: str, file: str, known: Collection[str]) -> str:
+def theme_named(name: str, file: str, names: Collection[str]) -> str:
     """Return the name of a theme, if it is known. Raises BadConfig for an unknown one."""
-    if name not in known:
-        raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(known)}.')
+    if name not in names:
+        raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(names)}.')
     return name
 
 
@@ -139,10 +139,10 @@ def custom_themes(tables: Mapping[str, Mapping[str, str]], file: str) -> list[Th
 def _theme(name: str, table: Mapping[str, str], where: str) -> Theme:
     if name in ABOUT:
         raise BadConfig(f"{where}: there is a built-in theme of this name.")
-    wanted = table.get(BASE, DEFAULT_THEME)
-    base = next((theme for theme in THEMES if theme.name == wanted), None)
+    base_name = table.get(BASE, DEFAULT_THEME)
+    base = next((theme for theme in THEMES if theme.name == base_name), None)
     if base is None:
-        raise BadConfig(f'{where}.{BASE}: "{wanted}" is not a theme; choose {" or ".join(ABOUT)}.')
+        raise BadConfig(f'{where}.{BASE}: "{base_name}" is not a theme; choose {" or ".join(ABOUT)}.')
     variables = dict(base.variables)
     colors: dict[str, Any] = {}
     for entry, color in table.items():

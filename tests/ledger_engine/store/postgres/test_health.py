@@ -89,4 +89,4 @@ async def test_a_row_that_somebody_has_locked_leaves_it_well(
         with pytest.raises(StorageUnavailable, match="lock"):
             await waiting
         await database.check()
-        assert not database._lost
+        assert not database._is_lost

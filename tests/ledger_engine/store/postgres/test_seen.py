@@ -187,7 +187,7 @@ async def test_a_server_that_accepted_a_loss_does_not_hide_it_from_the_others(
 
 def has_seen(engine: Engine, commits: int) -> bool:
     database: Any = engine._database
-    return any(each.announced == commits for each in dict(database._seen._commits).values())
+    return any(each.announced == commits for each in dict(database._seen_commits._commits).values())
 
 
 async def test_a_server_that_is_stopped_knows_at_its_next_start_all_that_it_has_acknowledged(

@@ -149,7 +149,7 @@ async def test_an_invoice_without_lines_has_a_similar_amount(shop: Shop) -> None
 async def test_what_is_refused_is_not_taken_for_the_demos_own(shop: Shop) -> None:
     shop.traffic._keys = {**shop.traffic._keys, "tills": shop.traffic._keys["reporting"]}
     assert await shop.does(deeds.post) == [403]
-    assert shop.traffic._made == set()
+    assert shop.traffic._ids == set()
 
 
 async def test_a_server_that_is_never_there_is_told_after_some_tries(monkeypatch: pytest.MonkeyPatch) -> None:

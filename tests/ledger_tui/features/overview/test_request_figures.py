@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ledger_tui.features.overview.tiles import Answered, RequestFigures
+from ledger_tui.features.overview.tiles import RequestOutcome, RequestFigures
 
 
 def row(number: int, status: int = 200, key: str = "key_shop", took: float = 1.0) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def test_the_percentiles_are_durations_that_were_measured() -> None:
 
 def test_without_a_log_its_own_requests_stand_in_and_none_counts_as_no_answer() -> None:
     figures = RequestFigures()
-    figures.replace([Answered(200, 2.0), Answered(None, 900.0)])
+    figures.replace([RequestOutcome(200, 2.0), RequestOutcome(None, 900.0)])
     assert figures.own
     assert figures.by_status() == [(200, 1), (None, 1)]
     assert figures.percentile_ms(95) == 2.0

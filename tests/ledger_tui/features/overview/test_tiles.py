@@ -9,7 +9,7 @@ from ledger_tui.client.figures import EndpointHealth, Mark
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.totals import Balances, PostingRate, Stage, Stages, Sum
 from ledger_tui.features.overview import tiles
-from ledger_tui.features.overview.tiles import Answered, RequestFigures
+from ledger_tui.features.overview.tiles import RequestOutcome, RequestFigures
 from ledger_tui.ui.tiles import TileContent
 
 MARKS: list[Mark] = ["sent", "late", "waiting", "retrying", "failed"]
@@ -29,7 +29,7 @@ def stages(*names: str) -> Stages:
 
 def requests(statuses: int) -> RequestFigures:
     figures = RequestFigures()
-    figures.replace([Answered(400 + number, 1234.5) for number in range(statuses)])
+    figures.replace([RequestOutcome(400 + number, 1234.5) for number in range(statuses)])
     return figures
 
 
@@ -44,7 +44,7 @@ def endpoints(count: int) -> list[EndpointHealth]:
 def rate() -> PostingRate:
     counted = PostingRate()
     row = {"id": "txn_1", "created": "2026-11-18T13:46:30Z"}
-    counted.take([row], now=NOW, reached=False)
+    counted.take([row], now=NOW, all_read=False)
     return counted
 
 
@@ -153,9 +153,9 @@ def test_an_event_that_is_not_of_today_has_its_date(today: str, shown: str) -> N
 
 def test_requests_that_nobody_answered_are_counted_without_a_duration() -> None:
     figures = RequestFigures()
-    figures.replace([Answered(None, 30_000.0), Answered(None, 30_000.0)])
+    figures.replace([RequestOutcome(None, 30_000.0), RequestOutcome(None, 30_000.0)])
     content = tiles.requests(figures, 60, 5)
     assert "".join(cell.text for cell in content.rows[0].cells[:2]).split()[-1] == "2"
     assert content.fact == ()
-    figures.replace([Answered(None, 30_000.0), Answered(200, 4.0)])
+    figures.replace([RequestOutcome(None, 30_000.0), RequestOutcome(200, 4.0)])
     assert "p50 4.0" in "".join(cell.text for cell in tiles.requests(figures, 60, 5).fact)
