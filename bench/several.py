@@ -38,7 +38,7 @@ from tests.postgres_cluster import Cluster, watched
 ACCOUNTS = 100
 # The code of each error is at the beginning of its line, so that those tried again can be counted.
 _SETTINGS = "-c jit=off -c log_line_prefix=%e: -c log_min_messages=error"
-# With these the transactions of books are serializable (docs/scaling.md#sizing).
+# With these the transactions of books are serializable (docs/postgresql.md#sizing).
 _ROWS_APART = (
     " -c max_pred_locks_per_page=128 -c max_pred_locks_per_relation=10000"
     " -c max_pred_locks_per_transaction=1024"

@@ -1,6 +1,6 @@
 """Books spread over several databases, simulated: how even the load is, and what a further database moves.
 
-`python -m bench.spread` prints the table of docs/scaling.md; it takes seconds. The books' loads follow
+`python -m bench.spread` prints a table of the results; it takes seconds. The books' loads follow
 Zipf's law: the busiest has twice the load of the second and a hundred times that of the hundredth. Two
 ways to choose a book's database are compared: by a hash of the project (rendezvous hashing, which needs
 no list), and by a list of books that puts each new book where the load is least when it comes.

@@ -148,6 +148,7 @@ def test_a_page_works_as_written_twice_in_a_row(
         environment |= {"LEDGER_API_KEY": served.key, "LEDGER_DATABASE": str(served.database)}
     stands_for = {
         "8700": str(port),
+        "8701": str(free_port()),
         "8001": str(free_port()),
         "9000": str(free_port()),
         "9464": str(free_port()),

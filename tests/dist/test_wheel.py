@@ -1,6 +1,6 @@
 """The wheel in an empty environment: it runs the tutorial (docs/tutorial.md) from the first line to the last.
 
-And the other two ways of README.md install the sources.
+And the three ways of README.md install the sources.
 """
 
 import os
@@ -16,12 +16,10 @@ from tests.reader import Reader
 from tests.test_pages import free_port
 
 PAGE = ROOT / "docs" / "tutorial.md"
-WAYS = {
-    each.split()[0]: each
-    for block in blocks(ROOT / "README.md")
-    if block.run_by == "tests/dist/test_wheel.py"
-    for each in block.text.splitlines()
-}
+TOOLS, ENVIRONMENT = (
+    block.text for block in blocks(ROOT / "README.md") if block.run_by == "tests/dist/test_wheel.py"
+)
+WAYS = {line.split()[0]: line for line in TOOLS.splitlines()}
 
 pytestmark = [
     pytest.mark.process,
@@ -64,11 +62,26 @@ def test_the_wheel_runs_the_tutorial_from_beginning_to_end(
         reader.leave()
 
 
+def test_the_readme_installs_both_programs_into_a_virtual_environment(
+    offline: dict[str, str], tmp_path: Path
+) -> None:
+    here = {"/path/to/ledger": str(ROOT), "python3 -m venv": f"{sys._base_executable} -m venv"}
+    script = ENVIRONMENT
+    for text, stands_for in here.items():
+        script = script.replace(text, stands_for)
+    for program in ("ledger-engine", "ledger-tui"):
+        script += f"command -v {program}\n{program} --version\n"
+    done = subprocess.run(["bash", "-euc", script], env=offline, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for program in ("ledger-engine", "ledger-tui"):
+        assert f"{tmp_path}/ledger-env/bin/{program}\n{program} " in done.stdout
+
+
 @pytest.mark.parametrize("way", ["pipx", "uv"])
-def test_each_other_way_of_the_readme_installs_both_programs(
+def test_each_tool_of_the_readme_installs_both_programs(
     way: str, offline: dict[str, str], tmp_path: Path
 ) -> None:
-    assert WAYS.keys() == {"pip", "pipx", "uv"}
+    assert WAYS.keys() == {"pipx", "uv"}
     programs = tmp_path / "bin"
     environment = offline | {
         "PIPX_HOME": str(tmp_path / "pipx"),

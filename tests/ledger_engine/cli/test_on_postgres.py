@@ -99,7 +99,7 @@ def test_verify_names_the_first_wrong_row(address: str) -> None:
 
 
 def test_migrate_says_what_it_copied_and_where_from(tmp_path: Path) -> None:
-    """The two commands of docs/migrate.md."""
+    """The two commands of docs/postgresql.md."""
     source, address = tmp_path / "ledger.db", bare_database()
     answer_of_command(source, "seed", "minimal")
     done = CliRunner().invoke(main, ["migrate", str(source), address, "--json"])

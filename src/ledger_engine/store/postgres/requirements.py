@@ -59,7 +59,7 @@ def require_version(number: int, version: str) -> None:
 def tells_rows_apart(connection: Connection) -> bool:
     """Return whether the database remembers enough rows that serializable transactions have read.
 
-    Then such a transaction does not fail because a concurrent one writes other rows (docs/scaling.md#sizing).
+    Then a transaction does not fail because a concurrent one writes other rows (docs/postgresql.md#sizing).
     """
     (limits,) = connection.rows(_ROWS_APART, {})
     least = (("of_page", _ROWS_OF_PAGE), ("of_table", _ROWS_OF_TABLE), ("of_all", _ROWS_OF_ALL))
