@@ -1,4 +1,7 @@
-"""Print the page of every command's own help, for the site: `python -m tools.command_page`."""
+"""Print the page of every command's own help and of the dashboard's keys: `python -m tools.command_page`.
+
+The site alone has this page.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Iterator
 from unittest.mock import patch
 
 import click
+from click.testing import CliRunner
 
 import ledger_engine.cli
 import ledger_tui.cli
@@ -20,6 +24,7 @@ _HEAD = """\
 
 Reference: what `--help` prints for each command of both programs. [Commands](commands.md),
 [serve](serve.md) and [the configuration of the dashboard](dashboard-configuration.md) explain them.
+At the end are the dashboard's keys, as `ledger-tui keys` prints them.
 """
 
 
@@ -36,7 +41,8 @@ def page() -> str:
             for name, program in PROGRAMS.items()
             for name, text in helps(program, name, None)
         ]
-    return "".join([_HEAD, *sections])
+        keys = CliRunner().invoke(ledger_tui.cli.command, ["keys"], catch_exceptions=False).output
+    return "".join([_HEAD, *sections, f"\n## The dashboard's keys\n\n```\n{keys}```\n"])
 
 
 def helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
