@@ -9,7 +9,7 @@ from ledger_tui.client.figures import EndpointHealth, Mark
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.totals import Balances, PostingRate, Stage, Stages, Sum
 from ledger_tui.features.overview import tiles
-from ledger_tui.features.overview.tiles import RequestOutcome, RequestFigures
+from ledger_tui.features.overview.tiles import RequestFigures, RequestOutcome
 from ledger_tui.ui.tiles import TileContent
 
 MARKS: list[Mark] = ["sent", "late", "waiting", "retrying", "failed"]
