@@ -8,7 +8,7 @@ from ledger_engine.core.errors import NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, statements, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
-from ledger_engine.ledger.statements import Line, Statement
+from ledger_engine.ledger.statements import Statement, StatementLine
 from ledger_engine.ledger.transactions import NewTransaction
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
@@ -40,9 +40,9 @@ def whole(read: Run) -> Run:
 
     async def draw_up(
         account: Account, start: int | None = None, end: int | None = None
-    ) -> tuple[Statement, list[Line]]:
+    ) -> tuple[Statement, list[StatementLine]]:
         statement = await read(statements.draw_up, account.id, start, end)
-        lines: list[Line] = []
+        lines: list[StatementLine] = []
         while part := await read(statements.lines, statement, lines[-1].transaction if lines else None):
             lines += part
         assert statement.opening_balance + sum(line.amount for line in lines) == statement.closing_balance

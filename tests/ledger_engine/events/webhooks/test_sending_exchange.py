@@ -16,8 +16,8 @@ from ledger_engine.events.webhooks.addresses import Target, parse_url
 from ledger_engine.events.webhooks.sending import (
     ANSWER_MAX,
     KEPT_MAX,
-    SendFailed,
     Response,
+    SendFailed,
     check_url,
     connect,
     look_up,
