@@ -17,16 +17,18 @@ from ledger_engine.core.processes import framed
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import sender_process
 from ledger_engine.events.webhooks.sender_process import SenderProcess
-from ledger_engine.events.webhooks.sending import Job, SendResult
+from ledger_engine.events.webhooks.sending import AttemptJob, SendResult
 from tests.ledger_engine.waiting import until, wait_until
 from tests.receivers import Receiver, hang, receiving
 
 pytestmark = pytest.mark.process
 
 
-def job(number: int, receiver: Receiver, body: str = "{}") -> Job:
+def job(number: int, receiver: Receiver, body: str = "{}") -> AttemptJob:
     headers = [("Host", "x"), ("Content-Length", str(len(body.encode()))), ("Ledger-Event-Id", str(number))]
-    return Job(number, "whe_1", True, False, "127.0.0.1", receiver.port, False, "/hook", dumps(headers), body)
+    return AttemptJob(
+        number, "whe_1", True, False, "127.0.0.1", receiver.port, False, "/hook", dumps(headers), body
+    )
 
 
 class Owner:

@@ -17,7 +17,7 @@ from cryptography import x509
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import sending
 from ledger_engine.events.webhooks.addresses import parse_url
-from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
+from ledger_engine.events.webhooks.sending import AttemptJob, Sender, SendResult
 from tests.certificates import make_certificate
 from tests.receivers import (
     Behaviour,
@@ -59,7 +59,7 @@ class Sending:
             ("Ledger-Attempt", "1"),
         ]
         self.sender.submit(
-            Job(
+            AttemptJob(
                 number,
                 endpoint,
                 is_first,
