@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.access import projects
-from ledger_engine.access.projects import Changes
+from ledger_engine.access.projects import ProjectChanges
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, LedgerError, NotFound
 from ledger_engine.core.ids import first_at
@@ -415,7 +415,7 @@ async def test_to_others_a_deleted_endpoint_does_not_exist(
 
 
 async def test_a_restored_endpoint_counts_for_the_plan(engine: Engine, write: Run, tenant: Tenant) -> None:
-    await engine.write(lambda unit: projects.update(unit, tenant.project, Changes(plan="free")))
+    await engine.write(lambda unit: projects.update(unit, tenant.project, ProjectChanges(plan="free")))
     made = await registered(write)
     await write(endpoints.delete, made.id)
     for _ in range(5):
