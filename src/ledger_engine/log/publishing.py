@@ -21,9 +21,9 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.log import checkpoints, notes, stored, tree
 from ledger_engine.log.checkpoints import Checkpoint
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.notes import BadNote, VerifierKey
-from ledger_engine.log.stored import Log
+from ledger_engine.log.stored import StoredLog
 from ledger_engine.store import LOG, BookWork, Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.files import write_private
@@ -50,14 +50,14 @@ class WitnessAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class CheckpointPlaces:
     """Places outside the ledger that keep checkpoints."""
 
     folders: Sequence[Path] = ()
     witnesses: Sequence[WitnessAddress] = ()
 
 
-def newest(folder: Path, book: Book) -> list[Checkpoint]:
+def newest(folder: Path, book: LoggedBook) -> list[Checkpoint]:
     """Return the last checkpoint of each log of a book that a folder has. Raises OSError and BadNote.
 
     The logs are found by the project and mode at the end of their origin, because a ledger that lost its log
@@ -91,7 +91,7 @@ class Publisher:
     A problem stays in the health check until it is solved.
     """
 
-    def __init__(self, engine: Engine, outside: Outside, latest: dict[int, Log]) -> None:
+    def __init__(self, engine: Engine, outside: CheckpointPlaces, latest: dict[int, StoredLog]) -> None:
         self._engine = engine
         self._outside = outside
         self._latest = latest
@@ -139,7 +139,7 @@ class Publisher:
                 log.exception("publishing checkpoints failed")
             await asyncio.sleep(EVERY_S)
 
-    async def _keep(self, folder: Path, each: Log, *, at_once: bool = False) -> None:
+    async def _keep(self, folder: Path, each: StoredLog, *, at_once: bool = False) -> None:
         """Keep a checkpoint as a file, at most one a minute unless `at_once`."""
         now = self._engine.clock.now()
         size, at = self._sizes_by_place.get((folder, each.book.number), (-1, 0))
@@ -167,7 +167,7 @@ class Publisher:
             if refusal is not None:
                 self._put_off[place] = now + RETRY_AFTER_S
 
-    async def _sign(self, client: Client, witness: WitnessAddress, each: Log) -> str | None:
+    async def _sign(self, client: Client, witness: WitnessAddress, each: StoredLog) -> str | None:
         """Have a witness sign a checkpoint; return why it did not, in a sentence."""
         import httpx
 
@@ -202,7 +202,7 @@ class Publisher:
             return await self._keep_signature(witness, each, answer.text)
         return f"The witness {name} names another size of {origin} each time."
 
-    async def _keep_signature(self, witness: WitnessAddress, each: Log, text: str) -> str | None:
+    async def _keep_signature(self, witness: WitnessAddress, each: StoredLog, text: str) -> str | None:
         key = witness.key
         try:
             note = notes.Note(each.require().note.text, notes.parse_signatures(text))
@@ -245,7 +245,7 @@ def _signed_size(unit: Unit, book: int, witness: str) -> int:
     return 0 if row is None else int(row["size"])
 
 
-def _store(unit: Unit, log: Log, witness: str, line: str) -> None:
+def _store(unit: Unit, log: StoredLog, witness: str, line: str) -> None:
     unit.execute(
         "INSERT INTO log_cosignatures (book, witness, size, checkpoint, line)"
         " VALUES (:book, :witness, :size, :checkpoint, :line) ON CONFLICT (book, witness) DO UPDATE"

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from ledger_engine.log import stored
-from ledger_engine.log.entries import Book
-from ledger_engine.log.stored import Log
+from ledger_engine.log.entries import LoggedBook
+from ledger_engine.log.stored import StoredLog
 from ledger_engine.log.tree import Edge
 from ledger_engine.store import T
 from ledger_engine.store.snapshot import AuditUnit, AuditWork
@@ -115,22 +115,22 @@ def _of_storage(unit: AuditUnit) -> tuple[Faults, dict[str, int]]:
 
 def _pass_all(
     unit: AuditUnit,
-    checkpoints: Mapping[Book, Sequence[KeptCheckpoint]],
-    since: Mapping[Book, Sequence[KeptCheckpoint]],
+    checkpoints: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
+    since: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
 ) -> tuple[Faults, dict[str, int]]:
     """Look at the transactions and events of each book, and compare what follows from them."""
     faults, counts = Faults(), Counter[str]()
     transactions: dict[int, int] = {}
-    books: list[Book] = []
+    books: list[LoggedBook] = []
     with_care(unit, faults, lambda: books.extend(books_of(unit)))
     for book in books:
 
-        def look(book: Book = book) -> None:
+        def look(book: LoggedBook = book) -> None:
             start, edge, log = Start(), Edge(), sealed.log_of(unit, book)
             point = _newest(since.get(book, ()))
             if point and (last := stored.event_at(unit, log, point.checkpoint.size)):
                 start = start_after(unit, book.number, last)
-                edge = stored.edge(unit, Log(book, point.checkpoint.size, last, None))
+                edge = stored.edge(unit, StoredLog(book, point.checkpoint.size, last, None))
             outside = (*checkpoints.get(book, ()), *since.get(book, ()))
             entries = Entries(unit, log, edge, outside, faults)
             book_pass = BookPass(unit, book, start, entries, faults)
@@ -148,11 +148,11 @@ def _pass_all(
 
 
 def _by_statements(
-    unit: AuditUnit, since: Mapping[Book, Sequence[KeptCheckpoint]]
+    unit: AuditUnit, since: Mapping[LoggedBook, Sequence[KeptCheckpoint]]
 ) -> tuple[Faults, dict[str, int]]:
     """Run the checks that are one statement each, and compare objects with their events."""
     faults, counts = Faults(), Counter[str]()
-    transactions: dict[Book, str] = {}
+    transactions: dict[LoggedBook, str] = {}
 
     def begin() -> None:
         for book in books_of(unit):

@@ -16,7 +16,7 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.events import outbox
 from ledger_engine.ledger.accounts import TRANSACTIONS
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.store import Row, Unit
 from ledger_engine.store.snapshot import AuditUnit
 from ledger_engine.verify.faults import Faults
@@ -87,7 +87,7 @@ class BookPass:
     """The pass; `run` it once."""
 
     unit: AuditUnit
-    book: Book
+    book: LoggedBook
     start: Start
     entries: Entries
     faults: Faults
@@ -265,7 +265,7 @@ def start_after(unit: Unit, book: int, event: str) -> Start:
     return Start(event, "" if row is None else row["object"])
 
 
-def books_of(unit: Unit) -> list[Book]:
+def books_of(unit: Unit) -> list[LoggedBook]:
     """Return all books."""
     rows = unit.execute("SELECT book, project, livemode FROM books ORDER BY book")
-    return [Book(row["book"], row["project"], bool(row["livemode"])) for row in rows]
+    return [LoggedBook(row["book"], row["project"], bool(row["livemode"])) for row in rows]

@@ -17,7 +17,7 @@ from ledger_engine.core.tenant import mode_name
 from ledger_engine.events.outbox import BEFORE_ALL
 from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.log import keys, stored
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.keys import LogKey
 from ledger_engine.store import Row, Value, kept_time
 from ledger_engine.store.snapshot import AuditUnit
@@ -238,7 +238,7 @@ WHERE r.status = 201 AND r.idempotency_key IS NOT NULL AND k.key IS NULL
 )
 
 
-def run(unit: AuditUnit, check: Check, since: Mapping[Book, str] | None, faults: Faults) -> None:
+def run(unit: AuditUnit, check: Check, since: Mapping[LoggedBook, str] | None, faults: Faults) -> None:
     """Note the rows that the check finds; with `since`, by book, transactions up to there are left out."""
     if since is None or not check.since:
         _note(unit, check, check.sql, {}, faults)

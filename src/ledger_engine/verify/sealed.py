@@ -14,10 +14,10 @@ from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.log import checkpoints, keys, notes, stored, tree
 from ledger_engine.log.checkpoints import Checkpoint
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.keys import BrokenKey
 from ledger_engine.log.notes import BadNote, VerifierKey
-from ledger_engine.log.stored import Log
+from ledger_engine.log.stored import StoredLog
 from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.log.tree import TILE_WIDTH, Edge
 from ledger_engine.store import Row
@@ -49,7 +49,7 @@ class Entries:
     """
 
     unit: AuditUnit
-    log: Log
+    log: StoredLog
     edge: Edge
     kept: Sequence[KeptCheckpoint]
     faults: Faults
@@ -333,7 +333,11 @@ def _is_signed(checkpoint: Checkpoint, by: Sequence[VerifierKey]) -> bool:
     return False
 
 
-def log_of(unit: AuditUnit, book: Book) -> Log:
+def log_of(unit: AuditUnit, book: LoggedBook) -> StoredLog:
     """Return how far a book is sealed."""
     row = unit.first("SELECT size, last, checkpoint FROM logs WHERE book = :book", {"book": book.number})
-    return Log(book, 0, "", None) if row is None else Log(book, row["size"], row["last"], row["checkpoint"])
+    return (
+        StoredLog(book, 0, "", None)
+        if row is None
+        else StoredLog(book, row["size"], row["last"], row["checkpoint"])
+    )

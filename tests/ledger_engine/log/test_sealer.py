@@ -19,11 +19,11 @@ from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.log import entries, keys, notes, sealer, stored, tiles, tree
 from ledger_engine.log.checkpoints import Checkpoint, Proof
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.keys import LogKey
 from ledger_engine.log.notes import VerifierKey
 from ledger_engine.log.sealer import Sealer
-from ledger_engine.log.stored import Log
+from ledger_engine.log.stored import StoredLog
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
@@ -348,7 +348,7 @@ async def test_the_key_is_sealed_as_other_secrets_are(engine: Engine, tenant: Te
     await Sealer(engine, Seal("a secret"), NAME).seal()
     sealed = await engine.read(keys.require)
     assert sealed.secret.startswith("fernet:")
-    book = Book(1, tenant.project, False)
+    book = LoggedBook(1, tenant.project, False)
     assert sealed.of(book, Seal("a secret")).verifier == plain.of(book, Seal(None)).verifier
     await post(engine, tenant, account, 1)
     with pytest.raises(WrongKey):
@@ -429,7 +429,7 @@ async def test_what_fails_in_the_sealer_is_said_until_it_works_again(
 ) -> None:
     sealing = Sealer(engine, Seal(None), NAME)
 
-    def fail(unit: Unit) -> list[Log]:
+    def fail(unit: Unit) -> list[StoredLog]:
         raise RuntimeError("out of order")
 
     with monkeypatch.context() as patched:
