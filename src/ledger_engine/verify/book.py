@@ -19,8 +19,8 @@ from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.log.entries import LoggedBook
 from ledger_engine.store import Row, Unit
 from ledger_engine.store.snapshot import AuditUnit
-from ledger_engine.verify.faults import Faults
-from ledger_engine.verify.sealed import Entries
+from ledger_engine.verify.faults import Discrepancies
+from ledger_engine.verify.sealed import EntryAudit
 
 ROWS_AT_ONCE = 4_000
 BALANCES_MAX = 150_000  # accounts whose balance is kept, twice: those met since, and as many before them
@@ -50,7 +50,7 @@ class BookDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class PassStart:
     """The beginning of a pass: after this event and transaction, '' for all of them."""
 
     event: str = ""
@@ -68,7 +68,7 @@ class _Side(NamedTuple):
 
 
 def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
-    """Yield the rows of a book after an id. Raises Damaged where their ids do not ascend."""
+    """Yield the rows of a book after an id. Raises DamagedRows if their ids do not ascend."""
     while True:
         rows = unit.execute(sql, {"book": book, "after": after, "rows": ROWS_AT_ONCE})
         unit.note_read(len(rows))
@@ -88,9 +88,9 @@ class BookPass:
 
     unit: AuditUnit
     book: LoggedBook
-    start: Start
-    entries: Entries
-    faults: Faults
+    start: PassStart
+    entries: EntryAudit
+    faults: Discrepancies
     transactions: int = 0
     events: int = 0
     _balances: dict[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class BookPass:
     _unpaired_sides: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Look at all of it. Raises Damaged."""
+        """Check the whole book. Raises DamagedRows."""
         after = self.start
         postings = map(self._follow, rows_of(self.unit, _TRANSACTIONS, self.book.number, after.transaction))
         for event in rows_of(self.unit, _EVENTS, self.book.number, after.event):
@@ -255,14 +255,14 @@ class BookPass:
             )
 
 
-def start_after(unit: Unit, book: int, event: str) -> Start:
+def start_after(unit: Unit, book: int, event: str) -> PassStart:
     """Return the start of a pass over what follows an event."""
     row = unit.first(
         "SELECT object FROM events WHERE book = :book AND id <= :event AND type = :posting"
         " ORDER BY id DESC LIMIT 1",
         {"book": book, "event": event, "posting": outbox.POSTING},
     )
-    return Start(event, "" if row is None else row["object"])
+    return PassStart(event, "" if row is None else row["object"])
 
 
 def books_of(unit: Unit) -> list[LoggedBook]:

@@ -22,7 +22,7 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.log.tree import TILE_WIDTH, Edge
 from ledger_engine.store import Row
 from ledger_engine.store.snapshot import AuditUnit
-from ledger_engine.verify.faults import Faults
+from ledger_engine.verify.faults import Discrepancies
 
 _AT_ONCE = 256  # tiles
 _TILES = (
@@ -41,7 +41,7 @@ class KeptCheckpoint:
 
 
 @dataclass(slots=True)
-class Entries:
+class EntryAudit:
     """The entries of one book's log: `add` each event, then `finish`.
 
     `edge` is the edge of the entries that are no longer added. Tiles are told apart by their last events when
@@ -52,7 +52,7 @@ class Entries:
     log: StoredLog
     edge: Edge
     kept: Sequence[KeptCheckpoint]
-    faults: Faults
+    faults: Discrepancies
     _signed_checkpoints: list[KeptCheckpoint] = field(default_factory=list)
     _roots: dict[int, bytes | None] = field(default_factory=dict)  # by the size of each checkpoint
     _sizes: list[int] = field(default_factory=list)  # of those, which are not reached yet
@@ -303,7 +303,7 @@ class Entries:
         return f"{self.log.book.project}, {mode_name(self.log.book.livemode)} mode"
 
 
-def look_at_key(unit: AuditUnit, faults: Faults) -> None:
+def look_at_key(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a key that cannot sign. One that is encrypted is left to the server, which can read it."""
     key = keys.current(unit)
     if key is None:
