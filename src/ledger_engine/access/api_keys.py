@@ -88,7 +88,7 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
     """
     _check(new)
     _require_rights_of(tenant, new.role, new.scopes)
-    made = ApiKey(
+    api_key = ApiKey(
         id=unit.new_id("key"),
         name=new.name,
         role=new.role,
@@ -98,20 +98,20 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
         livemode=tenant.livemode,
         revoked_at=None,
     )
-    idempotency.take(unit, tenant, key, made.id)
+    idempotency.take(unit, tenant, key, api_key.id)
     values = tenant.bind(
-        id=made.id,
-        name=made.name,
-        role=made.role,
-        scopes=None if made.scopes is None else dumps(made.scopes),
+        id=api_key.id,
+        name=api_key.name,
+        role=api_key.role,
+        scopes=None if api_key.scopes is None else dumps(api_key.scopes),
         hash=hash_secret(value),
-        last4=made.last4,
+        last4=api_key.last4,
         session=new.session,
         server=new.server,
-        created=made.created,
+        created=api_key.created,
     )
     insert(unit, "api_keys", values)
-    return made
+    return api_key
 
 
 def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
@@ -198,12 +198,12 @@ def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None
     new = NewApiKey(old.name, old.role, old.scopes, bool(row["session"]), row["server"])
     # Created first, so that a repeated idempotency key is reported as such, and not as a key that was revoked
     # before.
-    made = create(unit, tenant, new, value, key)
+    api_key = create(unit, tenant, new, value, key)
     if old.revoked_at is not None:
         raise Conflict("not_recoverable", f"{id} has already been revoked; create a new key instead.")
     revoke(unit, tenant, id)
-    idempotency.name_all(unit, tenant, key, [id, made.id])
-    return made
+    idempotency.name_all(unit, tenant, key, [id, api_key.id])
+    return api_key
 
 
 def _check(new: NewApiKey) -> None:

@@ -134,12 +134,12 @@ def page(
     if until is not None:
         where += " AND id < :until"
     parameters = tenant.bind(role=role, until=until, rows=per_page, offset=(page - 1) * per_page)
-    counted = unit.first(f"SELECT count(*) AS users FROM users WHERE {where}", parameters)
-    assert counted is not None
+    count_row = unit.first(f"SELECT count(*) AS users FROM users WHERE {where}", parameters)
+    assert count_row is not None
     rows = unit.execute(
         f"SELECT * FROM users WHERE {where} ORDER BY id DESC LIMIT :rows OFFSET :offset", parameters
     )
-    return NumberedPage([read(row) for row in rows], page, per_page, counted["users"])
+    return NumberedPage([read(row) for row in rows], page, per_page, count_row["users"])
 
 
 def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:

@@ -159,22 +159,24 @@ class Sealer:
             return True
         key.private(self._seal)
         await self._engine.write(partial(keys.seal_secret, seal=self._seal))
-        for each in await self._engine.read(stored.every):
+        for stored_log in await self._engine.read(stored.every):
             # A ledger that was rolled back reports it at its start, whether or not anything is posted.
-            edge = await self._edge(each)
+            edge = await self._edge(stored_log)
             if edge is None:
                 continue
-            self._edges[each.book.number] = each.size, edge
-            self._latest[each.book.number] = each
-            checkpoint = each.require()
-            signer = key.of(each.book, self._seal)
+            self._edges[stored_log.book.number] = stored_log.size, edge
+            self._latest[stored_log.book.number] = stored_log
+            checkpoint = stored_log.require()
+            signer = key.of(stored_log.book, self._seal)
             if checkpoint.note.signature_of(signer.verifier) is None:
                 text = checkpoint.note.text
-                new_log = StoredLog(each.book, each.size, each.last, str(Note(text, (signer.sign(text),))))
-                await self._engine.write(
-                    BookWork(partial(stored.store, log=each, full=(), new_log=new_log), LOG)
+                new_log = StoredLog(
+                    stored_log.book, stored_log.size, stored_log.last, str(Note(text, (signer.sign(text),)))
                 )
-                self._latest[each.book.number] = new_log
+                await self._engine.write(
+                    BookWork(partial(stored.store, log=stored_log, full=(), new_log=new_log), LOG)
+                )
+                self._latest[stored_log.book.number] = new_log
         for witness, book in await self._engine.read(stored.garbled_cosignatures):
             self._say(
                 publishing.about(witness, book),

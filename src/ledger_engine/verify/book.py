@@ -147,10 +147,10 @@ class BookPass:
                 self._ahead = posting
                 break
             self._unpair(posting)
-        found = self.unit.first(_ONE, {"book": self.book.number, "id": object})
-        if found is not None and self._unpaired_sides.pop(object, id) is not None:
+        row = self.unit.first(_ONE, {"book": self.book.number, "id": object})
+        if row is not None and self._unpaired_sides.pop(object, id) is not None:
             self.faults.add("event", id, f"event {id} is a second one of {object}.")
-        return found
+        return row
 
     def _unpair(self, posting: Row) -> None:
         """Note that a transaction was not followed by its event: versions before 1.0 wrote other orders."""

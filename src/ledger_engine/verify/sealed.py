@@ -103,7 +103,8 @@ class EntryAudit:
         self._into_edge()
         self._look_at_levels()
         right = all(
-            self._roots.get(each.checkpoint.size) == each.checkpoint.root for each in self._signed_checkpoints
+            self._roots.get(checkpoint_file.checkpoint.size) == checkpoint_file.checkpoint.root
+            for checkpoint_file in self._signed_checkpoints
         )
         for first, last, message in self._wrong:
             if right:
@@ -113,13 +114,16 @@ class EntryAudit:
             self._note(
                 self.log.last, f"{self.log.last} is not the last event that the log of {self._named()} has."
             )
-        for each in self._signed_checkpoints:
-            self._look_at_signature(each, "log")
-            if self._roots.get(each.checkpoint.size) != each.checkpoint.root and not self._wrong:
+        for checkpoint_file in self._signed_checkpoints:
+            self._look_at_signature(checkpoint_file, "log")
+            if (
+                self._roots.get(checkpoint_file.checkpoint.size) != checkpoint_file.checkpoint.root
+                and not self._wrong
+            ):
                 self._note(
                     self.log.book.project,
-                    f"the {self.size} events of {self._named()} do not lead to {each.name}, which is of"
-                    f" {each.checkpoint.size}.",
+                    f"the {self.size} events of {self._named()} do not lead to {checkpoint_file.name}, which is of"
+                    f" {checkpoint_file.checkpoint.size}.",
                 )
         self._compare_kept()
 
@@ -276,17 +280,17 @@ class EntryAudit:
     def _compare_kept(self) -> None:
         """Compare with the checkpoints that were kept outside the ledger, the smallest first."""
         count = 0
-        for each in sorted(self.kept, key=lambda entry: entry.checkpoint.size):
-            self._look_at_signature(each, "checkpoint")
-            size = each.checkpoint.size
+        for checkpoint_file in sorted(self.kept, key=lambda entry: entry.checkpoint.size):
+            self._look_at_signature(checkpoint_file, "checkpoint")
+            size = checkpoint_file.checkpoint.size
             root = self._roots.get(size)
-            if root == each.checkpoint.root:
+            if root == checkpoint_file.checkpoint.root:
                 count = size
             elif root is None:
                 self.faults.add(
                     "checkpoint",
                     self._last.get(count, ""),
-                    f"{each.name} has {size} entries of {self._named()}, and this ledger ends after"
+                    f"{checkpoint_file.name} has {size} entries of {self._named()}, and this ledger ends after"
                     f" {self.size}: the last {size - self.size} were removed, or its write-ahead log was cut"
                     " off.",
                 )
@@ -295,7 +299,7 @@ class EntryAudit:
                 self.faults.add(
                     "checkpoint",
                     self._last.get(size, ""),
-                    f"{each.name} does not hold: of the events {f'after {after} ' if after else ''}up to"
+                    f"{checkpoint_file.name} does not hold: of the events {f'after {after} ' if after else ''}up to"
                     f" {last} of {self._named()} some were changed, removed or added.",
                 )
 

@@ -135,7 +135,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
     )
     if row is None:
         return None
-    expired = _has_expired(unit, row["code_expires"])
+    is_late = _has_expired(unit, row["code_expires"])
     return Code(
         grant=row["id"],
         app=row["app"],
@@ -144,7 +144,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
         redirect_uri=row["redirect_uri"],
         code_challenge=row["code_challenge"],
         redeemed=row["redeemed_at"] is not None,
-        expired=expired,
+        expired=is_late,
         ended=bool(row["ended"]),
     )
 
@@ -222,12 +222,14 @@ def revoke(unit: Unit, grant: str) -> None:
     unit.announce(api_keys.TOPIC)
 
 
-def store(unit: Unit, grant: str, granted_scopes: list[str], wanted: list[str], pair: TokenPair) -> None:
+def store(
+    unit: Unit, grant: str, granted_scopes: list[str], token_scopes: list[str], pair: TokenPair
+) -> None:
     """Store a pair for a grant: the access token with the scopes `scopes`, the refresh token with all
     `granted_scopes`.
     """
     secrets = (
-        (pair.access_token, "access", wanted, ACCESS_SECONDS),
+        (pair.access_token, "access", token_scopes, ACCESS_SECONDS),
         (pair.refresh_token, "refresh", granted_scopes, REFRESH_SECONDS),
     )
     for value, kind, scopes, seconds in secrets:

@@ -185,17 +185,17 @@ class _CodeGrant(AuthorizationCodeGrant):
         return 200, None, []
 
     def query_authorization_code(self, code: str, client: ClientMixin) -> StoredCode:
-        stored = self.server.stored
-        if not isinstance(stored, Code):
+        record = self.server.stored
+        if not isinstance(record, Code):
             raise InvalidGrantError("The code is not known.")
-        if stored.redeemed:
-            _end(self.server, stored)
-        if stored.app != client.get_client_id():
+        if record.redeemed:
+            _end(self.server, record)
+        if record.app != client.get_client_id():
             raise InvalidGrantError("The code was issued to another app.")
-        if stored.expired:
+        if record.expired:
             raise InvalidGrantError(f"The code has expired; it is valid for {grants.CODE_SECONDS} seconds.")
-        _require_valid(stored)
-        return StoredCode(stored)
+        _require_valid(record)
+        return StoredCode(record)
 
     def authenticate_user(self, authorization_code: StoredCode) -> str:
         """Use up the code and return its user: Authlib's last call before it issues tokens."""
