@@ -189,7 +189,7 @@ async def test_lost_storage_is_waited_for(
     assert (len(await logged(engine, tenant)), recorder.dropped) == (1, 0)
 
 
-async def test_what_was_stored_by_a_commit_of_unknown_outcome_is_logged_once_with_what_came_after(
+async def test_requests_of_a_commit_of_unknown_outcome_are_logged_once_with_later_ones(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(request_log, "RETRY_AFTER_S", 0.01)

@@ -146,7 +146,7 @@ async def test_a_statement_longer_than_one_part_is_whole(write: Run, till: Accou
     assert [line.running_balance for line in lines] == list(range(1, count + 1))
 
 
-async def test_what_is_posted_while_a_statement_is_read_does_not_come_into_it(
+async def test_a_posting_made_while_a_statement_is_read_stays_out_of_it(
     write: Run, read: Run, till: Account, first: int
 ) -> None:
     statement = await read(statements.draw_up, till.id, None, 2**45)

@@ -169,7 +169,7 @@ async def test_a_witness_is_asked_once_for_each_checkpoint_and_with_the_size_tha
     assert engine.notice.startswith(f"The witness {other.address.key.name} cannot be reached: ")
 
 
-async def test_what_a_witness_refuses_is_said_until_it_signs(
+async def test_a_refusal_by_a_witness_is_reported_until_it_signs(
     engine: Engine, tenant: Tenant, account: str, watching: Watching
 ) -> None:
     outside = CheckpointPlaces(witnesses=[watching.address])

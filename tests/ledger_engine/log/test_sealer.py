@@ -134,7 +134,7 @@ async def test_a_log_of_three_levels_goes_on_after_a_restart(
         proof.check(event["body"], key)
 
 
-async def test_what_is_not_sealed_yet_says_so(
+async def test_an_event_that_is_not_sealed_yet_is_reported_as_such(
     engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run
 ) -> None:
     for work, arguments in [
@@ -424,7 +424,7 @@ async def test_a_signature_of_a_witness_that_is_garbled_is_left_out_and_said(
     assert Proof.parse(await read(stored.proof_of_transaction, posted)).checkpoint.size == 2
 
 
-async def test_what_fails_in_the_sealer_is_said_until_it_works_again(
+async def test_a_failure_of_the_sealer_is_reported_until_it_works_again(
     engine: Engine, account: str, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sealing = Sealer(engine, Seal(None), NAME)

@@ -89,7 +89,7 @@ def test_a_fork_and_a_log_that_was_rolled_back_are_refused(witness: Witness) -> 
         (request(0, LOG.checkpoint(3), ()).replace(b"test\n3\n", b"test\n4\n"), 403),
     ],
 )
-def test_what_the_standard_refuses_is_refused_with_its_status(
+def test_a_request_that_the_standard_refuses_gets_its_status(
     witness: Witness, body: bytes, status: int
 ) -> None:
     assert witness.add_checkpoint(body).status == status

@@ -164,7 +164,7 @@ async def test_a_code_that_waits_is_worth_nothing_when(browser: Browser, ends: A
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
 
 
-async def test_what_a_user_allowed_does_not_come_back_with_the_user(
+async def test_a_restored_user_does_not_bring_back_old_grants(
     browser: Browser, ada: User, write: Any
 ) -> None:
     token = await browser.tokens()

@@ -299,7 +299,7 @@ async def test_enabling_starts_the_five_days_anew(outcomes: Outcomes, write: Run
     assert (await outcomes.note()).status == "enabled"
 
 
-async def test_what_a_disabled_endpoint_still_answers_changes_nothing(outcomes: Outcomes, write: Run) -> None:
+async def test_a_late_answer_of_a_disabled_endpoint_changes_nothing(outcomes: Outcomes, write: Run) -> None:
     endpoint = await outcomes.note()
     await write(endpoints.disable, endpoint.id)
     assert (await outcomes.note(gone=True)).disabled_reason == "asked"
@@ -428,7 +428,7 @@ async def test_a_restored_endpoint_counts_for_the_plan(engine: Engine, write: Ru
         await write(endpoints.restore, other.id, *NEW, "key")
 
 
-async def test_who_may_not_read_users_restores_no_endpoint_that_gets_their_events(
+async def test_a_key_without_read_users_restores_no_endpoint_that_gets_their_events(
     write: Run, tenant: Tenant
 ) -> None:
     writer = replace(tenant, scopes=frozenset({"write:projects"}))

@@ -99,7 +99,7 @@ async def test_jobs_go_out_in_their_order_with_their_bytes() -> None:
     ]
 
 
-async def test_what_is_submitted_in_one_turn_of_the_loop_is_one_message(
+async def test_jobs_submitted_in_one_turn_of_the_loop_are_one_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[str] = []
@@ -160,7 +160,7 @@ async def test_until_when_it_may_send_counts_also_when_it_was_said_before_there_
         assert receiver.received == []
 
 
-async def test_what_is_dropped_comes_back() -> None:
+async def test_a_dropped_job_comes_back() -> None:
     async with receiving(hang) as receiver, owning() as owner:
         for number in range(3):
             owner.sender.submit(job(number, receiver))

@@ -129,7 +129,7 @@ async def test_of_an_answer_without_an_end_so_much_is_read_and_not_more() -> Non
     assert sent < 100 * ANSWER_MAX
 
 
-async def test_what_a_receiver_says_in_place_of_http_is_not_repeated() -> None:
+async def test_an_answer_that_is_not_http_is_not_repeated() -> None:
     async def shout(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"\x00" * 30_000 + b"\r\n\r\n")
 
