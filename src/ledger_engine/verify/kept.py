@@ -88,11 +88,11 @@ def by_book(unit: Unit, checkpoints: Checkpoints) -> Mapping[LoggedBook, list[Ke
     if not checkpoints:
         return by_books
     books = {f"{book.project}/{mode_name(book.livemode)}": book for book in books_of(unit)}
-    for checkpoint in checkpoints:
-        whose = "/".join(checkpoint.checkpoint.origin.split("/")[-2:])
+    for file in checkpoints:
+        whose = "/".join(file.checkpoint.origin.split("/")[-2:])
         if whose not in books:
             raise OtherLog(
-                f"{checkpoint.name} is a checkpoint of {checkpoint.checkpoint.origin}, which is not in this ledger."
+                f"{file.name} is a checkpoint of {file.checkpoint.origin}, which is not in this ledger."
             )
-        by_books.setdefault(books[whose], []).append(checkpoint)
+        by_books.setdefault(books[whose], []).append(file)
     return by_books
