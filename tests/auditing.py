@@ -13,7 +13,7 @@ from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.verify import audit
 
 
-def verify(unit: Unit) -> audit.Report:
+def verify(unit: Unit) -> audit.AuditReport:
     """Run the audit on the connection of a work that reads."""
     if isinstance(unit, PostgresUnit):
         return audit.verify(PostgresAuditUnit(unit._connection))

@@ -80,7 +80,7 @@ CAMPAIGNS = (
     Campaign(
         "mutated requests to a server",
         (
-            "tests/contract/test_mutations.py::test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed",
+            "tests/contract/test_mutations.py::test_any_request_is_answered_in_order_and_leaves_the_next_one_unharmed",
         ),
         f"an answer with 500 fails the run ({CONTROLS})",
         125,

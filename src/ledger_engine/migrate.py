@@ -12,7 +12,7 @@ from ledger_engine.core.settings import Location, named
 from ledger_engine.store.engine import open_source, open_target, tables_of_ledger
 from ledger_engine.store.transfer import fingerprint, refusal
 from ledger_engine.verify import audit
-from ledger_engine.verify.audit import Report
+from ledger_engine.verify.audit import AuditReport
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class MoveResult:
     """The number of rows of each table, and the audit's report."""
 
     rows: dict[str, int]
-    report: Report
+    report: AuditReport
 
 
 def move(source: Location, target: Location, progress: Progress) -> MoveResult:

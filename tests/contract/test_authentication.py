@@ -221,7 +221,7 @@ def test_a_token_may_what_its_key_may(anyone: httpx.Client, api: httpx.Client) -
 
 
 @holds("credentials-user-role")
-def test_who_creates_an_admin_or_owner_is_at_least_that(with_key: MakeKey) -> None:
+def test_only_an_equal_or_higher_role_creates_an_admin_or_owner(with_key: MakeKey) -> None:
     for role, may in [("member", {"member"}), ("admin", {"member", "admin"})]:
         client = with_key(role)
         for wanted in ("member", "admin", "owner"):

@@ -80,7 +80,7 @@ def test_a_payment_records_the_transaction_and_the_invoice(api: httpx.Client, ou
 
 
 @holds("events-recorded", "invoices-patch", "directory-deactivate-twice")
-def test_what_changes_nothing_or_fails_records_nothing(api: httpx.Client, outbox: Outbox) -> None:
+def test_a_request_that_changes_nothing_or_fails_records_no_event(api: httpx.Client, outbox: Outbox) -> None:
     account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
     invoice = api.post("/v1/invoices", json={"account": account, "customer": "C", "amount": 5}).json()["id"]
     user = api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"}).json()["id"]

@@ -215,7 +215,7 @@ def test_a_project_is_created_with_a_key_changed_and_listed(
 
 
 @holds("credentials-projects", "auth-one-project")
-def test_what_is_in_a_child_stays_out_of_its_parents_sight(anyone: httpx.Client, api: httpx.Client) -> None:
+def test_a_parent_does_not_see_the_objects_of_a_child(anyone: httpx.Client, api: httpx.Client) -> None:
     key = api.post(PROJECTS, json={"name": "Branch"}).json()["api_key"]
     body = {"name": "Till", "currency": "EUR"}
     account = anyone.post("/v1/accounts", json=body, headers=bearer(key["key"])).json()["id"]

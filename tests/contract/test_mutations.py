@@ -88,7 +88,7 @@ def check_error(status: int, error: dict[str, object], path: str | None) -> None
 
 
 @pytest.mark.timeout(3600)
-def test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed(
+def test_any_request_is_answered_in_order_and_leaves_the_next_one_unharmed(
     server: Server, cli: Cli, seed: int, soak: int, tally: Tally
 ) -> None:
     many = ["--plan", "enterprise", "--rate-limit", "1000000000", "--burst", "1000000000"]

@@ -207,7 +207,7 @@ def test_each_example_is_of_a_schema_and_fits_it(with_helpers: dict[str, Any], k
         documented.validate(f"/components/schemas/{name}", example)
 
 
-def test_what_does_not_fit_is_noticed(with_helpers: dict[str, Any]) -> None:
+def test_a_mismatch_with_the_document_is_noticed(with_helpers: dict[str, Any]) -> None:
     documented = Documented(with_helpers)
     for name, example in EXAMPLES["records"].items():
         with pytest.raises(Exception, match=r"was unexpected"):

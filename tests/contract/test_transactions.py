@@ -245,7 +245,7 @@ def test_a_transfer_is_two_transactions_that_share_it(
 
 
 @holds("transactions-related")
-def test_what_belongs_to_a_transaction_is_listed(api: httpx.Client, account: str) -> None:
+def test_related_transactions_are_listed(api: httpx.Client, account: str) -> None:
     def related(id: str) -> list[tuple[str, str]]:
         data = api.get(f"/v1/transactions/{id}/related").json()["data"]
         return [(each["type"], each["id"]) for each in data]

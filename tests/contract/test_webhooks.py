@@ -243,7 +243,7 @@ def test_where_a_mode_may_send(
 
 
 @holds("webhooks-retries")
-async def test_what_fails_is_tried_again_and_every_attempt_is_shown(client: httpx.AsyncClient) -> None:
+async def test_a_failed_delivery_is_tried_again_and_every_attempt_is_shown(client: httpx.AsyncClient) -> None:
     async with receiving(answering(500, b"no beans")) as receiver:
         endpoint = (await register(client, receiver))["id"]
         await client.post("/v1/accounts", json=TILL)

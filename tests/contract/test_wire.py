@@ -97,7 +97,7 @@ INVALID = [
     ("head", "code"),
     [*((head, "header_conflict") for head in CONFLICTING), *((head, "invalid_value") for head in INVALID)],
 )
-def test_what_is_not_quite_http_is_400_and_ends_the_connection(wire: Wire, head: bytes, code: str) -> None:
+def test_malformed_http_is_400_and_ends_the_connection(wire: Wire, head: bytes, code: str) -> None:
     connection = wire.connect()
     answer = connection.ask(head, wire.post("/v1/accounts", TILL))
     assert (answer.status, answer.json()["error"]["code"]) == (400, code)
@@ -118,7 +118,7 @@ def test_what_is_not_quite_http_is_400_and_ends_the_connection(wire: Wire, head:
         ("/v1/accounts", {"error"}),
     ],
 )
-def test_what_is_not_quite_http_is_answered_in_the_shape_of_its_own_path(
+def test_malformed_http_is_answered_in_the_shape_of_its_path(
     wire: Wire, path: str, fields: set[str], before: str, in_pieces: bool
 ) -> None:
     connection = wire.connect()
@@ -227,9 +227,7 @@ def test_another_method_is_405_with_allow(wire: Wire, method: str) -> None:
         ("1", "/", "GET, HEAD"),
     ],
 )
-def test_what_is_no_method_of_ours_ends_the_connection(
-    wire: Wire, method: str, target: str, allowed: str
-) -> None:
+def test_an_unknown_method_ends_the_connection(wire: Wire, method: str, target: str, allowed: str) -> None:
     connection = wire.connect()
     answer = connection.ask(wire.head(method, target))
     assert (answer.status, answer.headers["allow"]) == (405, allowed)
@@ -517,7 +515,7 @@ def test_a_client_that_ends_its_side_still_gets_its_answer(wire: Wire) -> None:
 
 
 @holds("post-accounts")
-def test_what_was_taken_is_written_though_the_client_is_gone(wire: Wire) -> None:
+def test_a_request_taken_from_a_client_that_left_is_written(wire: Wire) -> None:
     for number in range(20):
         connection = wire.connect()
         linger_no_more = struct.pack("ii", 1, 0)

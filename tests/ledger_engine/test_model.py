@@ -175,7 +175,7 @@ class Ledger(RuleBasedStateMachine):
         """Tell the model the ids of what was posted, and compare each side with what it expected."""
         count = outcome.expected["sides"]
         wanted = PageRequest(limit=count)
-        newest = self.read(transactions.page, tenant=self.tenant(model_tenant), wanted=wanted).items[::-1]
+        newest = self.read(transactions.page, tenant=self.tenant(model_tenant), request=wanted).items[::-1]
         outcome.happen([each.id for each in newest])
         assert [asdict(each) for each in newest] == list(model_tenant.transactions.values())[-count:]
         assert answers == [newest[place] for place in outcome.expected["answers"]]
@@ -392,7 +392,7 @@ class Ledger(RuleBasedStateMachine):
         got: list[Fields] = []
         wanted = PageRequest(limit)
         while True:
-            answer = self.read(page, tenant=tenant, wanted=wanted)
+            answer = self.read(page, tenant=tenant, request=wanted)
             got += [asdict(item) for item in answer.items]
             assert answer.has_more == (answer.next_cursor is not None) == (len(got) < len(due))
             if answer.next_cursor is None:
@@ -400,7 +400,7 @@ class Ledger(RuleBasedStateMachine):
             wanted = PageRequest(limit, after=answer.next_cursor)
         assert got == due
         if due:
-            back = self.read(page, tenant=tenant, wanted=PageRequest(limit, before=due[-1]["id"]))
+            back = self.read(page, tenant=tenant, request=PageRequest(limit, before=due[-1]["id"]))
             assert [asdict(item) for item in back.items] == due[:-1][-limit:]
             assert back.has_more == (len(due) - 1 > limit)
 

@@ -48,7 +48,7 @@ def test_mutated_requests_find_a_server_that_answers_with_500_once(tmp_path: Pat
     server.start()
     try:
         with pytest.raises(AssertionError, match="request"):
-            test_mutations.test_whatever_is_sent_the_answer_is_in_order_and_the_next_request_unharmed(
+            test_mutations.test_any_request_is_answered_in_order_and_leaves_the_next_one_unharmed(
                 server, server.cli, 1, 1, nothing
             )
     finally:

@@ -198,12 +198,12 @@ def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None
     new = NewApiKey(old.name, old.role, old.scopes, bool(row["session"]), row["server"])
     # Created first, so that a repeated idempotency key is reported as such, and not as a key that was revoked
     # before.
-    new_key = create(unit, tenant, new, value, key)
+    api_key = create(unit, tenant, new, value, key)
     if old.revoked_at is not None:
         raise Conflict("not_recoverable", f"{id} has already been revoked; create a new key instead.")
     revoke(unit, tenant, id)
-    idempotency.name_all(unit, tenant, key, [id, new_key.id])
-    return new_key
+    idempotency.name_all(unit, tenant, key, [id, api_key.id])
+    return api_key
 
 
 def _check(new: NewApiKey) -> None:

@@ -40,9 +40,9 @@ class UnusedKeys:
 
     def read(self, keys: Iterable[str]) -> None:
         """Find out which of these keys are unused."""
-        unread_keys = list(dict.fromkeys(keys))
-        for first in range(0, len(unread_keys), _READ_TOGETHER):
-            chunk: list[str | None] = [*unread_keys[first : first + _READ_TOGETHER]]
+        distinct = list(dict.fromkeys(keys))
+        for first in range(0, len(distinct), _READ_TOGETHER):
+            chunk: list[str | None] = [*distinct[first : first + _READ_TOGETHER]]
             self._keys.update(each for each in chunk if each is not None)
             chunk += [None] * (_READ_TOGETHER - len(chunk))  # one statement, whatever their number
             rows = self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True))))

@@ -93,7 +93,7 @@ class NewChild:
 
 
 @dataclass(slots=True)
-class Changes:
+class ProjectChanges:
     """The changes of a project; a field that is None stays."""
 
     name: str | None = None
@@ -183,7 +183,7 @@ def every(unit: Unit) -> list[Project]:
     return [read(row) for row in unit.execute("SELECT * FROM projects ORDER BY id")]
 
 
-def update(unit: Unit, id: str, changes: Changes) -> Project:
+def update(unit: Unit, id: str, changes: ProjectChanges) -> Project:
     """Change a project. One that leaves the enterprise plan loses its own rate and burst.
 
     Raises NotFound, and PermissionDenied in a copy of another server.
@@ -277,7 +277,7 @@ def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = No
     return _insert(unit, project)
 
 
-def change(unit: Unit, tenant: Tenant, id: str, changes: Changes) -> Project:
+def change(unit: Unit, tenant: Tenant, id: str, changes: ProjectChanges) -> Project:
     """Change a project that the caller sees. Raises NotFound, or PermissionDenied as `archive` does.
 
     A key of the test mode must not change what the live mode shares with it.
@@ -299,7 +299,7 @@ def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
     Objects beyond the quota of a lower plan stay; nothing can be added until the project is below it again.
     Raises PermissionDenied for a key of the test mode once the project has keys of the live mode.
     """
-    return _billing_of(unit, tenant, change(unit, tenant, tenant.project, Changes(plan=plan)))
+    return _billing_of(unit, tenant, change(unit, tenant, tenant.project, ProjectChanges(plan=plan)))
 
 
 def archive(unit: Unit, tenant: Tenant, id: str) -> Project:

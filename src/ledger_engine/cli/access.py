@@ -11,7 +11,7 @@ import click
 from ledger_engine.access import api_keys
 from ledger_engine.access import projects as ledger_projects
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
-from ledger_engine.access.projects import Changes, NewProject, Project
+from ledger_engine.access.projects import NewProject, Project, ProjectChanges
 from ledger_engine.access.quotas import PLANS
 from ledger_engine.cli import options
 from ledger_engine.cli.running import Ledger, shown
@@ -82,7 +82,7 @@ def list_projects(ledger: Ledger) -> None:
 @options.ledger()
 def update_project(ledger: Ledger, id: str, **fields: Any) -> None:
     """Change the given options of the project ID. A running server applies them within a second."""
-    changes = Changes(**fields)
+    changes = ProjectChanges(**fields)
     _print_project(ledger, ledger.write(partial(ledger_projects.update, id=id, changes=changes)))
 
 

@@ -29,7 +29,7 @@ from ledger_engine.store.files import private_file
 
 if TYPE_CHECKING:
     from ledger_engine.tools.seed.loading import Progress
-    from ledger_engine.verify.audit import Report
+    from ledger_engine.verify.audit import AuditReport
 
 _ON_POSTGRES = (
     "`backup`, `restore` and `recover` are for SQLite files; use pg_dump and pg_restore for PostgreSQL, and"
@@ -140,11 +140,11 @@ def recover(ledger: Ledger, dest: Path) -> None:
         say(f"The last {in_words(result.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
-def _print_copied(ledger: Ledger, file: Path, report: Report, more: dict[str, Any]) -> None:
+def _print_copied(ledger: Ledger, file: Path, report: AuditReport, more: dict[str, Any]) -> None:
     ledger.print_one({**more, **report.checked}, f"{file}: {counts(report)}, checked.")
 
 
-def counts(report: Report) -> str:
+def counts(report: AuditReport) -> str:
     """Return how many records were checked, in words."""
     counts = {
         "accounts": report.accounts,

@@ -184,7 +184,7 @@ def rotate(ledger: Ledger, yes: bool) -> None:
 )
 @click.option(
     "--watch",
-    "watched",
+    "logs",
     type=options.ParsedText("origin=vkey", _watched),
     multiple=True,
     required=True,

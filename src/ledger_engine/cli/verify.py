@@ -20,7 +20,7 @@ from ledger_engine.core.logs import printable
 from ledger_engine.core.settings import Location
 
 if TYPE_CHECKING:
-    from ledger_engine.verify.audit import Report
+    from ledger_engine.verify.audit import AuditReport
     from ledger_engine.verify.sealed import KeptCheckpoint
 
 _SEALED_WITHIN_S = 10.0  # a running server takes one
@@ -92,7 +92,7 @@ def verify(
         raise click.ClickException(last.message)
 
 
-def _say_correct(report: Report, older: Sequence[KeptCheckpoint]) -> None:
+def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
     numbers = report.checked
     after = "; events before the given checkpoints were not read again" if older else ""
     reason = numbers.get("indexes_unchecked")
@@ -116,7 +116,7 @@ def pause() -> None:
 
 def _audit(
     database: Location, outside: Sequence[KeptCheckpoint], older: Sequence[KeptCheckpoint], save: Path | None
-) -> Report:
+) -> AuditReport:
     """Run the audit in several threads and show its progress on stderr.
 
     Save the checkpoints of the audited snapshot to `save` if no fault was found: later events are not

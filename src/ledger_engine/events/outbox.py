@@ -382,14 +382,14 @@ def _of_posting(
         ),
     )
     after, before, end = request.after, request.before, _end_of(at)
-    row_list = [
+    events = [
         _read(row)
         for row in rows
         if (after is None or row["id"] < after)
         and (before is None or row["id"] > before)
         and (end is None or row["id"] < end)
     ]
-    return Page(row_list, False, None)
+    return Page(events, False, None)
 
 
 def _shown_to(tenant: Tenant) -> str | None:

@@ -213,7 +213,7 @@ _stored = reader(LoggedRequest, duration_ms="duration_us")
 _LISTING = Listing("requests", "request", _read, was_listed=expires_with("req", LOGS_KEPT_FOR))
 
 
-class Note(NamedTuple):
+class SeenRequest(NamedTuple):
     """A request as the gate saw it. `created` is in milliseconds; `authorization` and `idempotency_key` are
     the values of these headers."""
 
@@ -238,7 +238,7 @@ class RequestRecorder:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiting: deque[Note] = deque()
+        self._waiting: deque[SeenRequest] = deque()
         self._note_event = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -246,7 +246,7 @@ class RequestRecorder:
         self._too_many = 0
         self.dropped = 0
 
-    def note(self, note: Note) -> None:
+    def note(self, note: SeenRequest) -> None:
         """Queue a request, unless too many are waiting. Requests to some paths are never logged."""
         if not note.status or note.path.startswith(_NOT_NOTED):
             return
@@ -319,7 +319,7 @@ class RequestRecorder:
             self._too_many = 0
 
 
-def _cut(note: Note) -> Note:
+def _cut(note: SeenRequest) -> SeenRequest:
     if (
         len(note.body) <= BODY_KEPT_MAX
         and len(note.answer) <= BODY_KEPT_MAX
@@ -336,7 +336,7 @@ def _cut(note: Note) -> Note:
     )
 
 
-def _entry(note: Note) -> Entry:
+def _entry(note: SeenRequest) -> Entry:
     caller, answer, key = note.caller, note.answer, note.idempotency_key
     path, query = note.path, note.query.decode("latin-1")
     request_body = response_body = ""

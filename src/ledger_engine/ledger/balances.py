@@ -26,7 +26,7 @@ _READ = (
 )
 
 
-class Balance:
+class LoadedBalance:
     """The balance of an account or a settlement, in the smallest unit of its currency."""
 
     __slots__ = ("amount", "currency")
@@ -49,10 +49,10 @@ class Balances:
     def __init__(self, cache: GroupCache, tenant: Tenant) -> None:
         self._cache = cache
         self._tenant = tenant
-        self._accounts: dict[str, Balance] = {}
-        self._settlements: dict[str, Balance] = {}
-        self._changes: dict[str, Balance] = {}  # since they were last written
-        self._moved_settlements: dict[str, Balance] = {}
+        self._accounts: dict[str, LoadedBalance] = {}
+        self._settlements: dict[str, LoadedBalance] = {}
+        self._changes: dict[str, LoadedBalance] = {}  # since they were last written
+        self._moved_settlements: dict[str, LoadedBalance] = {}
 
     def read(self, accounts: Iterable[str]) -> None:
         """Read these accounts together; missing ones are left to `movable`."""
@@ -61,9 +61,9 @@ class Balances:
             chunk: list[str | None] = [*missing[first : first + _READ_TOGETHER]]
             chunk += [None] * (_READ_TOGETHER - len(chunk))  # one statement, whatever their number
             for row in self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True)))):
-                self._accounts[row["id"]] = Balance(row["balance"], row["currency"])
+                self._accounts[row["id"]] = LoadedBalance(row["balance"], row["currency"])
 
-    def of(self, account: str, param: str | None = None) -> Balance:
+    def of(self, account: str, param: str | None = None) -> LoadedBalance:
         """Return the balance of the account. Raises NotFound, naming `param`."""
         balance = self._accounts.get(account)
         if balance is not None:
@@ -75,12 +75,12 @@ class Balances:
         )
         if not rows:
             raise NotFound("account", account, param)
-        balance = self._accounts[account] = Balance(rows[0]["balance"], rows[0]["currency"])
+        balance = self._accounts[account] = LoadedBalance(rows[0]["balance"], rows[0]["currency"])
         return balance
 
     def movable(
         self, tenant: Tenant, account: str, change: int, at: str | None, field: str = "account"
-    ) -> Balance:
+    ) -> LoadedBalance:
         """Return the balance of the account, which the request names in `field`, if it can be moved.
 
         Raises NotFound naming `field`, and InvalidRequest naming `amount`: `balance_out_of_range` beyond
@@ -103,7 +103,7 @@ class Balances:
             )
         return balance
 
-    def movable_settlement(self, currency: str, change: int, at: str | None) -> Balance:
+    def movable_settlement(self, currency: str, change: int, at: str | None) -> LoadedBalance:
         """Return the settlement if it can be moved; raises InvalidRequest `balance_out_of_range`."""
         balance = self._settlements.get(currency)
         if balance is None:
@@ -117,7 +117,7 @@ class Balances:
         return balance
 
     def move(
-        self, account: str, balance: Balance, change: int, to: str | None, other: Balance | None
+        self, account: str, balance: LoadedBalance, change: int, to: str | None, other: LoadedBalance | None
     ) -> None:
         """Add `change` to one balance and take it from the other; both are `movable` by that.
 
@@ -159,13 +159,13 @@ class Balances:
                 [bind(currency=currency, balance=each.amount) for currency, each in settlements.items()],
             )
 
-    def _read_settlement(self, currency: str) -> Balance:
+    def _read_settlement(self, currency: str) -> LoadedBalance:
         rows = self._cache.execute(
             "SELECT balance FROM settlements"
             " WHERE project = :project AND livemode = :livemode AND currency = :currency",
             self._tenant.bind(currency=currency),
         )
-        return Balance(rows[0]["balance"] if rows else 0, currency)
+        return LoadedBalance(rows[0]["balance"] if rows else 0, currency)
 
 
 def _param(at: str | None, field: str) -> str | None:

@@ -26,7 +26,7 @@ DESCRIPTION_MAX = 500
 LINES_MAX = 100
 
 
-class Line(TypedDict):
+class InvoiceLine(TypedDict):
     """One line of an invoice: `quantity` times `unit_amount`, in the smallest currency unit."""
 
     description: str
@@ -50,7 +50,7 @@ class Invoice:
     customer: str
     currency: str
     amount: int
-    lines: list[Line] | None
+    lines: list[InvoiceLine] | None
     due_date: Annotated[str, Format("date")] | None
     description: str | None
     metadata: dict[str, str]
@@ -71,7 +71,7 @@ class NewInvoice:
     account: str
     customer: str
     amount: int | None = None
-    lines: Sequence[Line] | None = None
+    lines: Sequence[InvoiceLine] | None = None
     due_date: str | None = None
     description: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class InvoiceChanges(TypedDict, total=False):
     account: str
     customer: str
     amount: int | None
-    lines: Sequence[Line] | None
+    lines: Sequence[InvoiceLine] | None
     due_date: str | None
     description: str | None
     metadata: dict[str, str] | None
@@ -249,7 +249,7 @@ def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
     return any(changes.get(name) is not None or (name == "lines") is made_of_lines for name in names)
 
 
-def _amount_columns(amount: int | None, lines: Sequence[Line] | None) -> dict[str, Value]:
+def _amount_columns(amount: int | None, lines: Sequence[InvoiceLine] | None) -> dict[str, Value]:
     """Return the columns for the sum and the lines.
 
     Raises InvalidRequest for a sum of 0, which could not be posted when the invoice is paid.
@@ -265,7 +265,7 @@ def _amount_columns(amount: int | None, lines: Sequence[Line] | None) -> dict[st
     return {"amount": amount, "lines": None}
 
 
-def _sum(lines: Sequence[Line]) -> int:
+def _sum(lines: Sequence[InvoiceLine]) -> int:
     if not 1 <= len(lines) <= LINES_MAX:
         raise InvalidRequest("invalid_value", f"lines must have 1 to {LINES_MAX} items.", "lines")
     for number, line in enumerate(lines):

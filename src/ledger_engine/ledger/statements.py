@@ -19,7 +19,7 @@ LINES_AT_ONCE = 500
 
 
 @dataclass(slots=True)
-class Line:
+class StatementLine:
     """One transaction: `amount` is negative for a debit; `running_balance` is the balance after it."""
 
     transaction: str
@@ -75,7 +75,7 @@ def draw_up(unit: Unit, tenant: Tenant, account: str, start: int | None, end: in
     )
 
 
-def lines(unit: Unit, tenant: Tenant, statement: Statement, after: str | None = None) -> list[Line]:
+def lines(unit: Unit, tenant: Tenant, statement: Statement, after: str | None = None) -> list[StatementLine]:
     """Return the next lines of the statement after the transaction `after`, oldest first, empty at the end.
 
     Transactions never change, so the parts fit together whatever is posted between two calls.
@@ -94,7 +94,7 @@ def lines(unit: Unit, tenant: Tenant, statement: Statement, after: str | None = 
         ),
     )
     return [
-        Line(
+        StatementLine(
             transaction=row["id"],
             date=row["created"],
             description=row["description"],

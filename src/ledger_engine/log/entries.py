@@ -21,7 +21,7 @@ _EVENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class LoggedBook:
     """A book whose events are entered, and the part of its origin that is its own."""
 
     number: int
@@ -30,7 +30,7 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EntryRange:
     """Some events in a row, and their leaves' hashes or their entries.
 
     It ends before the first event whose commitment is not made; `uncommitted` holds the ids of such events.
@@ -41,23 +41,23 @@ class Part:
     uncommitted: list[str]
 
 
-def read(unit: Unit, book: Book, after: str, limit: int) -> Part:
+def read(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
     """Return the entries of the next events after the id `after`."""
     return _part(unit, book, after, limit, bytes)
 
 
-def leaves(unit: Unit, book: Book, after: str, limit: int) -> Part:
+def leaves(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
     """Return the same with the hashes of the entries."""
     return _part(unit, book, after, limit, tree.leaf_hash)
 
 
-def _part(unit: Unit, book: Book, after: str, limit: int, form: Callable[[bytes], bytes]) -> Part:
+def _part(unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[bytes], bytes]) -> EntryRange:
     """Return the next entries, each in a form. Only one long body is in memory at a time."""
     rows = unit.execute(
         _EVENTS, {"book": book.number, "livemode": book.livemode, "after": after, "limit": limit}
     )
     commitments = _commitments(unit, book, rows[0][0], rows[-1][0]) if rows else {}
-    part, to_commit = Part([], [], []), 0
+    part, to_commit = EntryRange([], [], []), 0
     for row in rows:
         id: str = row[0]
         is_long, is_of_user = row[2] == "", row[1] in outbox.USER_KINDS
@@ -79,7 +79,7 @@ def _part(unit: Unit, book: Book, after: str, limit: int, form: Callable[[bytes]
     return part
 
 
-def commit(unit: Unit, book: Book, salts: Mapping[str, bytes]) -> None:
+def commit(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
     """Make the commitments to the events with these ids, each with its salt.
 
     This is a work of its own, so that the body is not erased before the commitment is stored.
@@ -95,7 +95,7 @@ def commit(unit: Unit, book: Book, salts: Mapping[str, bytes]) -> None:
             )
 
 
-def bytes_to_check(unit: Unit, book: Book, id: str) -> bytes:
+def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
     """Return the bytes that the proof of an event is checked with.
 
     They are the body that webhooks deliver, and the entry itself after the event's user was erased.
@@ -108,7 +108,7 @@ def bytes_to_check(unit: Unit, book: Book, id: str) -> bytes:
     return outbox.body_of(row).encode()
 
 
-def salt_of(unit: Unit, book: Book, id: str) -> bytes | None:
+def salt_of(unit: Unit, book: LoggedBook, id: str) -> bytes | None:
     """Return the salt of an event that is entered by its commitment, None for any other, or once erased."""
     row = unit.first(
         "SELECT salt FROM log_commitments WHERE book = :book AND event = :id", {"book": book.number, "id": id}
@@ -116,7 +116,7 @@ def salt_of(unit: Unit, book: Book, id: str) -> bytes | None:
     return None if row is None or row["salt"] is None else notes.decode(row["salt"])
 
 
-def _event(unit: Unit, book: Book, id: str) -> Row | None:
+def _event(unit: Unit, book: LoggedBook, id: str) -> Row | None:
     parameters: dict[str, Value] = {"book": book.number, "livemode": book.livemode, "id": id}
     return unit.first(
         f"SELECT {outbox.COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
@@ -125,7 +125,7 @@ def _event(unit: Unit, book: Book, id: str) -> Row | None:
     )
 
 
-def _commitments(unit: Unit, book: Book, first: str, last: str) -> dict[str, str]:
+def _commitments(unit: Unit, book: LoggedBook, first: str, last: str) -> dict[str, str]:
     rows: Sequence[Row] = unit.execute(
         "SELECT event, commitment FROM log_commitments"
         " WHERE book = :book AND event >= :first AND event <= :last",

@@ -8,7 +8,7 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.log import notes
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.notes import BadNote, SigningKey, VerifierKey
 from ledger_engine.store import Row, Unit
 
@@ -45,7 +45,7 @@ class LogKey:
             )
         return private
 
-    def of(self, book: Book, seal: Seal) -> SigningKey:
+    def of(self, book: LoggedBook, seal: Seal) -> SigningKey:
         """Return the key under the origin of a book's log. Raises WrongKey."""
         return SigningKey(origin_of(self.name, book), notes.LOG, self.private(seal))
 
@@ -59,7 +59,7 @@ class PublicKey:
     retired_at: int | None
 
 
-def origin_of(name: str, book: Book) -> str:
+def origin_of(name: str, book: LoggedBook) -> str:
     return f"{name}/{book.project}/{mode_name(book.livemode)}"
 
 
@@ -102,7 +102,7 @@ def require(unit: Unit) -> LogKey:
     return key
 
 
-def public(unit: Unit, book: Book) -> list[PublicKey]:
+def public(unit: Unit, book: LoggedBook) -> list[PublicKey]:
     """Return the public keys of a book's log, the newest first."""
     rows: list[Row] = unit.execute(
         "SELECT name, public_key, created, retired_at FROM log_keys ORDER BY id DESC"

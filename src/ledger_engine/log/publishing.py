@@ -21,9 +21,9 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.log import checkpoints, notes, stored, tree
 from ledger_engine.log.checkpoints import Checkpoint
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.notes import BadNote, VerifierKey
-from ledger_engine.log.stored import Log
+from ledger_engine.log.stored import StoredLog
 from ledger_engine.store import LOG, BookWork, Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.files import write_private
@@ -50,14 +50,14 @@ class WitnessAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class CheckpointPlaces:
     """Places outside the ledger that keep checkpoints."""
 
     folders: Sequence[Path] = ()
     witnesses: Sequence[WitnessAddress] = ()
 
 
-def newest(folder: Path, book: Book) -> list[Checkpoint]:
+def newest(folder: Path, book: LoggedBook) -> list[Checkpoint]:
     """Return the last checkpoint of each log of a book that a folder has. Raises OSError and BadNote.
 
     The logs are found by the project and mode at the end of their origin, because a ledger that lost its log
@@ -91,7 +91,7 @@ class Publisher:
     A problem stays in the health check until it is solved.
     """
 
-    def __init__(self, engine: Engine, outside: Outside, latest: dict[int, Log]) -> None:
+    def __init__(self, engine: Engine, outside: CheckpointPlaces, latest: dict[int, StoredLog]) -> None:
         self._engine = engine
         self._outside = outside
         self._latest = latest
@@ -114,20 +114,22 @@ class Publisher:
         if self._task is not None:
             await cancel(self._task)
             for folder in self._outside.folders:
-                for each in list(self._latest.values()):
-                    await self._keep(folder, each, at_once=True)
+                for stored_log in list(self._latest.values()):
+                    await self._keep(folder, stored_log, at_once=True)
 
     async def publish(self) -> None:
         """Publish what is due, once."""
-        for each in list(self._latest.values()):
+        for stored_log in list(self._latest.values()):
             for folder in self._outside.folders:
-                await self._keep(folder, each)
+                await self._keep(folder, stored_log)
         if self._outside.witnesses:
             # Imported here: few servers use witnesses.
             from ledger_client.answers import Client
 
             async with Client(bytes_max=_ANSWER_MAX, seconds_max=_ANSWER_S, follow_redirects=False) as client:
-                await asyncio.gather(*(self._ask(client, each) for each in self._outside.witnesses))
+                await asyncio.gather(
+                    *(self._ask(client, stored_log) for stored_log in self._outside.witnesses)
+                )
 
     async def _publish_on(self) -> None:
         while True:
@@ -139,13 +141,13 @@ class Publisher:
                 log.exception("publishing checkpoints failed")
             await asyncio.sleep(EVERY_S)
 
-    async def _keep(self, folder: Path, each: Log, *, at_once: bool = False) -> None:
+    async def _keep(self, folder: Path, stored_log: StoredLog, *, at_once: bool = False) -> None:
         """Keep a checkpoint as a file, at most one a minute unless `at_once`."""
         now = self._engine.clock.now()
-        size, at = self._sizes_by_place.get((folder, each.book.number), (-1, 0))
-        if size == each.size or (now - at < KEPT_EVERY_MS and not at_once):
+        size, at = self._sizes_by_place.get((folder, stored_log.book.number), (-1, 0))
+        if size == stored_log.size or (now - at < KEPT_EVERY_MS and not at_once):
             return
-        checkpoint = each.require()
+        checkpoint = stored_log.require()
         place = f"folder {folder}"
         try:
             await asyncio.to_thread(_write, folder, checkpoint, iso(now))
@@ -153,30 +155,30 @@ class Publisher:
             self._say(place, f"Checkpoints cannot be written to {folder}: {error.strerror}.")
         else:
             self._say(place, None)
-            self._sizes_by_place[folder, each.book.number] = each.size, now
+            self._sizes_by_place[folder, stored_log.book.number] = stored_log.size, now
 
     async def _ask(self, client: Client, witness: WitnessAddress) -> None:
         """Have a witness sign the last checkpoint of each book."""
-        for each in list(self._latest.values()):
-            place = (witness.key.name, each.book.number)
+        for stored_log in list(self._latest.values()):
+            place = (witness.key.name, stored_log.book.number)
             now = asyncio.get_running_loop().time()
-            if self._sizes_by_witness.get(place) == each.size or now < self._put_off.get(place, 0):
+            if self._sizes_by_witness.get(place) == stored_log.size or now < self._put_off.get(place, 0):
                 continue
-            refusal = await self._sign(client, witness, each)
-            self._say(about(witness.key.name, each.book.number), refusal)
+            refusal = await self._sign(client, witness, stored_log)
+            self._say(about(witness.key.name, stored_log.book.number), refusal)
             if refusal is not None:
                 self._put_off[place] = now + RETRY_AFTER_S
 
-    async def _sign(self, client: Client, witness: WitnessAddress, each: Log) -> str | None:
+    async def _sign(self, client: Client, witness: WitnessAddress, stored_log: StoredLog) -> str | None:
         """Have a witness sign a checkpoint; return why it did not, in a sentence."""
         import httpx
 
-        checkpoint = each.require()
+        checkpoint = stored_log.require()
         name, origin = witness.key.name, checkpoint.origin
-        old = await self._engine.read(partial(_signed_size, book=each.book.number, witness=name))
+        old = await self._engine.read(partial(_signed_size, book=stored_log.book.number, witness=name))
         for _ in range(2):
-            ranges = tree.consistency(old, each.size)
-            path = await self._engine.read(partial(stored.hashes, log=each, ranges=ranges))
+            ranges = tree.consistency(old, stored_log.size)
+            path = await self._engine.read(partial(stored.hashes, log=stored_log, ranges=ranges))
             lines = "".join(f"{notes.encode(hash)}\n" for hash in path)
             body = f"old {old}\n{lines}\n{checkpoint.note}".encode()
             try:
@@ -186,10 +188,10 @@ class Publisher:
             if answer.status_code == 409:
                 with contextlib.suppress(BadNote):
                     old = checkpoints.parse_size(answer.text.removesuffix("\n"))
-                    if old > each.size:
+                    if old > stored_log.size:
                         return (
                             f"The witness {name} has signed {old} entries of {origin}, and this ledger has"
-                            f" {each.size}: it was rolled back, or is a fork."
+                            f" {stored_log.size}: it was rolled back, or is a fork."
                         )
                     continue
             if answer.status_code == 422:
@@ -199,21 +201,21 @@ class Publisher:
                 )
             if answer.status_code != 200:
                 return f"The witness {name} refuses {origin} with status {answer.status_code}."
-            return await self._keep_signature(witness, each, answer.text)
+            return await self._keep_signature(witness, stored_log, answer.text)
         return f"The witness {name} names another size of {origin} each time."
 
-    async def _keep_signature(self, witness: WitnessAddress, each: Log, text: str) -> str | None:
+    async def _keep_signature(self, witness: WitnessAddress, stored_log: StoredLog, text: str) -> str | None:
         key = witness.key
         try:
-            note = notes.Note(each.require().note.text, notes.parse_signatures(text))
+            note = notes.Note(stored_log.require().note.text, notes.parse_signatures(text))
             line = note.signature_of(key)
         except BadNote:
             line = None
         if line is None:
             return f"The witness {key.name} answers without a signature of its key."
-        storing = partial(_store, log=each, witness=key.name, line=line.line())
+        storing = partial(_store, log=stored_log, witness=key.name, line=line.line())
         await self._engine.write(BookWork(storing, LOG))
-        self._sizes_by_witness[key.name, each.book.number] = each.size
+        self._sizes_by_witness[key.name, stored_log.book.number] = stored_log.size
         return None
 
     def _say(self, about: str, message: str | None) -> None:
@@ -245,7 +247,7 @@ def _signed_size(unit: Unit, book: int, witness: str) -> int:
     return 0 if row is None else int(row["size"])
 
 
-def _store(unit: Unit, log: Log, witness: str, line: str) -> None:
+def _store(unit: Unit, log: StoredLog, witness: str, line: str) -> None:
     unit.execute(
         "INSERT INTO log_cosignatures (book, witness, size, checkpoint, line)"
         " VALUES (:book, :witness, :size, :checkpoint, :line) ON CONFLICT (book, witness) DO UPDATE"

@@ -17,8 +17,8 @@ from ledger_engine.log import checkpoints, entries, keys, notes, publishing, sto
 from ledger_engine.log.entries import SALT
 from ledger_engine.log.keys import LogKey
 from ledger_engine.log.notes import BadNote, Note
-from ledger_engine.log.publishing import Outside, Publisher
-from ledger_engine.log.stored import BrokenLog, FullTile, Log
+from ledger_engine.log.publishing import CheckpointPlaces, Publisher
+from ledger_engine.log.stored import BrokenLog, FullTile, StoredLog
 from ledger_engine.log.tree import TILE_HEIGHT, Edge
 from ledger_engine.store import LOG, BookWork
 from ledger_engine.store.engine import Engine
@@ -30,7 +30,7 @@ SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events of a book between two checkpoints, 
 EDGES_MAX = 200  # books whose right edge is remembered
 NOTICE = "log"
 FAILED = "sealing"
-NOWHERE = Outside()
+NOWHERE = CheckpointPlaces()
 
 log = logging.getLogger("ledger_engine.log.sealer")
 
@@ -43,7 +43,7 @@ class Sealer:
     """
 
     def __init__(
-        self, engine: Engine, seal: Seal, name: str | None = None, outside: Outside = NOWHERE
+        self, engine: Engine, seal: Seal, name: str | None = None, outside: CheckpointPlaces = NOWHERE
     ) -> None:
         self._engine = engine
         self._seal = seal
@@ -53,7 +53,7 @@ class Sealer:
         self._edges: dict[int, tuple[int, Edge]] = {}  # by book, with the size for which it is
         self._problems: dict[int, str] = {}  # by book, why nothing is signed
         self._key: LogKey | None = None
-        self._latest: dict[int, Log] = {}
+        self._latest: dict[int, StoredLog] = {}
         self._outside = outside
         self._publisher = Publisher(engine, outside, self._latest)
         engine.listen(self._notice_commit)
@@ -159,22 +159,24 @@ class Sealer:
             return True
         key.private(self._seal)
         await self._engine.write(partial(keys.seal_secret, seal=self._seal))
-        for each in await self._engine.read(stored.every):
+        for stored_log in await self._engine.read(stored.every):
             # A ledger that was rolled back reports it at its start, whether or not anything is posted.
-            edge = await self._edge(each)
+            edge = await self._edge(stored_log)
             if edge is None:
                 continue
-            self._edges[each.book.number] = each.size, edge
-            self._latest[each.book.number] = each
-            checkpoint = each.require()
-            signer = key.of(each.book, self._seal)
+            self._edges[stored_log.book.number] = stored_log.size, edge
+            self._latest[stored_log.book.number] = stored_log
+            checkpoint = stored_log.require()
+            signer = key.of(stored_log.book, self._seal)
             if checkpoint.note.signature_of(signer.verifier) is None:
                 text = checkpoint.note.text
-                new_log = Log(each.book, each.size, each.last, str(Note(text, (signer.sign(text),))))
-                await self._engine.write(
-                    BookWork(partial(stored.store, log=each, full=(), new_log=new_log), LOG)
+                new_log = StoredLog(
+                    stored_log.book, stored_log.size, stored_log.last, str(Note(text, (signer.sign(text),)))
                 )
-                self._latest[each.book.number] = new_log
+                await self._engine.write(
+                    BookWork(partial(stored.store, log=stored_log, full=(), new_log=new_log), LOG)
+                )
+                self._latest[stored_log.book.number] = new_log
         for witness, book in await self._engine.read(stored.garbled_cosignatures):
             self._say(
                 publishing.about(witness, book),
@@ -185,7 +187,7 @@ class Sealer:
         self._say_what_is_broken()
         return True
 
-    async def _seal_book(self, log: Log) -> bool:
+    async def _seal_book(self, log: StoredLog) -> bool:
         """Seal some events of a book, and return whether there may be more."""
         edge = await self._edge(log)
         if edge is None:
@@ -209,7 +211,7 @@ class Sealer:
         assert self._key is not None
         signer = self._key.of(log.book, self._seal)
         text = checkpoints.text_of(signer.verifier.name, edge.size, edge.root())
-        new_log = Log(log.book, edge.size, last, str(Note(text, (signer.sign(text),))))
+        new_log = StoredLog(log.book, edge.size, last, str(Note(text, (signer.sign(text),))))
         # The signed checkpoint is stored before anybody sees it, and only if no other server has signed
         # since.
         storing = partial(stored.store, log=log, full=full, new_log=new_log)
@@ -225,7 +227,7 @@ class Sealer:
         else:
             self._say(NOTICE, f"The log is not signed any more: {why}.")
 
-    async def _edge(self, log: Log) -> Edge | None:
+    async def _edge(self, log: StoredLog) -> Edge | None:
         """Return the right edge of a log, which is taken out of those remembered; None for a broken one."""
         size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:
@@ -241,13 +243,13 @@ class Sealer:
             self._say_what_is_broken()
             return None
 
-    async def _compare_outside(self, last_log: Log) -> None:
-        """Raise Broken if a checkpoint that was kept outside is not one of this log."""
+    async def _compare_outside(self, known: StoredLog) -> None:
+        """Raise BrokenLog if a checkpoint that was kept outside is not one of this log."""
         key = await self._engine.read(keys.current)
-        origin = None if key is None else keys.origin_of(key.name, last_log.book)
+        origin = None if key is None else keys.origin_of(key.name, known.book)
         for folder in self._outside.folders:
             try:
-                checkpoint = await asyncio.to_thread(publishing.newest, folder, last_log.book)
+                checkpoint = await asyncio.to_thread(publishing.newest, folder, known.book)
             except (OSError, BadNote) as error:
                 log.warning("the checkpoints in %s cannot be read: %s", folder, error)
                 continue
@@ -260,7 +262,7 @@ class Sealer:
                         " move the checkpoints of the old one away, or name another folder with"
                         " --checkpoint-to"
                     )
-                await self._engine.read(partial(stored.require_begins_with, log=last_log, checkpoint=each))
+                await self._engine.read(partial(stored.require_begins_with, log=known, checkpoint=each))
 
 
 def _add(edge: Edge, ids: list[str], leaves: list[bytes]) -> list[FullTile]:

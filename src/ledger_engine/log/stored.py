@@ -15,7 +15,7 @@ from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events import outbox
 from ledger_engine.log import entries, notes, tiles, tree
 from ledger_engine.log.checkpoints import Checkpoint, Proof
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.notes import BadNote, Note, Signature
 from ledger_engine.log.tiles import ENTRIES, Tile
 from ledger_engine.log.tree import TILE_HEIGHT, TILE_WIDTH, Edge, Range
@@ -38,16 +38,16 @@ class BrokenLog(StorageUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class StoredLog:
     """A book and how far it is sealed: not at all without a checkpoint."""
 
-    book: Book
+    book: LoggedBook
     size: int
     last: str
     checkpoint: str | None
 
     def require(self) -> Checkpoint:
-        """Return the checkpoint. Raises Conflict `not_sealed_yet` without one, Broken for a garbled one."""
+        """Return the checkpoint. Raises Conflict `not_sealed_yet` or BrokenLog."""
         if self.checkpoint is None:
             raise not_sealed_yet()
         try:
@@ -70,30 +70,30 @@ def not_sealed_yet() -> Conflict:
     return Conflict("not_sealed_yet", "It is not in the log yet: that takes a second. Try again.")
 
 
-def behind(unit: Unit) -> list[Log]:
+def behind(unit: Unit) -> list[StoredLog]:
     """Return the books with events that are not sealed."""
     return [_log(row) for row in unit.execute(_BEHIND)]
 
 
-def books(unit: Unit) -> list[Log]:
+def books(unit: Unit) -> list[StoredLog]:
     """Return all books, sealed or not."""
     return [_log(row) for row in unit.execute(f"{_BOOKS} ORDER BY b.book")]
 
 
-def every(unit: Unit) -> list[Log]:
+def every(unit: Unit) -> list[StoredLog]:
     """Return the books that are sealed."""
     return [_log(row) for row in unit.execute(f"{_BOOKS} WHERE l.size IS NOT NULL ORDER BY b.book")]
 
 
-def of_tenant(unit: Unit, tenant: Tenant) -> Log:
+def of_tenant(unit: Unit, tenant: Tenant) -> StoredLog:
     """Return the log of the tenant's book."""
     row = unit.first(f"{_BOOKS} WHERE b.{OF_TENANT.replace('livemode', 'b.livemode', 1)}", tenant.bind())
     assert row is not None, "each project has both books"
     return _log(row)
 
 
-def edge(unit: Unit, log: Log) -> Edge:
-    """Return the right edge of a log. Raises Broken where what is stored does not lead to its checkpoint."""
+def edge(unit: Unit, log: StoredLog) -> Edge:
+    """Return the right edge of a log. Raises BrokenLog if the stored hashes do not lead to its checkpoint."""
     levels, start = [], 0
     for level in range(_levels(log.size), 0, -1):
         width = log.size >> TILE_HEIGHT * level
@@ -111,8 +111,8 @@ def edge(unit: Unit, log: Log) -> Edge:
     return whole_edge
 
 
-def require_begins_with(unit: Unit, log: Log, checkpoint: Checkpoint) -> None:
-    """Raise Broken unless the sealed part of the log begins with the content of the checkpoint."""
+def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> None:
+    """Raise BrokenLog unless the sealed part of the log begins with the content of the checkpoint."""
     if checkpoint.size > log.size:
         raise BrokenLog(
             f"a checkpoint of {checkpoint.origin} was kept that has {checkpoint.size} entries, and this"
@@ -125,7 +125,7 @@ def require_begins_with(unit: Unit, log: Log, checkpoint: Checkpoint) -> None:
         )
 
 
-def store(unit: Unit, log: Log, full: Sequence[FullTile], new_log: Log) -> bool:
+def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredLog) -> bool:
     """Store that a log has grown, or is signed again; return whether it was still as in `log`."""
     rows = unit.execute(
         "INSERT INTO logs (book, size, last, checkpoint, sealed)"
@@ -161,7 +161,7 @@ def store(unit: Unit, log: Log, full: Sequence[FullTile], new_log: Log) -> bool:
     return True
 
 
-def hashes(unit: Unit, log: Log, ranges: Sequence[Range]) -> tuple[bytes, ...]:
+def hashes(unit: Unit, log: StoredLog, ranges: Sequence[Range]) -> tuple[bytes, ...]:
     """Return the hashes of some ranges of entries, as proofs contain them."""
 
     @cache
@@ -179,7 +179,7 @@ def hashes(unit: Unit, log: Log, ranges: Sequence[Range]) -> tuple[bytes, ...]:
     return tuple(tree.hash_of(each, subtrees) for each in ranges)
 
 
-def index_of(unit: Unit, log: Log, event: str) -> int:
+def index_of(unit: Unit, log: StoredLog, event: str) -> int:
     """Return the place of a sealed event in the log."""
     number, after = 0, ""
     for level in range(_levels(log.size), 0, -1):
@@ -205,7 +205,7 @@ def index_of(unit: Unit, log: Log, event: str) -> int:
     return number * TILE_WIDTH + int(row["before"])
 
 
-def event_at(unit: Unit, log: Log, size: int) -> str:
+def event_at(unit: Unit, log: StoredLog, size: int) -> str:
     """Return the last event of the first `size` entries, '' where there are not as many."""
     if not 0 < size <= log.size:
         return ""
@@ -272,7 +272,7 @@ def bytes_to_check(unit: Unit, tenant: Tenant, event: str) -> bytes:
     return entries.bytes_to_check(unit, of_tenant(unit, tenant).book, event)
 
 
-def _broken(log: Log) -> BrokenLog:
+def _broken(log: StoredLog) -> BrokenLog:
     mode = mode_name(log.book.livemode)
     return BrokenLog(
         f"the events of {log.book.project}, {mode} mode, do not lead to the checkpoint of {log.size} entries"
@@ -288,7 +288,7 @@ def _levels(size: int) -> int:
     return level
 
 
-def _tiles(unit: Unit, book: Book, level: int, first: int, end: int) -> list[Row]:
+def _tiles(unit: Unit, book: LoggedBook, level: int, first: int, end: int) -> list[Row]:
     return unit.execute(
         "SELECT hash, last FROM log_tiles WHERE book = :book AND level = :level"
         " AND number >= :first AND number < :end ORDER BY number",
@@ -296,20 +296,20 @@ def _tiles(unit: Unit, book: Book, level: int, first: int, end: int) -> list[Row
     )
 
 
-def _hashes(log: Log, rows: Sequence[Row]) -> list[bytes]:
+def _hashes(log: StoredLog, rows: Sequence[Row]) -> list[bytes]:
     try:
         return [notes.decode(row["hash"]) for row in rows]
     except BadNote:
         raise _broken(log) from None
 
 
-def _before(unit: Unit, log: Log, first: int) -> str:
+def _before(unit: Unit, log: StoredLog, first: int) -> str:
     """Return the id of the event before the first one of a tile."""
     number = first // TILE_WIDTH
     return _tiles(unit, log.book, 1, number - 1, number)[0]["last"] if number else ""
 
 
-def _leaves(unit: Unit, log: Log, first: int, end: int) -> list[bytes]:
+def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
     """Return the hashes of the entries of one tile of level 0, of which `first` is the first."""
     if first == end:
         return []
@@ -319,7 +319,7 @@ def _leaves(unit: Unit, log: Log, first: int, end: int) -> list[bytes]:
     return part.entries
 
 
-def _witnessed(unit: Unit, book: Book, index: int) -> Checkpoint | None:
+def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
     """Return the checkpoint with this entry that most witnesses have signed, the newest of these."""
     rows = unit.execute(
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
@@ -332,7 +332,7 @@ def _witnessed(unit: Unit, book: Book, index: int) -> Checkpoint | None:
     return max(checkpoints, key=lambda each: (len(each.note.signatures), each.size), default=None)
 
 
-def _cosigned(unit: Unit, book: Book, checkpoint: Checkpoint) -> Checkpoint:
+def _cosigned(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoint:
     """Return the checkpoint with its cosignatures, without those that cannot be read."""
     rows = unit.execute(
         "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
@@ -360,6 +360,6 @@ def garbled_cosignatures(unit: Unit) -> list[tuple[str, int]]:
     return [(row["witness"], row["book"]) for row in rows if cosignature(row) is None]
 
 
-def _log(row: Row) -> Log:
-    book = Book(row["book"], row["project"], bool(row["livemode"]))
-    return Log(book, row["size"] or 0, row["last"] or "", row["checkpoint"])
+def _log(row: Row) -> StoredLog:
+    book = LoggedBook(row["book"], row["project"], bool(row["livemode"]))
+    return StoredLog(book, row["size"] or 0, row["last"] or "", row["checkpoint"])

@@ -28,7 +28,7 @@ TEXT = "text/plain; charset=utf-8"
 SIZE = "text/x.tlog.size"
 
 
-class Answer(NamedTuple):
+class WitnessAnswer(NamedTuple):
     """A status, and a text with its media type."""
 
     status: int
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 class _Refusal(Exception):
     """A case for which the standard defines this answer."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: WitnessAnswer) -> None:
         super().__init__(answer.text)
         self.answer = answer
 
@@ -64,7 +64,7 @@ class Witness:
     def verifier(self) -> VerifierKey:
         return self._key.verifier
 
-    def add_checkpoint(self, body: bytes) -> Answer:
+    def add_checkpoint(self, body: bytes) -> WitnessAnswer:
         """Answer a request to sign a checkpoint."""
         try:
             old, path, checkpoint = _parse(body)
@@ -73,36 +73,38 @@ class Witness:
         except _Refusal as refusal:
             return refusal.answer
 
-    def last(self, origin_hash: str) -> Answer:
+    def last(self, origin_hash: str) -> WitnessAnswer:
         """Answer a request for the last checkpoint that was signed of a log."""
         for origin in self._logs:
             if _hash(origin) == origin_hash and self._file(origin).exists():
-                return Answer(200, self._file(origin).read_text(encoding="utf-8"))
-        return Answer(404, "No such checkpoint.\n")
+                return WitnessAnswer(200, self._file(origin).read_text(encoding="utf-8"))
+        return WitnessAnswer(404, "No such checkpoint.\n")
 
-    def _sign(self, old: int, path: list[bytes], checkpoint: Checkpoint) -> Answer:
+    def _sign(self, old: int, path: list[bytes], checkpoint: Checkpoint) -> WitnessAnswer:
         keys = self._logs.get(checkpoint.origin)
         if keys is None:
-            return Answer(404, "This witness does not watch the log.\n")
+            return WitnessAnswer(404, "This witness does not watch the log.\n")
         try:
             signatures = [each for each in map(checkpoint.note.signature_of, keys) if each is not None]
         except BadNote as error:
-            return Answer(403, f"{error}.\n")
+            return WitnessAnswer(403, f"{error}.\n")
         if not signatures:
-            return Answer(403, "The checkpoint is not signed by a key of the log that is known here.\n")
+            return WitnessAnswer(
+                403, "The checkpoint is not signed by a key of the log that is known here.\n"
+            )
         if old > checkpoint.size:
-            return Answer(400, "The old size is larger than that of the checkpoint.\n")
+            return WitnessAnswer(400, "The old size is larger than that of the checkpoint.\n")
         before = self._before(checkpoint.origin)
         if old != before.size:
-            return Answer(409, f"{before.size}\n", SIZE)
+            return WitnessAnswer(409, f"{before.size}\n", SIZE)
         try:
             tree.check_consistency(before.size, before.root, checkpoint.size, checkpoint.root, path)
         except BadProof as error:
-            return Answer(422, f"{error}.\n")
+            return WitnessAnswer(422, f"{error}.\n")
         line = self._key.cosign(checkpoint.note.text, int(self._now_s()))
         # Stored before anybody sees the signature, so that no other tree is ever signed.
         write_private(self._file(checkpoint.origin), str(Note(checkpoint.note.text, (*signatures, line))))
-        return Answer(200, line.line())
+        return WitnessAnswer(200, line.line())
 
     def _before(self, origin: str) -> Checkpoint:
         file = self._file(origin)
@@ -117,11 +119,11 @@ class Witness:
 def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
     """Return the HTTP server of a witness. Raises OSError."""
 
-    def add_checkpoint(body: bytes) -> Answer:
+    def add_checkpoint(body: bytes) -> WitnessAnswer:
         try:
             return witness.add_checkpoint(body)
         except OSError as error:
-            return Answer(500, f"This witness cannot store its signature: {error.strerror}.\n")
+            return WitnessAnswer(500, f"This witness cannot store its signature: {error.strerror}.\n")
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -138,24 +140,28 @@ def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
             if not (length.isascii() and length.isdecimal()) or int(length) > _BODY_MAX:
                 self.close_connection = True
                 self._answer(
-                    Answer(413 if length.isdecimal() else 411, "The body has no length or is too long.\n")
+                    WitnessAnswer(
+                        413 if length.isdecimal() else 411, "The body has no length or is too long.\n"
+                    )
                 )
                 return
             body = self.rfile.read(int(length))
             if self.path == "/add-checkpoint":
                 self._answer(add_checkpoint(body))
             else:
-                self._answer(Answer(404, "No such path.\n"))
+                self._answer(WitnessAnswer(404, "No such path.\n"))
 
         def do_GET(self) -> None:
             origin_hash, _, rest = self.path.removeprefix("/").partition("/")
             is_checkpoint = rest == "checkpoint"
-            self._answer(witness.last(origin_hash) if is_checkpoint else Answer(404, "No such path.\n"))
+            self._answer(
+                witness.last(origin_hash) if is_checkpoint else WitnessAnswer(404, "No such path.\n")
+            )
 
         def log_message(self, *_: object) -> None:
             """Log nothing: what matters is in the folder."""
 
-        def _answer(self, answer: Answer) -> None:
+        def _answer(self, answer: WitnessAnswer) -> None:
             content = answer.text.encode()
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.kind)
@@ -177,7 +183,7 @@ def _parse(body: bytes) -> tuple[int, list[bytes], Checkpoint]:
             raise BadNote("a request is `old SIZE`, the lines of the proof, an empty line and the checkpoint")
         return parse_size(first[4:]), [notes.decode(line) for line in lines], Checkpoint.parse(rest)
     except (BadNote, UnicodeDecodeError) as error:
-        raise _Refusal(Answer(400, f"{error}.\n")) from None
+        raise _Refusal(WitnessAnswer(400, f"{error}.\n")) from None
 
 
 def _key_in(file: Path) -> SigningKey:

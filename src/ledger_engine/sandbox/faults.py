@@ -28,7 +28,7 @@ from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.sender_process import AnySender
-from ledger_engine.events.webhooks.sending import Job, SendResult
+from ledger_engine.events.webhooks.sending import AttemptJob, SendResult
 from ledger_engine.http.errors import CODES, RateLimited
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
@@ -318,9 +318,11 @@ class _Endpoint:
     """An endpoint's project and mode once they are known; until then its jobs wait."""
 
     owner: tuple[str, bool] | None = None
-    waiting: deque[Job] = field(default_factory=deque)
+    waiting: deque[AttemptJob] = field(default_factory=deque)
     delayed: dict[int, asyncio.TimerHandle] = field(default_factory=dict)  # delayed jobs, by number
-    overtaken: list[Job] = field(default_factory=list)  # jobs that wait for another job to overtake them
+    overtaken: list[AttemptJob] = field(
+        default_factory=list
+    )  # jobs that wait for another job to overtake them
 
 
 class FaultySender:
@@ -345,7 +347,7 @@ class FaultySender:
     def is_ready(self) -> bool:
         return self._sender.is_ready
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: AttemptJob) -> None:
         endpoint = self._endpoints.get(job.endpoint)
         if endpoint is None:
             endpoint = self._endpoints[job.endpoint] = _Endpoint()
@@ -394,7 +396,7 @@ class FaultySender:
         while endpoint.waiting:
             self._send(endpoint, endpoint.waiting.popleft())
 
-    def _send(self, endpoint: _Endpoint, job: Job) -> None:
+    def _send(self, endpoint: _Endpoint, job: AttemptJob) -> None:
         assert endpoint.owner is not None
         type = dict(json.loads(job.headers)).get(_TYPE, "")
         fault = self._faults.of_webhook(job.endpoint, type, *endpoint.owner)
@@ -417,11 +419,11 @@ class FaultySender:
             for each in list(endpoint.overtaken):
                 self._send_overtaken(endpoint, each)
 
-    def _send_delayed(self, endpoint: _Endpoint, job: Job) -> None:
+    def _send_delayed(self, endpoint: _Endpoint, job: AttemptJob) -> None:
         if endpoint.delayed.pop(job.number, None) is not None:
             self._sender.submit(job)
 
-    def _send_overtaken(self, endpoint: _Endpoint, job: Job) -> None:
+    def _send_overtaken(self, endpoint: _Endpoint, job: AttemptJob) -> None:
         if job in endpoint.overtaken:
             endpoint.overtaken.remove(job)
             self._sender.submit(job)
@@ -433,7 +435,7 @@ def _owner_of(unit: Unit, endpoint: str) -> tuple[str, bool]:
     return ("", False) if row is None else (row["project"], bool(row["livemode"]))
 
 
-def _corrupted(job: Job) -> Job:
+def _corrupted(job: AttemptJob) -> AttemptJob:
     """Return the job with signatures that do not fit."""
     headers = [
         (name, _other(value) if "signature" in name.lower() else value)

@@ -18,7 +18,7 @@ from ledger_engine.core.settings import BadSettings, Location, ServeSettings, ma
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.log.notes import WITNESS, BadNote, VerifierKey
-from ledger_engine.log.publishing import Outside, WitnessAddress
+from ledger_engine.log.publishing import CheckpointPlaces, WitnessAddress
 from ledger_engine.server.listening import in_url
 from ledger_engine.server.new_key import require_known_key
 from ledger_engine.store import Unit
@@ -185,7 +185,7 @@ async def background(
         await running.stop()
 
 
-def _outside(settings: ServeSettings) -> Outside:
+def _outside(settings: ServeSettings) -> CheckpointPlaces:
     """Return where checkpoints are kept. Raises BadSettings for a text that is no key of a witness."""
     try:
         keys = list(map(VerifierKey.parse, settings.witness_keys))
@@ -194,7 +194,7 @@ def _outside(settings: ServeSettings) -> Outside:
     if any(key.kind != WITNESS for key in keys):
         raise BadSettings("--witness-key must be the key of a witness, which it prints when it starts.")
     witnesses = [WitnessAddress(url, key) for url, key in zip(settings.witnesses, keys, strict=True)]
-    return Outside(settings.checkpoint_to, witnesses)
+    return CheckpointPlaces(settings.checkpoint_to, witnesses)
 
 
 @contextlib.asynccontextmanager

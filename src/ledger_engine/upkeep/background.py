@@ -15,7 +15,7 @@ from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.sender_process import MakeSender
 from ledger_engine.events.webhooks.signing import Seal
-from ledger_engine.log.publishing import Outside
+from ledger_engine.log.publishing import CheckpointPlaces
 from ledger_engine.log.sealer import NOWHERE, Sealer
 from ledger_engine.store import kept_time
 from ledger_engine.store.engine import Engine
@@ -36,7 +36,7 @@ class Background:
         monotonic: Callable[[], float] = time.monotonic,
         make_sender: MakeSender | None = None,
         log_name: str | None = None,
-        outside: Outside = NOWHERE,
+        outside: CheckpointPlaces = NOWHERE,
     ) -> None:
         self.recorder = RequestRecorder(engine)
         self._engine = engine

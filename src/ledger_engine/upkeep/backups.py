@@ -17,14 +17,14 @@ from ledger_engine.store.sqlite.connection import companions
 from ledger_engine.store.sqlite.lock import ServingLock, lock_file
 from ledger_engine.store.sqlite.log import log_file, read_log, require_reachable, why_not_its_own
 from ledger_engine.verify import audit
-from ledger_engine.verify.audit import Report
+from ledger_engine.verify.audit import AuditReport
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
     """The content of the restored ledger, and the path of the former one, if there was one."""
 
-    report: Report
+    report: AuditReport
     aside: Path | None
 
 
@@ -36,12 +36,12 @@ class RecoveryResult:
     many of the log's last frames are unreadable and therefore left out.
     """
 
-    report: Report
+    report: AuditReport
     doubt: str | None
     damaged: int
 
 
-def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
+def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditReport:
     """Write the ledger as it is at one moment to the file `target`; servers may keep writing.
 
     The copy is audited before it gets its name, so that a file of that name is a good backup. Raises Conflict
@@ -159,7 +159,7 @@ async def _brought_up_to_date(database: Path) -> None:
     await open_engine(database).close()
 
 
-def _proven(file: Path, report: Report) -> Report:
+def _proven(file: Path, report: AuditReport) -> AuditReport:
     if report.fault is not None:
         raise StorageUnavailable(f"{file} does not verify: {report.fault.message.rstrip('.')}")
     return report

@@ -15,27 +15,27 @@ from functools import partial
 from typing import Any, Protocol
 
 from ledger_engine.log import stored
-from ledger_engine.log.entries import Book
-from ledger_engine.log.stored import Log
+from ledger_engine.log.entries import LoggedBook
+from ledger_engine.log.stored import StoredLog
 from ledger_engine.log.tree import Edge
 from ledger_engine.store import T
 from ledger_engine.store.snapshot import AuditUnit, AuditWork
 from ledger_engine.verify import checks, sealed, state
-from ledger_engine.verify.book import BookPass, Start, books_of, start_after
-from ledger_engine.verify.faults import Fault, Faults
+from ledger_engine.verify.book import BookPass, PassStart, books_of, start_after
+from ledger_engine.verify.faults import Discrepancies, Discrepancy
 from ledger_engine.verify.kept import Checkpoints, by_book
-from ledger_engine.verify.sealed import Entries, KeptCheckpoint
+from ledger_engine.verify.sealed import EntryAudit, KeptCheckpoint
 
 READINGS = 2  # of each transaction: in its table, and in its event
 READERS = 3  # the storage's own check, the passes over the books, and the checks by statements
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """The number of checked objects, and the faults."""
 
     checked: dict[str, Any]
-    faults: tuple[Fault, ...]
+    faults: tuple[Discrepancy, ...]
 
     @property
     def transactions(self) -> int:
@@ -50,7 +50,7 @@ class Report:
         return int(self.checked.get("invoices", 0))
 
     @property
-    def fault(self) -> Fault | None:
+    def fault(self) -> Discrepancy | None:
         """The first fault, None without any."""
         return self.faults[0] if self.faults else None
 
@@ -61,7 +61,7 @@ class Starter(Protocol):
     def __call__(self, work: AuditWork[T], /) -> Future[T]: ...
 
 
-def verify(unit: AuditUnit) -> Report:
+def verify(unit: AuditUnit) -> AuditReport:
     """Run every check over all projects and both modes, in sequence."""
 
     def at_once(work: AuditWork[T], /) -> Future[T]:
@@ -72,7 +72,7 @@ def verify(unit: AuditUnit) -> Report:
     return verify_all(at_once)
 
 
-def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints = ()) -> Report:
+def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints = ()) -> AuditReport:
     """Run every check, and compare with the `checkpoints` kept outside.
 
     With `since` the transactions and events up to these checkpoints are not read again, nor the file's pages
@@ -87,18 +87,18 @@ def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints
     ]
     if not since:
         parts.insert(0, start(_of_storage))
-    faults, counts_checked = Faults(), Counter[str]()
+    faults, counts_checked = Discrepancies(), Counter[str]()
     for part in parts:
         part_faults, counts = part.result()
         for fault in part_faults.all():
             faults.add(fault.kind, fault.object, fault.message)
         counts_checked.update(counts)
-    return Report(dict(counts_checked), faults.all())
+    return AuditReport(dict(counts_checked), faults.all())
 
 
-def _of_storage(unit: AuditUnit) -> tuple[Faults, dict[str, int]]:
+def _of_storage(unit: AuditUnit) -> tuple[Discrepancies, dict[str, int]]:
     """Let the storage check its files, and compare the tables with the ledger's own definitions."""
-    faults = Faults()
+    faults = Discrepancies()
 
     def tables() -> None:
         for name, sentence in unit.unlike_made():
@@ -115,24 +115,24 @@ def _of_storage(unit: AuditUnit) -> tuple[Faults, dict[str, int]]:
 
 def _pass_all(
     unit: AuditUnit,
-    checkpoints: Mapping[Book, Sequence[KeptCheckpoint]],
-    since: Mapping[Book, Sequence[KeptCheckpoint]],
-) -> tuple[Faults, dict[str, int]]:
+    checkpoints: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
+    since: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
+) -> tuple[Discrepancies, dict[str, int]]:
     """Look at the transactions and events of each book, and compare what follows from them."""
-    faults, counts = Faults(), Counter[str]()
+    faults, counts = Discrepancies(), Counter[str]()
     transactions: dict[int, int] = {}
-    books: list[Book] = []
+    books: list[LoggedBook] = []
     with_care(unit, faults, lambda: books.extend(books_of(unit)))
     for book in books:
 
-        def look(book: Book = book) -> None:
-            start, edge, log = Start(), Edge(), sealed.log_of(unit, book)
+        def look(book: LoggedBook = book) -> None:
+            start, edge, log = PassStart(), Edge(), sealed.log_of(unit, book)
             point = _newest(since.get(book, ()))
             if point and (last := stored.event_at(unit, log, point.checkpoint.size)):
                 start = start_after(unit, book.number, last)
-                edge = stored.edge(unit, Log(book, point.checkpoint.size, last, None))
+                edge = stored.edge(unit, StoredLog(book, point.checkpoint.size, last, None))
             outside = (*checkpoints.get(book, ()), *since.get(book, ()))
-            entries = Entries(unit, log, edge, outside, faults)
+            entries = EntryAudit(unit, log, edge, outside, faults)
             book_pass = BookPass(unit, book, start, entries, faults)
             try:
                 book_pass.run()
@@ -148,11 +148,11 @@ def _pass_all(
 
 
 def _by_statements(
-    unit: AuditUnit, since: Mapping[Book, Sequence[KeptCheckpoint]]
-) -> tuple[Faults, dict[str, int]]:
+    unit: AuditUnit, since: Mapping[LoggedBook, Sequence[KeptCheckpoint]]
+) -> tuple[Discrepancies, dict[str, int]]:
     """Run the checks that are one statement each, and compare objects with their events."""
-    faults, counts = Faults(), Counter[str]()
-    transactions: dict[Book, str] = {}
+    faults, counts = Discrepancies(), Counter[str]()
+    transactions: dict[LoggedBook, str] = {}
 
     def begin() -> None:
         for book in books_of(unit):
@@ -176,7 +176,7 @@ def _newest(points: Sequence[KeptCheckpoint]) -> KeptCheckpoint | None:
     return max(points, key=lambda each: each.checkpoint.size, default=None)
 
 
-def with_care(unit: AuditUnit, faults: Faults, check: Callable[[], object]) -> None:
+def with_care(unit: AuditUnit, faults: Discrepancies, check: Callable[[], object]) -> None:
     """Run a check; unreadable data is a fault, and the other checks continue."""
     try:
         check()
@@ -195,6 +195,6 @@ def count_transactions(unit: AuditUnit) -> int:
     return int(unit.execute("SELECT count(*) AS rows FROM transactions")[0]["rows"])
 
 
-def unreadable(reason: str) -> Report:
+def unreadable(reason: str) -> AuditReport:
     """Return the report on a file that cannot be read at all."""
-    return Report({}, (Fault("damage", "", reason),))
+    return AuditReport({}, (Discrepancy("damage", "", reason),))

@@ -16,11 +16,11 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.events import outbox
 from ledger_engine.ledger.accounts import TRANSACTIONS
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.store import Row, Unit
 from ledger_engine.store.snapshot import AuditUnit
-from ledger_engine.verify.faults import Faults
-from ledger_engine.verify.sealed import Entries
+from ledger_engine.verify.faults import Discrepancies
+from ledger_engine.verify.sealed import EntryAudit
 
 ROWS_AT_ONCE = 4_000
 BALANCES_MAX = 150_000  # accounts whose balance is kept, twice: those met since, and as many before them
@@ -50,7 +50,7 @@ class BookDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class PassStart:
     """The beginning of a pass: after this event and transaction, '' for all of them."""
 
     event: str = ""
@@ -68,7 +68,7 @@ class _Side(NamedTuple):
 
 
 def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
-    """Yield the rows of a book after an id. Raises Damaged where their ids do not ascend."""
+    """Yield the rows of a book after an id. Raises DamagedRows if their ids do not ascend."""
     while True:
         rows = unit.execute(sql, {"book": book, "after": after, "rows": ROWS_AT_ONCE})
         unit.note_read(len(rows))
@@ -87,10 +87,10 @@ class BookPass:
     """The pass; `run` it once."""
 
     unit: AuditUnit
-    book: Book
-    start: Start
-    entries: Entries
-    faults: Faults
+    book: LoggedBook
+    start: PassStart
+    entries: EntryAudit
+    faults: Discrepancies
     transactions: int = 0
     events: int = 0
     _balances: dict[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class BookPass:
     _unpaired_sides: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Look at all of it. Raises Damaged."""
+        """Check the whole book. Raises DamagedRows."""
         after = self.start
         postings = map(self._follow, rows_of(self.unit, _TRANSACTIONS, self.book.number, after.transaction))
         for event in rows_of(self.unit, _EVENTS, self.book.number, after.event):
@@ -147,10 +147,10 @@ class BookPass:
                 self._ahead = posting
                 break
             self._unpair(posting)
-        found = self.unit.first(_ONE, {"book": self.book.number, "id": object})
-        if found is not None and self._unpaired_sides.pop(object, id) is not None:
+        row = self.unit.first(_ONE, {"book": self.book.number, "id": object})
+        if row is not None and self._unpaired_sides.pop(object, id) is not None:
             self.faults.add("event", id, f"event {id} is a second one of {object}.")
-        return found
+        return row
 
     def _unpair(self, posting: Row) -> None:
         """Note that a transaction was not followed by its event: versions before 1.0 wrote other orders."""
@@ -255,17 +255,17 @@ class BookPass:
             )
 
 
-def start_after(unit: Unit, book: int, event: str) -> Start:
+def start_after(unit: Unit, book: int, event: str) -> PassStart:
     """Return the start of a pass over what follows an event."""
     row = unit.first(
         "SELECT object FROM events WHERE book = :book AND id <= :event AND type = :posting"
         " ORDER BY id DESC LIMIT 1",
         {"book": book, "event": event, "posting": outbox.POSTING},
     )
-    return Start(event, "" if row is None else row["object"])
+    return PassStart(event, "" if row is None else row["object"])
 
 
-def books_of(unit: Unit) -> list[Book]:
+def books_of(unit: Unit) -> list[LoggedBook]:
     """Return all books."""
     rows = unit.execute("SELECT book, project, livemode FROM books ORDER BY book")
-    return [Book(row["book"], row["project"], bool(row["livemode"])) for row in rows]
+    return [LoggedBook(row["book"], row["project"], bool(row["livemode"])) for row in rows]

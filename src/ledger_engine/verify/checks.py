@@ -17,11 +17,11 @@ from ledger_engine.core.tenant import mode_name
 from ledger_engine.events.outbox import BEFORE_ALL
 from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.log import keys, stored
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.keys import LogKey
 from ledger_engine.store import Row, Value, kept_time
 from ledger_engine.store.snapshot import AuditUnit
-from ledger_engine.verify.faults import NAMED_MAX, Faults
+from ledger_engine.verify.faults import NAMED_MAX, Discrepancies
 
 _ROWS_AT_ONCE = 1000
 FAR_MS = 366 * DAY
@@ -238,7 +238,7 @@ WHERE r.status = 201 AND r.idempotency_key IS NOT NULL AND k.key IS NULL
 )
 
 
-def run(unit: AuditUnit, check: Check, since: Mapping[Book, str] | None, faults: Faults) -> None:
+def run(unit: AuditUnit, check: Check, since: Mapping[LoggedBook, str] | None, faults: Discrepancies) -> None:
     """Note the rows that the check finds; with `since`, by book, transactions up to there are left out."""
     if since is None or not check.since:
         _note(unit, check, check.sql, {}, faults)
@@ -248,12 +248,12 @@ def run(unit: AuditUnit, check: Check, since: Mapping[Book, str] | None, faults:
         _note(unit, check, f"{check.sql} AND {check.since}", bounds, faults)
 
 
-def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], faults: Faults) -> None:
+def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], faults: Discrepancies) -> None:
     for row in unit.execute(f"{sql} LIMIT {NAMED_MAX + 1}", bounds):
         faults.add(check.kind, str(row["id"]), check.message.format(**_named(row)))
 
 
-def miscounted(unit: AuditUnit, counts: Mapping[int, int], faults: Faults) -> None:
+def miscounted(unit: AuditUnit, counts: Mapping[int, int], faults: Discrepancies) -> None:
     """Note the projects and modes whose counters are wrong; `counts` holds their transactions by book."""
     rows = unit.execute(
         """
@@ -283,7 +283,7 @@ GROUP BY project, livemode ORDER BY project, livemode"""
             )
 
 
-def misplaced_time(unit: AuditUnit, faults: Faults) -> None:
+def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a stored time that is far in the future: the ledger's clock starts after it and never goes back.
 
     A ledger whose test clock was moved contains events of that time, or a server ran by that clock.
@@ -300,7 +300,7 @@ def misplaced_time(unit: AuditUnit, faults: Faults) -> None:
         )
 
 
-def misplaced_log(unit: AuditUnit, faults: Faults) -> None:
+def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note the books whose log is gone: a server makes its key at its start, and seals within a second."""
     served_at = kept_time.get(unit).served
     if served_at is None:
@@ -325,7 +325,7 @@ def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) ->
     return row is not None and max(row["first"] or served_at, key.created) + LONG_MS < served_at
 
 
-def misnamed_originals(unit: AuditUnit, faults: Faults) -> None:
+def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note the idempotency keys that name another object than the first one that their request made."""
     values: dict[str, Value] = {"project": "", "livemode": 0, "key": ""}
     while rows := unit.execute(

@@ -9,7 +9,7 @@ NAMED_MAX = 1000  # faults of one kind that are named; more are only counted
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Discrepancy:
     """The broken rule: `kind` as in docs/verify.md#faults, and the id of the `object`, '' without one."""
 
     kind: str
@@ -18,24 +18,24 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Faults:
+class Discrepancies:
     """The faults found so far, each once; only the first ones of a very frequent kind."""
 
-    found: dict[Fault, None] = field(default_factory=dict)
+    found: dict[Discrepancy, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, kind: str, object: str, message: str) -> None:
         """Note a fault."""
-        fault = Fault(kind, object, message)
+        fault = Discrepancy(kind, object, message)
         if fault not in self.found:
             self.counts[kind] += 1
             if self.counts[kind] <= NAMED_MAX:
                 self.found[fault] = None
 
-    def all(self) -> tuple[Fault, ...]:
+    def all(self) -> tuple[Discrepancy, ...]:
         """Return the faults, and of each kind how many more there are."""
         more = [
-            Fault(kind, "", f"there are {count - NAMED_MAX:,} more faults of this kind: {kind}.")
+            Discrepancy(kind, "", f"there are {count - NAMED_MAX:,} more faults of this kind: {kind}.")
             for kind, count in self.counts.items()
             if count > NAMED_MAX
         ]

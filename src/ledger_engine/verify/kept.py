@@ -10,7 +10,7 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.log import keys, stored
 from ledger_engine.log.checkpoints import Checkpoint
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.notes import BadNote
 from ledger_engine.store import Unit
 from ledger_engine.store.files import write_private
@@ -82,17 +82,17 @@ def require_replaceable(file: Path) -> None:
             ) from None
 
 
-def by_book(unit: Unit, checkpoints: Checkpoints) -> Mapping[Book, list[KeptCheckpoint]]:
+def by_book(unit: Unit, checkpoints: Checkpoints) -> Mapping[LoggedBook, list[KeptCheckpoint]]:
     """Return the checkpoints by the book that they are of. Raises OtherLog."""
-    by_books: dict[Book, list[KeptCheckpoint]] = {}
+    by_books: dict[LoggedBook, list[KeptCheckpoint]] = {}
     if not checkpoints:
         return by_books
     books = {f"{book.project}/{mode_name(book.livemode)}": book for book in books_of(unit)}
-    for each in checkpoints:
-        whose = "/".join(each.checkpoint.origin.split("/")[-2:])
+    for file in checkpoints:
+        whose = "/".join(file.checkpoint.origin.split("/")[-2:])
         if whose not in books:
             raise OtherLog(
-                f"{each.name} is a checkpoint of {each.checkpoint.origin}, which is not in this ledger."
+                f"{file.name} is a checkpoint of {file.checkpoint.origin}, which is not in this ledger."
             )
-        by_books.setdefault(books[whose], []).append(each)
+        by_books.setdefault(books[whose], []).append(file)
     return by_books

@@ -14,15 +14,15 @@ from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.log import checkpoints, keys, notes, stored, tree
 from ledger_engine.log.checkpoints import Checkpoint
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.keys import BrokenKey
 from ledger_engine.log.notes import BadNote, VerifierKey
-from ledger_engine.log.stored import Log
+from ledger_engine.log.stored import StoredLog
 from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.log.tree import TILE_WIDTH, Edge
 from ledger_engine.store import Row
 from ledger_engine.store.snapshot import AuditUnit
-from ledger_engine.verify.faults import Faults
+from ledger_engine.verify.faults import Discrepancies
 
 _AT_ONCE = 256  # tiles
 _TILES = (
@@ -41,7 +41,7 @@ class KeptCheckpoint:
 
 
 @dataclass(slots=True)
-class Entries:
+class EntryAudit:
     """The entries of one book's log: `add` each event, then `finish`.
 
     `edge` is the edge of the entries that are no longer added. Tiles are told apart by their last events when
@@ -49,10 +49,10 @@ class Entries:
     """
 
     unit: AuditUnit
-    log: Log
+    log: StoredLog
     edge: Edge
     kept: Sequence[KeptCheckpoint]
-    faults: Faults
+    faults: Discrepancies
     _signed_checkpoints: list[KeptCheckpoint] = field(default_factory=list)
     _roots: dict[int, bytes | None] = field(default_factory=dict)  # by the size of each checkpoint
     _sizes: list[int] = field(default_factory=list)  # of those, which are not reached yet
@@ -103,7 +103,8 @@ class Entries:
         self._into_edge()
         self._look_at_levels()
         right = all(
-            self._roots.get(each.checkpoint.size) == each.checkpoint.root for each in self._signed_checkpoints
+            self._roots.get(kept.checkpoint.size) == kept.checkpoint.root
+            for kept in self._signed_checkpoints
         )
         for first, last, message in self._wrong:
             if right:
@@ -113,13 +114,16 @@ class Entries:
             self._note(
                 self.log.last, f"{self.log.last} is not the last event that the log of {self._named()} has."
             )
-        for each in self._signed_checkpoints:
-            self._look_at_signature(each, "log")
-            if self._roots.get(each.checkpoint.size) != each.checkpoint.root and not self._wrong:
+        for kept in self._signed_checkpoints:
+            self._look_at_signature(kept, "log")
+            if (
+                self._roots.get(kept.checkpoint.size) != kept.checkpoint.root
+                and not self._wrong
+            ):
                 self._note(
                     self.log.book.project,
-                    f"the {self.size} events of {self._named()} do not lead to {each.name}, which is of"
-                    f" {each.checkpoint.size}.",
+                    f"the {self.size} events of {self._named()} do not lead to {kept.name}, which is of"
+                    f" {kept.checkpoint.size}.",
                 )
         self._compare_kept()
 
@@ -276,17 +280,17 @@ class Entries:
     def _compare_kept(self) -> None:
         """Compare with the checkpoints that were kept outside the ledger, the smallest first."""
         count = 0
-        for each in sorted(self.kept, key=lambda entry: entry.checkpoint.size):
-            self._look_at_signature(each, "checkpoint")
-            size = each.checkpoint.size
+        for kept in sorted(self.kept, key=lambda entry: entry.checkpoint.size):
+            self._look_at_signature(kept, "checkpoint")
+            size = kept.checkpoint.size
             root = self._roots.get(size)
-            if root == each.checkpoint.root:
+            if root == kept.checkpoint.root:
                 count = size
             elif root is None:
                 self.faults.add(
                     "checkpoint",
                     self._last.get(count, ""),
-                    f"{each.name} has {size} entries of {self._named()}, and this ledger ends after"
+                    f"{kept.name} has {size} entries of {self._named()}, and this ledger ends after"
                     f" {self.size}: the last {size - self.size} were removed, or its write-ahead log was cut"
                     " off.",
                 )
@@ -295,7 +299,7 @@ class Entries:
                 self.faults.add(
                     "checkpoint",
                     self._last.get(size, ""),
-                    f"{each.name} does not hold: of the events {f'after {after} ' if after else ''}up to"
+                    f"{kept.name} does not hold: of the events {f'after {after} ' if after else ''}up to"
                     f" {last} of {self._named()} some were changed, removed or added.",
                 )
 
@@ -303,7 +307,7 @@ class Entries:
         return f"{self.log.book.project}, {mode_name(self.log.book.livemode)} mode"
 
 
-def look_at_key(unit: AuditUnit, faults: Faults) -> None:
+def look_at_key(unit: AuditUnit, faults: Discrepancies) -> None:
     """Note a key that cannot sign. One that is encrypted is left to the server, which can read it."""
     key = keys.current(unit)
     if key is None:
@@ -333,7 +337,11 @@ def _is_signed(checkpoint: Checkpoint, by: Sequence[VerifierKey]) -> bool:
     return False
 
 
-def log_of(unit: AuditUnit, book: Book) -> Log:
+def log_of(unit: AuditUnit, book: LoggedBook) -> StoredLog:
     """Return how far a book is sealed."""
     row = unit.first("SELECT size, last, checkpoint FROM logs WHERE book = :book", {"book": book.number})
-    return Log(book, 0, "", None) if row is None else Log(book, row["size"], row["last"], row["checkpoint"])
+    return (
+        StoredLog(book, 0, "", None)
+        if row is None
+        else StoredLog(book, row["size"], row["last"], row["checkpoint"])
+    )

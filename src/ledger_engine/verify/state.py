@@ -19,7 +19,7 @@ from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, invoices, orders, users
 from ledger_engine.store import Row, Value
 from ledger_engine.store.snapshot import AuditUnit
-from ledger_engine.verify.faults import Faults
+from ledger_engine.verify.faults import Discrepancies
 
 _ROWS_AT_ONCE = 1000
 _LETTERS_AT_ONCE = 1_000_000  # of the texts of the rows that are read together, or one row
@@ -32,7 +32,7 @@ _EVENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """A kind of object: its table, the order of its events, and the columns that they do not state.
 
     `events` is a pattern of the words after the dot, each with a comma. `texts` are the columns that can be
@@ -49,8 +49,10 @@ class Kind:
 
 
 KINDS = (
-    Kind("account", "accounts", accounts.read, re.compile("created,"), ("metadata",), frozenset({"balance"})),
-    Kind(
+    ObjectKind(
+        "account", "accounts", accounts.read, re.compile("created,"), ("metadata",), frozenset({"balance"})
+    ),
+    ObjectKind(
         "invoice",
         "invoices",
         invoices.read,
@@ -58,8 +60,8 @@ KINDS = (
         ("lines", "metadata", "description", "customer"),
         summed=("amount", "lines"),
     ),
-    Kind("user", "users", users.read, re.compile("created,(deactivated,restored,)*(deactivated,)?")),
-    Kind(
+    ObjectKind("user", "users", users.read, re.compile("created,(deactivated,restored,)*(deactivated,)?")),
+    ObjectKind(
         "order",
         "orders",
         orders.read,
@@ -78,7 +80,7 @@ class _History:
     last: Row | None = None
 
 
-def look_at(unit: AuditUnit, kind: Kind, counts: Counter[str], faults: Faults) -> None:
+def look_at(unit: AuditUnit, kind: ObjectKind, counts: Counter[str], faults: Discrepancies) -> None:
     """Look at all objects of a kind, and count them."""
     after = ""
     counts[kind.table] += 0
@@ -101,7 +103,7 @@ def look_at(unit: AuditUnit, kind: Kind, counts: Counter[str], faults: Faults) -
         after = last
 
 
-def _ends(unit: AuditUnit, kind: Kind) -> Iterator[str]:
+def _ends(unit: AuditUnit, kind: ObjectKind) -> Iterator[str]:
     """Yield the last id of each run of objects that are read together: their texts bound it."""
     letters = " + ".join([f"coalesce(length({name}), 0)" for name in kind.texts]) or "0"
     after, waiting = "", 0
@@ -141,7 +143,7 @@ def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
         place = {name: rows[-1][name] for name in place}
 
 
-def _fault(unit: AuditUnit, kind: Kind, row: Row, history: _History) -> str | None:
+def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> str | None:
     """Return the fault of an object, as the end of a sentence."""
     try:
         object_json = as_json(kind.read(row))

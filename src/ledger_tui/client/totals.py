@@ -94,14 +94,14 @@ class PostingRate:
         self._complete_from: float | None = None
         self._newest_at: float | None = None
 
-    def take(self, rows: Sequence[Record], *, now: float, reached: bool) -> None:
-        """Count transactions, newest first; with `reached` none is missing before the last of them."""
+    def take(self, rows: Sequence[Record], *, now: float, all_read: bool) -> None:
+        """Count transactions, newest first; with `all_read` none is missing before the last of them."""
         first = self.newest is None
         known = self.newest
         new: list[Record] = []
         for row in rows:
             if row.get("id") == known:
-                reached = True
+                all_read = True
                 break
             new.append(row)
         times = [at for row in new if (at := moment(row.get("created"))) is not None]
@@ -110,7 +110,7 @@ class PostingRate:
         else:
             times += [now] * (len(new) - len(times))
             self._counts.update(int(at // BUCKET_SECONDS) for at in times)
-            self._note_reach(times, now, reached=reached, first=first)
+            self._note_reach(times, now, all_read=all_read, first=first)
         if new:
             self.newest = str(new[0].get("id"))
             self._newest_at = max(times, default=now)
@@ -119,10 +119,10 @@ class PostingRate:
             for bucket in [each for each in kept if each < forgotten]:
                 del kept[bucket]
 
-    def _note_reach(self, times: Sequence[float], now: float, *, reached: bool, first: bool) -> None:
+    def _note_reach(self, times: Sequence[float], now: float, *, all_read: bool, first: bool) -> None:
         if first:
-            self._complete_from = float("-inf") if reached else min(times, default=now)
-        elif not reached and times and self._newest_at is not None:
+            self._complete_from = float("-inf") if all_read else min(times, default=now)
+        elif not all_read and times and self._newest_at is not None:
             oldest, newest = min(times), max(times)
             # Transactions all seen at one moment, as without times, give no rate.
             rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0

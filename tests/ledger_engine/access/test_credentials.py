@@ -12,7 +12,7 @@ import pytest
 from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.credentials import TokenPair
-from ledger_engine.access.projects import Changes, NewProject
+from ledger_engine.access.projects import NewProject, ProjectChanges
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import AuthenticationError
 from ledger_engine.core.tenant import Tenant
@@ -59,7 +59,7 @@ async def test_the_scope_carries_the_projects_quota_and_overdraft_rule(
 
 async def test_a_change_of_the_project_is_seen_with_the_next_look(engine: Engine) -> None:
     owner, value = await make(engine, NewProject("Café"))
-    changes = Changes(plan="enterprise", rate_limit=7, burst=3)
+    changes = ProjectChanges(plan="enterprise", rate_limit=7, burst=3)
     await engine.write(partial(projects.update, id=owner.project, changes=changes))
     found = await engine.read(partial(credentials.find, value=value))
     assert (found.plan, found.limits.requests_per_minute, found.limits.burst) == ("enterprise", 7, 3)

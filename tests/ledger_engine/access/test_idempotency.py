@@ -64,7 +64,7 @@ def test_a_secret_is_refused_so_that_none_is_stored(value: str, around: str) -> 
 @pytest.mark.parametrize(
     "key", ["at_20261120", "rt_" + "a" * 31, "at_" + "a" * 33, "start_" + "a" * 32, "sk_test_"]
 )
-def test_what_only_begins_like_a_secret_is_a_key(key: str) -> None:
+def test_a_value_that_only_begins_like_a_secret_is_a_key(key: str) -> None:
     assert idempotency.parse(key) == key
 
 
@@ -154,7 +154,7 @@ async def test_of_keys_that_are_read_together_each_unused_one_is_known_until_it_
     assert await engine.write(look) == ([True] * 70, [False] * 3)
 
 
-async def test_whatever_makes_or_changes_an_object_takes_the_key(engine: Engine, tenant: Tenant) -> None:
+async def test_every_change_of_an_object_takes_the_key(engine: Engine, tenant: Tenant) -> None:
     async def write(work: Callable[..., Any], *given: Any, key: str | None = None) -> Any:
         return await engine.write(lambda unit: work(unit, tenant, *given, key=key))
 

@@ -10,7 +10,7 @@ import pytest
 
 from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
-from ledger_engine.access.projects import Changes, NewChild, NewProject, Project
+from ledger_engine.access.projects import NewChild, NewProject, Project, ProjectChanges
 from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store.engine import Engine
@@ -83,7 +83,7 @@ async def test_a_project_that_is_not_there_is_not_found(engine: Engine) -> None:
     with pytest.raises(NotFound):
         await engine.read(partial(projects.get, id="prj_none"))
     with pytest.raises(NotFound):
-        await engine.write(partial(projects.update, id="prj_none", changes=Changes(name="x")))
+        await engine.write(partial(projects.update, id="prj_none", changes=ProjectChanges(name="x")))
 
 
 async def test_the_first_project_is_the_oldest_that_is_not_archived(
@@ -106,7 +106,7 @@ async def test_the_first_project_is_the_oldest_that_is_not_archived(
 async def test_a_change_leaves_alone_what_it_does_not_name(engine: Engine) -> None:
     new = NewProject("Chain", "enterprise", rate_limit=12_000, burst=300, overdraft="refuse")
     chain = await engine.write(partial(projects.create, new=new))
-    changed = await engine.write(partial(projects.update, id=chain.id, changes=Changes(burst=400)))
+    changed = await engine.write(partial(projects.update, id=chain.id, changes=ProjectChanges(burst=400)))
     assert changed == replace(chain, burst=400)
     assert await engine.read(partial(projects.get, id=chain.id)) == changed
 
@@ -114,9 +114,11 @@ async def test_a_change_leaves_alone_what_it_does_not_name(engine: Engine) -> No
 async def test_a_project_that_leaves_enterprise_loses_its_own_limits_for_good(engine: Engine) -> None:
     new = NewProject("Chain", "enterprise", rate_limit=12_000, burst=300)
     chain = await engine.write(partial(projects.create, new=new))
-    left = await engine.write(partial(projects.update, id=chain.id, changes=Changes(plan="pro")))
+    left = await engine.write(partial(projects.update, id=chain.id, changes=ProjectChanges(plan="pro")))
     assert (left.limits.requests_per_minute, left.limits.burst) == (600, 50)
-    back = await engine.write(partial(projects.update, id=chain.id, changes=Changes(plan="enterprise")))
+    back = await engine.write(
+        partial(projects.update, id=chain.id, changes=ProjectChanges(plan="enterprise"))
+    )
     assert (back.rate_limit, back.burst) == (None, None)
     assert (back.limits.requests_per_minute, back.limits.burst) == (6_000, 200)
 
@@ -124,15 +126,15 @@ async def test_a_project_that_leaves_enterprise_loses_its_own_limits_for_good(en
 async def test_a_refused_change_changes_nothing(engine: Engine, cafe: Project) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await engine.write(
-            partial(projects.update, id=cafe.id, changes=Changes(name="Bar", plan="pro", rate_limit=9))
+            partial(projects.update, id=cafe.id, changes=ProjectChanges(name="Bar", plan="pro", rate_limit=9))
         )
     assert refused.value.param == "rate_limit"
     assert await engine.read(partial(projects.get, id=cafe.id)) == cafe
 
 
-@pytest.mark.parametrize("changes", [Changes(plan="pro"), Changes(overdraft="refuse")])
+@pytest.mark.parametrize("changes", [ProjectChanges(plan="pro"), ProjectChanges(overdraft="refuse")])
 async def test_a_change_of_what_credentials_may_do_is_announced(
-    engine: Engine, cafe: Project, changes: Changes
+    engine: Engine, cafe: Project, changes: ProjectChanges
 ) -> None:
     announced: set[str] = set()
     engine.listen(announced.update)
@@ -198,7 +200,9 @@ async def test_a_credential_sees_its_project_and_its_children_and_no_other(
         with pytest.raises(NotFound):
             await engine.read(partial(projects.visible, tenant=tenant, id=id))
         with pytest.raises(NotFound):
-            await engine.write(partial(projects.change, tenant=tenant, id=id, changes=Changes(name="Mine")))
+            await engine.write(
+                partial(projects.change, tenant=tenant, id=id, changes=ProjectChanges(name="Mine"))
+            )
         with pytest.raises(NotFound):
             await engine.write(partial(projects.archive, tenant=tenant, id=id))
 
@@ -281,19 +285,21 @@ async def test_a_test_key_cannot_touch_what_live_keys_rest_on(
     )
     for change in (
         partial(projects.archive, tenant=barista, id=cafe.id),
-        partial(projects.change, tenant=barista, id=cafe.id, changes=Changes(overdraft="refuse")),
-        partial(projects.change, tenant=barista, id=cafe.id, changes=Changes(plan="pro")),
+        partial(projects.change, tenant=barista, id=cafe.id, changes=ProjectChanges(overdraft="refuse")),
+        partial(projects.change, tenant=barista, id=cafe.id, changes=ProjectChanges(plan="pro")),
     ):
         with pytest.raises(PermissionDenied):
             await engine.write(change)
     assert await engine.read(partial(projects.get, id=cafe.id)) == cafe
     renamed = await engine.write(
-        partial(projects.change, tenant=barista, id=cafe.id, changes=Changes(name="Bar", overdraft="allow"))
+        partial(
+            projects.change, tenant=barista, id=cafe.id, changes=ProjectChanges(name="Bar", overdraft="allow")
+        )
     )
     assert renamed.name == "Bar"
 
     at_live = replace(barista, livemode=True)
-    changes = Changes(overdraft="refuse")
+    changes = ProjectChanges(overdraft="refuse")
     changed = await engine.write(partial(projects.change, tenant=at_live, id=cafe.id, changes=changes))
     assert changed.overdraft == "refuse"
 

@@ -94,7 +94,7 @@ async def test_every_kind_of_object_counts_and_both_sides_of_a_transfer(
         assert await counted(engine, tenant) == number + 1
 
 
-async def test_what_is_refused_does_not_count(engine: Engine, tenant: Tenant) -> None:
+async def test_a_refused_object_does_not_count(engine: Engine, tenant: Tenant) -> None:
     account = await open_account(engine, tenant)
     with pytest.raises(InvalidRequest):
         await post(engine, tenant, NewTransaction(account.id, 0, "credit"))

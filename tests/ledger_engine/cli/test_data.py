@@ -202,7 +202,7 @@ def test_a_checkpoint_is_saved_of_what_was_audited_and_not_of_what_came_later(
     asyncio.run(_seal(database))
     audited = audit.verify_all
 
-    def audit_and_grow(*arguments: Any) -> audit.Report:
+    def audit_and_grow(*arguments: Any) -> audit.AuditReport:
         report = audited(*arguments)
         grow = threading.Thread(target=lambda: asyncio.run(_opened_once_more_and_sealed(database)))
         grow.start()

@@ -119,10 +119,10 @@ async def test_about_a_transaction_there_is_one_event_and_a_cursor_must_be_one(
 ) -> None:
     for each in posted:
         work = partial(outbox.about, tenant=tenant, object=each.id)
-        page = await engine.read(partial(work, wanted=PageRequest(1)))
+        page = await engine.read(partial(work, request=PageRequest(1)))
         assert ([event.data["object"]["id"] for event in page.items], page.has_more) == ([each.id], False)
         with pytest.raises(InvalidRequest):
-            await engine.read(partial(work, wanted=PageRequest(1, after="evt_none")))
+            await engine.read(partial(work, request=PageRequest(1, after="evt_none")))
 
 
 async def test_events_are_in_the_order_of_the_changes(engine: Engine, tenant: Tenant) -> None:

@@ -18,7 +18,7 @@ from ledger_engine.core.masking import MASK
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import request_log
-from ledger_engine.events.request_log import BODY_KEPT_MAX, Note, RequestRecorder
+from ledger_engine.events.request_log import BODY_KEPT_MAX, RequestRecorder, SeenRequest
 from ledger_engine.store import Work
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
@@ -48,7 +48,7 @@ def credential(tenant: Tenant) -> Credential:
     )
 
 
-def note(tenant: Tenant, **changed: Any) -> Note:
+def note(tenant: Tenant, **changed: Any) -> SeenRequest:
     """Return a successful request, with the fields in `changed`."""
     given: dict[str, Any] = {
         "request": IDS.new("req", START),
@@ -65,7 +65,7 @@ def note(tenant: Tenant, **changed: Any) -> Note:
         "status": 201,
         "answer": b'{"id":"acc_1"}',
     }
-    return Note(**given | changed)
+    return SeenRequest(**given | changed)
 
 
 async def logged(engine: Engine, tenant: Tenant) -> list[request_log.LoggedRequest]:
@@ -189,7 +189,7 @@ async def test_lost_storage_is_waited_for(
     assert (len(await logged(engine, tenant)), recorder.dropped) == (1, 0)
 
 
-async def test_what_was_stored_by_a_commit_of_unknown_outcome_is_logged_once_with_what_came_after(
+async def test_requests_of_a_commit_of_unknown_outcome_are_logged_once_with_later_ones(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(request_log, "RETRY_AFTER_S", 0.01)

@@ -16,7 +16,7 @@ from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, invoices, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
-from ledger_engine.ledger.invoices import Invoice, Line, NewInvoice
+from ledger_engine.ledger.invoices import Invoice, InvoiceLine, NewInvoice
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import Run
@@ -24,7 +24,7 @@ from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.refusals import read_through, refusal
 
 
-def line(quantity: int = 1, unit_amount: int = 100, description: str = "Beans") -> Line:
+def line(quantity: int = 1, unit_amount: int = 100, description: str = "Beans") -> InvoiceLine:
     return {"description": description, "quantity": quantity, "unit_amount": unit_amount}
 
 

@@ -209,7 +209,7 @@ async def test_a_moment_ends_with_its_millisecond(write: Run, read: Run, clock: 
         assert summary.postings == (1 if changed else 0)
 
 
-async def test_who_may_not_read_users_sees_no_change_of_them(world: World, tenant: Tenant) -> None:
+async def test_a_key_without_read_users_sees_no_change_of_users(world: World, tenant: Tenant) -> None:
     (start, *_), (end, *_) = world.seen[0], world.seen[-1]
     world.tenant = Tenant(tenant.project, livemode=False, scopes=frozenset({"read:projects"}))
     page, summary = await world.read(past.changes, start, end, PageRequest(limit=100))

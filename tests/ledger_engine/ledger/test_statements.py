@@ -8,7 +8,7 @@ from ledger_engine.core.errors import NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, statements, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
-from ledger_engine.ledger.statements import Line, Statement
+from ledger_engine.ledger.statements import Statement, StatementLine
 from ledger_engine.ledger.transactions import NewTransaction
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
@@ -40,9 +40,9 @@ def whole(read: Run) -> Run:
 
     async def draw_up(
         account: Account, start: int | None = None, end: int | None = None
-    ) -> tuple[Statement, list[Line]]:
+    ) -> tuple[Statement, list[StatementLine]]:
         statement = await read(statements.draw_up, account.id, start, end)
-        lines: list[Line] = []
+        lines: list[StatementLine] = []
         while part := await read(statements.lines, statement, lines[-1].transaction if lines else None):
             lines += part
         assert statement.opening_balance + sum(line.amount for line in lines) == statement.closing_balance
@@ -146,7 +146,7 @@ async def test_a_statement_longer_than_one_part_is_whole(write: Run, till: Accou
     assert [line.running_balance for line in lines] == list(range(1, count + 1))
 
 
-async def test_what_is_posted_while_a_statement_is_read_does_not_come_into_it(
+async def test_a_posting_made_while_a_statement_is_read_stays_out_of_it(
     write: Run, read: Run, till: Account, first: int
 ) -> None:
     statement = await read(statements.draw_up, till.id, None, 2**45)

@@ -303,7 +303,7 @@ async def test_a_reversal_can_be_reversed(write: Run, till: Account, balance: Ru
     assert await balance(till) == 30
 
 
-async def test_what_belongs_to_a_transaction_is_its_other_side_and_its_reversal(
+async def test_related_transactions_are_the_other_side_and_the_reversal(
     write: Run, read: Run, till: Account, safe: Account
 ) -> None:
     alone = await write(transactions.post, NewTransaction(till.id, 30, "credit"))

@@ -111,7 +111,7 @@ def test_an_event_entered_by_its_commitment_is_proven_by_its_body_and_the_salt()
         "origin\n١\nROOT\n",
     ],
 )
-def test_what_is_not_a_checkpoint_is_refused(text: str) -> None:
+def test_a_malformed_checkpoint_is_refused(text: str) -> None:
     text = text.replace("ROOT", notes.encode(bytes(32)))
     with pytest.raises(BadNote):
         Checkpoint.parse(str(notes.Note(text, (KEY.sign(text),))))
@@ -132,6 +132,6 @@ def test_a_checkpoint_may_have_further_lines() -> None:
         ("index 70", "index 70\nAAAA"),
     ],
 )
-def test_what_is_not_a_proof_is_refused(damage: tuple[str, str]) -> None:
+def test_a_malformed_proof_is_refused(damage: tuple[str, str]) -> None:
     with pytest.raises(BadNote):
         Proof.parse(TEXT.replace(*damage))

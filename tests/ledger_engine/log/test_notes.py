@@ -90,7 +90,7 @@ def test_one_key_for_two_purposes_has_two_ids() -> None:
         "x" * notes.NOTE_MAX + "\n\n— a AAAAAAA=\n",
     ],
 )
-def test_what_is_not_a_note_is_refused(text: str) -> None:
+def test_a_malformed_note_is_refused(text: str) -> None:
     with pytest.raises(BadNote):
         notes.parse(text)
 
@@ -130,6 +130,6 @@ def test_a_note_has_at_most_a_megabyte() -> None:
         EXAMPLE_KEY + "\n",
     ],
 )
-def test_what_is_not_a_key_is_refused(text: str) -> None:
+def test_a_malformed_key_is_refused(text: str) -> None:
     with pytest.raises(BadNote):
         VerifierKey.parse(text)

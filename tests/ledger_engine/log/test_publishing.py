@@ -18,11 +18,11 @@ from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.log import keys, notes, publishing, stored
 from ledger_engine.log.checkpoints import Checkpoint, Proof
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.notes import SigningKey, VerifierKey
-from ledger_engine.log.publishing import Outside, Publisher, WitnessAddress
+from ledger_engine.log.publishing import CheckpointPlaces, Publisher, WitnessAddress
 from ledger_engine.log.sealer import Sealer
-from ledger_engine.log.witness import Answer, Witness, listen
+from ledger_engine.log.witness import Witness, WitnessAnswer, listen
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
@@ -39,7 +39,7 @@ class Counted(Witness):
         super().__init__(folder, watched)
         self.answered: list[int] = []
 
-    def add_checkpoint(self, body: bytes) -> Answer:
+    def add_checkpoint(self, body: bytes) -> WitnessAnswer:
         answer = super().add_checkpoint(body)
         self.answered.append(answer.status)
         return answer
@@ -76,7 +76,7 @@ async def post(engine: Engine, tenant: Tenant, account: str) -> str:
     return str((await engine.write(partial(transactions.post, tenant=tenant, new=new))).id)
 
 
-async def publish(engine: Engine, outside: Outside) -> Publisher:
+async def publish(engine: Engine, outside: CheckpointPlaces) -> Publisher:
     """Seal and publish as a server does that starts now."""
     sealer = Sealer(engine, Seal(None), NAME, outside)
     await sealer.seal()
@@ -108,7 +108,7 @@ async def test_a_witness_signs_each_checkpoint_and_the_proofs_have_its_signature
     engine: Engine, tenant: Tenant, account: str, watching: Watching, read: Run
 ) -> None:
     key = await trust(engine, tenant, watching)
-    outside = Outside(witnesses=[watching.address])
+    outside = CheckpointPlaces(witnesses=[watching.address])
     for _ in range(3):
         posted = await post(engine, tenant, account)
         await publish(engine, outside)
@@ -131,7 +131,7 @@ async def test_a_ledger_that_was_rolled_back_is_named_by_the_witness(
     engine: Engine, tenant: Tenant, account: str, watching: Watching
 ) -> None:
     key = await trust(engine, tenant, watching)
-    outside = Outside(witnesses=[watching.address])
+    outside = CheckpointPlaces(witnesses=[watching.address])
     last = await post(engine, tenant, account)
     await publish(engine, outside)
     await engine.write(partial(take_back, tenant=tenant, last=last))
@@ -156,7 +156,9 @@ async def test_a_witness_is_asked_once_for_each_checkpoint_and_with_the_size_tha
 ) -> None:
     await trust(engine, tenant, watching)
     other = Watching(tmp_path / "another witness")  # which never answers, as nobody serves for it
-    outside = Outside(witnesses=[watching.address, WitnessAddress("http://127.0.0.1:9", other.address.key)])
+    outside = CheckpointPlaces(
+        witnesses=[watching.address, WitnessAddress("http://127.0.0.1:9", other.address.key)]
+    )
     other.server.server_close()
     for _ in range(3):
         await post(engine, tenant, account)
@@ -167,10 +169,10 @@ async def test_a_witness_is_asked_once_for_each_checkpoint_and_with_the_size_tha
     assert engine.notice.startswith(f"The witness {other.address.key.name} cannot be reached: ")
 
 
-async def test_what_a_witness_refuses_is_said_until_it_signs(
+async def test_a_refusal_by_a_witness_is_reported_until_it_signs(
     engine: Engine, tenant: Tenant, account: str, watching: Watching
 ) -> None:
-    outside = Outside(witnesses=[watching.address])
+    outside = CheckpointPlaces(witnesses=[watching.address])
     name = watching.witness.verifier.name
     publisher = await publish(engine, outside)
     assert engine.notice is not None
@@ -191,9 +193,9 @@ async def test_a_witness_that_is_gone_or_signs_with_another_key_is_said(
 ) -> None:
     await trust(engine, tenant, watching)
     other = SigningKey("another", notes.WITNESS, bytes(32)).verifier
-    await publish(engine, Outside(witnesses=[WitnessAddress(watching.address.url, other)]))
+    await publish(engine, CheckpointPlaces(witnesses=[WitnessAddress(watching.address.url, other)]))
     assert engine.notice == "The witness another answers without a signature of its key."
-    await publish(engine, Outside(witnesses=[WitnessAddress("http://127.0.0.1:9", other)]))
+    await publish(engine, CheckpointPlaces(witnesses=[WitnessAddress("http://127.0.0.1:9", other)]))
     assert engine.notice is not None
     assert engine.notice.startswith("The witness another cannot be reached: ")
 
@@ -222,7 +224,7 @@ async def test_a_witness_is_not_looked_for_where_it_sends_the_server_on_to(
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}"
-        await publish(engine, Outside(witnesses=[WitnessAddress(url, watching.witness.verifier)]))
+        await publish(engine, CheckpointPlaces(witnesses=[WitnessAddress(url, watching.witness.verifier)]))
         server.shutdown()
         thread.join()
     assert engine.notice is not None
@@ -233,7 +235,7 @@ async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
     engine: Engine, tenant: Tenant, account: str, clock: ManualClock, tmp_path: Path
 ) -> None:
     folder = tmp_path / "kept"
-    sealer = Sealer(engine, Seal(None), NAME, Outside([folder]))
+    sealer = Sealer(engine, Seal(None), NAME, CheckpointPlaces([folder]))
 
     async def kept() -> list[str]:
         await sealer.seal()
@@ -245,7 +247,7 @@ async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
     assert len(await kept()) == 1
     clock.advance(60_000)
     assert (await kept())[1:] == ["000000000000002-2026-09-21T1414Z.checkpoint"]
-    (newest,) = publishing.newest(folder, Book(1, tenant.project, False))
+    (newest,) = publishing.newest(folder, LoggedBook(1, tenant.project, False))
     assert (newest.origin, newest.size) == (f"{NAME}/{tenant.project}/test", 2)
     sealer._publisher.start()
     await post(engine, tenant, account)
@@ -255,7 +257,7 @@ async def test_a_checkpoint_is_kept_each_minute_and_at_the_end(
 
 
 async def test_nothing_goes_on_after_the_stop(engine: Engine, account: str, tmp_path: Path) -> None:
-    sealer = Sealer(engine, Seal(None), NAME, Outside([tmp_path / "kept"]))
+    sealer = Sealer(engine, Seal(None), NAME, CheckpointPlaces([tmp_path / "kept"]))
     before = asyncio.all_tasks()
     sealer.start()
     assert len(asyncio.all_tasks() - before) == 2, "it seals and publishes"
@@ -267,7 +269,7 @@ async def test_nothing_goes_on_after_the_stop(engine: Engine, account: str, tmp_
 async def test_nothing_is_signed_where_a_kept_checkpoint_is_of_another_history(
     engine: Engine, tenant: Tenant, account: str, tmp_path: Path, read: Run
 ) -> None:
-    outside = Outside([tmp_path / "kept"])
+    outside = CheckpointPlaces([tmp_path / "kept"])
     last = await post(engine, tenant, account)
     await publish(engine, outside)
     await engine.write(partial(take_back, tenant=tenant, last=last))
@@ -293,9 +295,9 @@ async def test_no_new_log_is_begun_beside_the_checkpoints_of_one_that_was_remove
 ) -> None:
     folder = tmp_path / "kept"
     await post(engine, tenant, account)
-    await publish(engine, Outside([folder]))
+    await publish(engine, CheckpointPlaces([folder]))
     await engine.write(remove_log)
-    other = Sealer(engine, Seal(None), None, Outside([folder]))
+    other = Sealer(engine, Seal(None), None, CheckpointPlaces([folder]))
     for _ in range(2):
         await other.begin()
         await other.seal()
@@ -316,11 +318,11 @@ async def test_a_log_is_not_signed_in_a_folder_with_another_log_of_its_book(
 ) -> None:
     folder = tmp_path / "kept"
     await post(engine, tenant, account)
-    await publish(engine, Outside([folder]))
+    await publish(engine, CheckpointPlaces([folder]))
     await engine.write(remove_log)
     await Sealer(engine, Seal(None), "other.example").seal()  # as a server without the folder does
     before = sorted(folder.rglob("*"))
-    await publish(engine, Outside([folder]))
+    await publish(engine, CheckpointPlaces([folder]))
     assert engine.notice is not None
     assert f"and this ledger has the log other.example/{tenant.project}/test" in engine.notice
     assert sorted(folder.rglob("*")) == before
@@ -335,7 +337,7 @@ async def test_a_folder_that_cannot_be_written_is_said_until_it_can(
     engine: Engine, account: str, tmp_path: Path
 ) -> None:
     (tmp_path / "kept").write_text("a file")
-    publisher = await publish(engine, Outside([tmp_path / "kept"]))
+    publisher = await publish(engine, CheckpointPlaces([tmp_path / "kept"]))
     assert engine.notice == f"Checkpoints cannot be written to {tmp_path / 'kept'}: Not a directory."
     (tmp_path / "kept").unlink()
     await publisher.publish()

@@ -19,11 +19,11 @@ from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.log import entries, keys, notes, sealer, stored, tiles, tree
 from ledger_engine.log.checkpoints import Checkpoint, Proof
-from ledger_engine.log.entries import Book
+from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.keys import LogKey
 from ledger_engine.log.notes import VerifierKey
 from ledger_engine.log.sealer import Sealer
-from ledger_engine.log.stored import Log
+from ledger_engine.log.stored import StoredLog
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
@@ -134,7 +134,7 @@ async def test_a_log_of_three_levels_goes_on_after_a_restart(
         proof.check(event["body"], key)
 
 
-async def test_what_is_not_sealed_yet_says_so(
+async def test_an_event_that_is_not_sealed_yet_is_reported_as_such(
     engine: Engine, tenant: Tenant, account: str, sealing: Sealer, read: Run
 ) -> None:
     for work, arguments in [
@@ -348,7 +348,7 @@ async def test_the_key_is_sealed_as_other_secrets_are(engine: Engine, tenant: Te
     await Sealer(engine, Seal("a secret"), NAME).seal()
     sealed = await engine.read(keys.require)
     assert sealed.secret.startswith("fernet:")
-    book = Book(1, tenant.project, False)
+    book = LoggedBook(1, tenant.project, False)
     assert sealed.of(book, Seal("a secret")).verifier == plain.of(book, Seal(None)).verifier
     await post(engine, tenant, account, 1)
     with pytest.raises(WrongKey):
@@ -424,12 +424,12 @@ async def test_a_signature_of_a_witness_that_is_garbled_is_left_out_and_said(
     assert Proof.parse(await read(stored.proof_of_transaction, posted)).checkpoint.size == 2
 
 
-async def test_what_fails_in_the_sealer_is_said_until_it_works_again(
+async def test_a_failure_of_the_sealer_is_reported_until_it_works_again(
     engine: Engine, account: str, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sealing = Sealer(engine, Seal(None), NAME)
 
-    def fail(unit: Unit) -> list[Log]:
+    def fail(unit: Unit) -> list[StoredLog]:
         raise RuntimeError("out of order")
 
     with monkeypatch.context() as patched:

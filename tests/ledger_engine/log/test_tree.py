@@ -116,7 +116,7 @@ def test_a_tree_is_proven_to_begin_with_an_older_one_and_with_no_other(
             tree.check_consistency(earlier, earlier_root, size, root, hashes)
 
 
-def test_what_a_log_does_not_have_is_refused() -> None:
+def test_a_proof_of_a_missing_entry_is_refused() -> None:
     with pytest.raises(BadProof, match=r"^a log of 3 entries has no entry 3$"):
         tree.inclusion(3, 3)
     with pytest.raises(BadProof, match=r"^a log of 3 entries does not begin with 4$"):

@@ -15,7 +15,7 @@ import pytest
 from ledger_engine.log import notes, tree
 from ledger_engine.log.checkpoints import Checkpoint
 from ledger_engine.log.notes import Note, SigningKey
-from ledger_engine.log.witness import SIZE, TEXT, Answer, Witness, listen
+from ledger_engine.log.witness import SIZE, TEXT, Witness, WitnessAnswer, listen
 from tests.ledger_engine.log.logs import KEY, ORIGIN, MemoryLog
 from tests.ledger_engine.lost_connections import reset_a_request
 
@@ -28,7 +28,7 @@ def request(old: int, checkpoint: Checkpoint, path: Sequence[bytes]) -> bytes:
     return f"old {old}\n{lines}\n{checkpoint.note}".encode()
 
 
-def asked(witness: Witness, old: int, size: int, log: MemoryLog = LOG) -> Answer:
+def asked(witness: Witness, old: int, size: int, log: MemoryLog = LOG) -> WitnessAnswer:
     path = log.hashes(tree.consistency(old, size))
     return witness.add_checkpoint(request(old, log.checkpoint(size), path))
 
@@ -53,7 +53,7 @@ def test_it_remembers_its_key_and_what_it_signed(witness: Witness, tmp_path: Pat
     asked(witness, 0, 100)
     again = Witness(tmp_path / "state", {ORIGIN: [KEY.verifier]})
     assert again.verifier == witness.verifier
-    assert asked(again, 0, 300) == Answer(409, "100\n", SIZE)
+    assert asked(again, 0, 300) == WitnessAnswer(409, "100\n", SIZE)
     assert asked(again, 100, 300).status == 200
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in (tmp_path / "state").iterdir())
 
@@ -68,7 +68,7 @@ def test_a_fork_and_a_log_that_was_rolled_back_are_refused(witness: Witness) -> 
     asked(witness, 0, 200)
     assert asked(witness, 200, 300, FORK).status == 422
     assert asked(witness, 200, 200, FORK).status == 422
-    assert asked(witness, 150, 160) == Answer(409, "200\n", SIZE)
+    assert asked(witness, 150, 160) == WitnessAnswer(409, "200\n", SIZE)
     assert asked(witness, 200, 300).status == 200
 
 
@@ -89,7 +89,7 @@ def test_a_fork_and_a_log_that_was_rolled_back_are_refused(witness: Witness) -> 
         (request(0, LOG.checkpoint(3), ()).replace(b"test\n3\n", b"test\n4\n"), 403),
     ],
 )
-def test_what_the_standard_refuses_is_refused_with_its_status(
+def test_a_request_that_the_standard_refuses_gets_its_status(
     witness: Witness, body: bytes, status: int
 ) -> None:
     assert witness.add_checkpoint(body).status == status

@@ -15,7 +15,7 @@ import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks.sending import Job, SendResult
+from ledger_engine.events.webhooks.sending import AttemptJob, SendResult
 from ledger_engine.sandbox import faults
 from ledger_engine.sandbox.faults import Faults, FaultySender
 from ledger_engine.store.engine import Engine
@@ -388,7 +388,7 @@ async def test_jobs_come_back_when_the_endpoints_project_cannot_be_read() -> Non
 
     results: list[SendResult] = []
     sender = FaultySender(cast(Engine, Lost()), Faults(), lambda _report: cast(Any, Idle()), results.append)
-    sender.submit(Job(1, "whe_1", True, False, "127.0.0.1", 9, False, "/", [], "{}"))
+    sender.submit(AttemptJob(1, "whe_1", True, False, "127.0.0.1", 9, False, "/", [], "{}"))
     await until(lambda: results)
     assert results == [SendResult(1, made=False)]
     await sender.stop(0)

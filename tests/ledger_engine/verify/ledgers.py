@@ -21,7 +21,7 @@ from ledger_engine.log.sealer import Sealer
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine, open_engine, open_snapshot
 from ledger_engine.verify import audit, kept
-from ledger_engine.verify.audit import Report
+from ledger_engine.verify.audit import AuditReport
 from tests.ledger_engine.manual_clock import ManualClock
 
 _DELIVERED = (
@@ -138,7 +138,7 @@ def make(ledger: Location, outside: Path) -> None:
         snapshot.start(partial(kept.save, file=outside)).result()
 
 
-def verified(ledger: Location, *outside: Path, since: Path | None = None) -> Report:
+def verified(ledger: Location, *outside: Path, since: Path | None = None) -> AuditReport:
     """Return the report on a ledger, compared with checkpoints in files."""
     with open_snapshot(ledger, 1) as snapshot:
         checkpoints = [each for file in outside for each in kept.read(file)]

@@ -13,7 +13,7 @@ from ledger_engine.access import projects
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, invoices, orders, users
 from ledger_engine.ledger.accounts import NewAccount
-from ledger_engine.ledger.invoices import DESCRIPTION_MAX, LINES_MAX, Line, NewInvoice
+from ledger_engine.ledger.invoices import DESCRIPTION_MAX, LINES_MAX, InvoiceLine, NewInvoice
 from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.log import stored
@@ -36,7 +36,9 @@ def fill(unit: Unit) -> Tenant:
     for _ in range(COUNT):
         orders.create(unit, tenant, NewOrder(user, items))
     till = accounts.create(unit, tenant, NewAccount("Till", "EUR", {})).id
-    lines: list[Line] = [{"description": "x" * DESCRIPTION_MAX, "quantity": 1, "unit_amount": 1}] * LINES_MAX
+    lines: list[InvoiceLine] = [
+        {"description": "x" * DESCRIPTION_MAX, "quantity": 1, "unit_amount": 1}
+    ] * LINES_MAX
     invoice = invoices.create(unit, tenant, NewInvoice(till, "Ada", lines=lines)).id
     for _ in range(COUNT):
         invoices.update(unit, tenant, invoice, {"customer": "Grace"})

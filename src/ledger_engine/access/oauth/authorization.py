@@ -19,7 +19,7 @@ from ledger_engine.access.oauth.apps import App
 from ledger_engine.access.oauth.grants import Code, OAuthTokens, Token
 from ledger_engine.access.oauth.server import (
     AUTHORIZATION_CODE,
-    Request,
+    OAuthRequest,
     Server,
     app_of,
     is_state,
@@ -27,7 +27,7 @@ from ledger_engine.access.oauth.server import (
     may_ask,
     refusal,
 )
-from ledger_engine.access.oauth.sign_ins import SignedIn
+from ledger_engine.access.oauth.sign_ins import SignedInUser
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound
 from ledger_engine.store import Unit
 
@@ -44,7 +44,7 @@ class AuthorizationRequest:
     scopes: list[str]
     state: str
     code_challenge: str
-    user: SignedIn | None = None
+    user: SignedInUser | None = None
 
     def parameters(self) -> dict[str, str]:
         """Return the parameters that make the same request again."""
@@ -80,7 +80,7 @@ def consider(
     other error, among them a scope that this user cannot grant.
     """
     user = None if sign_in is None else sign_ins.find(unit, sign_in)
-    request = Request(parameters)
+    request = OAuthRequest(parameters)
     _consent(Server(unit), request, user)
     app, payload = app_of(request), request.payload
     return AuthorizationRequest(
@@ -100,7 +100,7 @@ def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: 
     RefusedToApp `access_denied` when the user denies it or when no user whom the app may ask is signed in any
     more.
     """
-    server, request = Server(unit, code=code), Request([*authorization.parameters().items()])
+    server, request = Server(unit, code=code), OAuthRequest([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
     grant = _consent(server, request, user)
     may_grant = code is not None and may_ask(app_of(request), user)
@@ -117,19 +117,21 @@ def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAut
     """
     credential = _find_stored(unit, parameters)
     complete = {"grant_type": AUTHORIZATION_CODE, **_own(credential), **parameters}
-    answer = Server(unit, stored=credential, pair=pair).create_token_response(Request([*complete.items()]))
+    answer = Server(unit, stored=credential, pair=pair).create_token_response(
+        OAuthRequest([*complete.items()])
+    )
     assert isinstance(answer, OAuthTokens | LedgerError)
     return answer
 
 
 def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerError | None:
     """End the grant of an access or a refresh token (RFC 7009); an unknown value changes nothing."""
-    stored_token = grants.find_token(unit, token)
-    client = client_id or (stored_token.app if stored_token is not None else None)
+    token_row = grants.find_token(unit, token)
+    client = client_id or (token_row.app if token_row is not None else None)
     if client is None:
         return None
-    request = Request([("token", token), ("client_id", client)])
-    return Server(unit, stored=stored_token).revocation(request)
+    request = OAuthRequest([("token", token), ("client_id", client)])
+    return Server(unit, stored=token_row).revocation(request)
 
 
 def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | None:
@@ -148,7 +150,7 @@ def _own(credential: Code | Token | None) -> dict[str, str]:
     return {"client_id": credential.app}
 
 
-def _consent(server: Server, request: Request, user: SignedIn | None) -> BaseGrant:
+def _consent(server: Server, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
     """Return Authlib's grant for a request that can be shown; raises what `consider` does."""
     payload = request.payload
     if payload.client_id is None:
@@ -161,7 +163,7 @@ def _consent(server: Server, request: Request, user: SignedIn | None) -> BaseGra
         _raise(error, request)
 
 
-def _raise(error: OAuth2Error, request: Request) -> NoReturn:
+def _raise(error: OAuth2Error, request: OAuthRequest) -> NoReturn:
     if not error.redirect_uri:
         raise refusal(error, request)
     state = request.payload.state

@@ -135,7 +135,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
     )
     if row is None:
         return None
-    expired = _has_expired(unit, row["code_expires"])
+    is_late = _has_expired(unit, row["code_expires"])
     return Code(
         grant=row["id"],
         app=row["app"],
@@ -144,7 +144,7 @@ def find_code(unit: Unit, code: str) -> Code | None:
         redirect_uri=row["redirect_uri"],
         code_challenge=row["code_challenge"],
         redeemed=row["redeemed_at"] is not None,
-        expired=expired,
+        expired=is_late,
         ended=bool(row["ended"]),
     )
 

@@ -36,7 +36,7 @@ from ledger_engine.access.credentials import TokenPair
 from ledger_engine.access.oauth import apps, grants
 from ledger_engine.access.oauth.apps import App
 from ledger_engine.access.oauth.grants import Code, NewGrant, OAuthTokens, Token
-from ledger_engine.access.oauth.sign_ins import SignedIn
+from ledger_engine.access.oauth.sign_ins import SignedInUser
 from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError, NotFound, OAuthRefusal
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import ROLES, SCOPES
@@ -46,7 +46,7 @@ AUTHORIZATION_CODE = "authorization_code"
 GRANT_TYPES = (AUTHORIZATION_CODE, "refresh_token")
 
 
-class Payload(OAuth2Payload):
+class OAuthParameters(OAuth2Payload):
     """The parameters of a request; an empty value counts as a missing one (RFC 6749, 3.1)."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
@@ -68,20 +68,20 @@ class Payload(OAuth2Payload):
         return self._data.get("response_type", "code")  # compared exactly: no list of types in another order
 
 
-class Request(OAuth2Request):
+class OAuthRequest(OAuth2Request):
     """The parameters of a request, in the form Authlib reads them."""
 
     def __init__(self, parameters: Sequence[tuple[str, str]]) -> None:
         # Authlib uses the address only to see whether TLS was used, which only a proxy in front can know.
         super().__init__("POST", "https://localhost/")
-        self.payload: Payload = Payload(parameters)
+        self.payload: OAuthParameters = OAuthParameters(parameters)
 
     @property
     def form(self) -> dict[str, str]:
         return self.payload.data
 
 
-class Client(ClientMixin):
+class OAuthClient(ClientMixin):
     """An app in the form that Authlib reads: a public client, without a secret."""
 
     def __init__(self, app: App) -> None:
@@ -130,7 +130,7 @@ class StoredToken(TokenMixin):
 
 def app_of(request: OAuth2Request) -> App:
     """Return the app of a request that Authlib has accepted."""
-    assert isinstance(request.client, Client)
+    assert isinstance(request.client, OAuthClient)
     return request.client.app
 
 
@@ -162,7 +162,7 @@ class _CodeGrant(AuthorizationCodeGrant):
         # Replaces Authlib's check: its error repeats the address, and fails on characters that an error must
         # not have.
         assert request.payload is not None
-        assert isinstance(client, Client)
+        assert isinstance(client, OAuthClient)
         uri = request.payload.redirect_uri
         if uri is None:
             message = "The address has no redirect_uri, which says where to return to."
@@ -171,7 +171,7 @@ class _CodeGrant(AuthorizationCodeGrant):
             raise NotFound("redirect_uri of this app", uri)
         return uri
 
-    def create_authorization_response(self, redirect_uri: str, grant_user: SignedIn | None) -> Any:
+    def create_authorization_response(self, redirect_uri: str, grant_user: SignedInUser | None) -> Any:
         # Replaces Authlib's, which encodes the query of the app's address again; it must come back character
         # by character.
         if grant_user is None:
@@ -185,17 +185,17 @@ class _CodeGrant(AuthorizationCodeGrant):
         return 200, None, []
 
     def query_authorization_code(self, code: str, client: ClientMixin) -> StoredCode:
-        stored_code = self.server.stored
-        if not isinstance(stored_code, Code):
+        record = self.server.stored
+        if not isinstance(record, Code):
             raise InvalidGrantError("The code is not known.")
-        if stored_code.redeemed:
-            _end(self.server, stored_code)
-        if stored_code.app != client.get_client_id():
+        if record.redeemed:
+            _end(self.server, record)
+        if record.app != client.get_client_id():
             raise InvalidGrantError("The code was issued to another app.")
-        if stored_code.expired:
+        if record.expired:
             raise InvalidGrantError(f"The code has expired; it is valid for {grants.CODE_SECONDS} seconds.")
-        _require_valid(stored_code)
-        return StoredCode(stored_code)
+        _require_valid(record)
+        return StoredCode(record)
 
     def authenticate_user(self, authorization_code: StoredCode) -> str:
         """Use up the code and return its user: Authlib's last call before it issues tokens."""
@@ -264,7 +264,7 @@ class _Rules(CodeChallenge):
 
     def validate_form(self, grant: Any, redirect_uri: str) -> None:
         """Raise OAuth2Error for a malformed request, whatever it asks for."""
-        payload: Payload = grant.request.payload
+        payload: OAuthParameters = grant.request.payload
         if any(len(values) > 1 for values in payload.datalist.values()):
             raise InvalidRequestError("A parameter is given more than once.")
         if payload.response_type != "code":
@@ -274,7 +274,7 @@ class _Rules(CodeChallenge):
 
     def validate_code_challenge(self, grant: Any, redirect_uri: str) -> None:
         super().validate_code_challenge(grant, redirect_uri)
-        payload: Payload = grant.request.payload
+        payload: OAuthParameters = grant.request.payload
         if not _CHALLENGE.fullmatch(payload.data.get("code_challenge", "")):
             raise InvalidRequestError(
                 "code_challenge is required: the S256 hash of the verifier, 43 characters of base64url."
@@ -314,23 +314,23 @@ class Server(AuthorizationServer):
         self.register_grant(_RefreshGrant)
         self.register_endpoint(_Revocation)
 
-    def consent_grant(self, request: Request, user: SignedIn | None) -> BaseGrant:
+    def consent_grant(self, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
         """Return the grant that the user can be asked for; raises OAuth2Error and LedgerError."""
-        find: Callable[[Request, SignedIn | None], BaseGrant] = self.get_consent_grant
+        find: Callable[[OAuthRequest, SignedInUser | None], BaseGrant] = self.get_consent_grant
         return find(request, user)
 
-    def revocation(self, request: Request) -> LedgerError | None:
+    def revocation(self, request: OAuthRequest) -> LedgerError | None:
         """Revoke a token; return an error, if there is one, instead of raising it."""
-        respond: Callable[[str, Request], LedgerError | None] = self.create_endpoint_response
+        respond: Callable[[str, OAuthRequest], LedgerError | None] = self.create_endpoint_response
         return respond("revocation", request)
 
     def create_oauth2_request(self, request: Any) -> OAuth2Request:
-        assert isinstance(request, Request)
+        assert isinstance(request, OAuthRequest)
         return request
 
     def query_client(self, client_id: str) -> Any:
         try:
-            return Client(apps.find(self.unit, client_id))
+            return OAuthClient(apps.find(self.unit, client_id))
         except NotFound:
             return None
 
@@ -363,12 +363,12 @@ class Server(AuthorizationServer):
         return error if error.redirect_uri else refusal(error, request)
 
 
-def may_ask(app: App, user: SignedIn | None) -> bool:
+def may_ask(app: App, user: SignedInUser | None) -> bool:
     """Return whether the user belongs to the project and mode that the app is registered for."""
     return user is not None and (app.project, app.livemode) == (user.project, user.livemode)
 
 
-def _require_givable(user: SignedIn, scopes: list[str]) -> None:
+def _require_givable(user: SignedInUser, scopes: list[str]) -> None:
     for scope in scopes:
         least = grants.LEAST_ROLE.get(scope, ROLES[0])
         if ROLES.index(user.role) < ROLES.index(least):

@@ -12,7 +12,7 @@ LASTS_MS = 12 * 3_600_000  # milliseconds, a working day; a browser forgets it e
 
 
 @dataclass(slots=True)
-class SignedIn:
+class SignedInUser:
     """The signed-in user, with the role that the user has now."""
 
     user: str
@@ -49,7 +49,7 @@ def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str |
     return True
 
 
-def find(unit: Unit, value: str) -> SignedIn | None:
+def find(unit: Unit, value: str) -> SignedInUser | None:
     """Return the user who is signed in in the browser with this value."""
     row = unit.first(
         "SELECT u.* FROM sign_ins AS s JOIN users AS u ON u.id = s.user_id"
@@ -59,7 +59,9 @@ def find(unit: Unit, value: str) -> SignedIn | None:
     )
     if row is None:
         return None
-    return SignedIn(row["id"], row["name"], row["email"], row["role"], row["project"], bool(row["livemode"]))
+    return SignedInUser(
+        row["id"], row["name"], row["email"], row["role"], row["project"], bool(row["livemode"])
+    )
 
 
 def expired_at(unit: Unit, value: str) -> int | None:

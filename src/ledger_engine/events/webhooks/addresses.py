@@ -55,7 +55,7 @@ _RESERVED_V6 = [
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ParsedUrl:
     """A URL split into the parts needed to connect. `path` includes the query."""
 
     host: str
@@ -70,7 +70,7 @@ class Target:
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
 
-def parse_url(url: str, *, livemode: bool) -> Target:
+def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
     """Return the parts of a URL that may be registered. Raises InvalidRequest.
 
     A host that is a number is refused unless it is an address in its usual form, so that people read the same
@@ -99,10 +99,10 @@ def parse_url(url: str, *, livemode: bool) -> Target:
     host = (parts.hostname or "").lower()
     _check_host(host, parts.netloc.startswith("["), tls=scheme == "https", livemode=livemode)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(host, port or _PORTS[scheme], scheme == "https", path)
+    return ParsedUrl(host, port or _PORTS[scheme], scheme == "https", path)
 
 
-def check_resolved(addresses: list[str], target: Target, *, livemode: bool) -> None:
+def check_resolved(addresses: list[str], target: ParsedUrl, *, livemode: bool) -> None:
     """Raise InvalidRequest when a name resolves to an address that nothing may be sent to.
 
     An https name without an address at the moment is accepted: it is resolved again for each connection.
@@ -133,7 +133,7 @@ def refusal(address: str, *, tls: bool, livemode: bool) -> str | None:
 
 
 def is_address(host: str) -> bool:
-    """Return whether a Target's host is an IP address rather than a name."""
+    """Return whether the host of a URL is an IP address rather than a name."""
     return ":" in host or _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) is not None
 
 

@@ -198,8 +198,8 @@ class OwnEndpoints:
             if outgoing.drains and outgoing.with_sender == 0:
                 del self.outgoing[id]
         for id, subscription in subscriptions.items():
-            if id not in self.outgoing and (opened_outgoing := self._opened(subscription)) is not None:
-                self.outgoing[id] = opened_outgoing
+            if id not in self.outgoing and (new := self._opened(subscription)) is not None:
+                self.outgoing[id] = new
 
     def _opened(self, subscription: Subscription) -> Outgoing | None:
         try:

@@ -98,7 +98,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver:
+class ResendTarget:
     """An endpoint to which events may be resent. `status` is `enabled`, `disabled` or `deleted`, which means
     that it can still be restored. `kinds` is None for every kind."""
 
@@ -312,7 +312,7 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
     return Tenant(row["project"], bool(row["livemode"]))
 
 
-def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[Receiver]:
+def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[ResendTarget]:
     """Return the endpoints of the project and mode, or only the one with this id, ordered by id.
 
     Raises NotFound for the id, naming the parameter `endpoint`.
@@ -324,7 +324,7 @@ def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[Receive
         tenant.bind(oldest=unit.now - RECOVERABLE_FOR),
     )
     matches = [
-        Receiver(row["id"], _kinds(row), row["status"])
+        ResendTarget(row["id"], _kinds(row), row["status"])
         for row in sorted(rows, key=itemgetter("id"))
         if id in (None, row["id"])
     ]

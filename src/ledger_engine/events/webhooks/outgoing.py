@@ -9,10 +9,10 @@ from ledger_engine import __version__
 from ledger_engine.core.records import dumps
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks import attempts
-from ledger_engine.events.webhooks.addresses import Target
+from ledger_engine.events.webhooks.addresses import ParsedUrl
 from ledger_engine.events.webhooks.attempts import Feed, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
-from ledger_engine.events.webhooks.sending import Job
+from ledger_engine.events.webhooks.sending import AttemptJob
 from ledger_engine.events.webhooks.signing import signed_headers
 from ledger_engine.store import Unit
 
@@ -54,7 +54,7 @@ class Outgoing:
     """
 
     subscription: Subscription
-    target: Target
+    target: ParsedUrl
     secret: str
     read_to: str
     cursor: str
@@ -139,7 +139,7 @@ class Outgoing:
 
     def job(
         self, number: int, message: Message, attempt: int, *, is_first: bool, now: int, seconds: int
-    ) -> Job:
+    ) -> AttemptJob:
         """Return the finished request: signed, with the headers of docs/decisions.md#webhooks-delivery.
 
         `now` is the ledger's time, `seconds` the real time by which receivers judge the request's age.
@@ -154,7 +154,7 @@ class Outgoing:
             + ",".join(f'["{name}","{value}"]' for name, value in signatures)
             + "]"
         )
-        return Job(
+        return AttemptJob(
             number,
             self.subscription.endpoint,
             is_first,

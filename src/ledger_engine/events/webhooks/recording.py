@@ -212,16 +212,16 @@ class Recorder:
     async def _record(
         self, answers: list[tuple[SendResult, int]], on_recorded: Callable[[bool], None]
     ) -> None:
-        pairs: list[tuple[SentJob, Outcome | None]] = []
+        results: list[tuple[SentJob, Outcome | None]] = []
         for answer, at in answers:
             job = self._jobs.pop(answer.number, None)
             if job is None:
                 log.error("the webhook sender returned a result for an unknown job: %d", answer.number)
                 continue
             job.outgoing.take_back(job, was_made=answer.made)
-            pairs.append((job, self._outcome(job, answer, at) if answer.made else None))
-        outcomes = [outcome for _, outcome in pairs if outcome is not None]
-        endpoints = {job.outgoing.subscription.endpoint: job.outgoing for job, _ in pairs}
+            results.append((job, self._outcome(job, answer, at) if answer.made else None))
+        outcomes = [outcome for _, outcome in results if outcome is not None]
+        endpoints = {job.outgoing.subscription.endpoint: job.outgoing for job, _ in results}
         cursors = {id: outgoing.answered_to() for id, outgoing in endpoints.items()}
         recording = Recording(self._engine, outcomes, cursors)
 
@@ -234,7 +234,7 @@ class Recorder:
             await wait_to_retry()
         for id, outgoing in endpoints.items():
             outgoing.recorded_to(cursors[id])
-        for job, outcome in pairs:
+        for job, outcome in results:
             if outcome is not None and recording.is_given_up(outcome):
                 job.outgoing.give_up()
             else:

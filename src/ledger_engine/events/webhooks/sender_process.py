@@ -27,7 +27,7 @@ from typing import Protocol
 
 from ledger_engine.core.processes import OTHER_PROGRAM, Messages, UnreadableMessage, framed
 from ledger_engine.core.records import dumps
-from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
+from ledger_engine.events.webhooks.sending import AttemptJob, Sender, SendResult
 
 RESTART_AFTER_S = (1, 2, 5, 10, 30)  # after it ended unexpectedly once, twice, …
 HEALTHY_AFTER_S = 60  # after running this long, its next end counts as the first
@@ -37,7 +37,7 @@ _GATHERED_S = 0.02  # results are written together, so that the reader wakes les
 _CHUNK = 1 << 18
 _LINE_MAX = 1 << 27  # bytes; far beyond the results of all jobs that may be under way
 # The number is raised whenever the messages change in another way than by these fields.
-FORM = f"1 {' '.join(Job._fields)} -> {' '.join(SendResult._fields)}"
+FORM = f"1 {' '.join(AttemptJob._fields)} -> {' '.join(SendResult._fields)}"
 # In a process group of its own, so that Ctrl-C reaches only its owner, which lets it finish. Not in a session
 # of its own: Linux may share the processors by session, and niceness then counts only within one.
 _PROGRAM = (
@@ -58,7 +58,7 @@ class AnySender(Protocol):
 
     @property
     def is_ready(self) -> bool: ...
-    def submit(self, job: Job) -> None: ...
+    def submit(self, job: AttemptJob) -> None: ...
     def drop(self, endpoint: str) -> None: ...
     def send_until(self, moment: float) -> None: ...
     async def stop(self, grace_s: float) -> None: ...
@@ -76,7 +76,7 @@ class SenderProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._open_numbers: set[int] = set()
-        self._unwritten: list[Job] = []
+        self._unwritten: list[AttemptJob] = []
         self._until = math.inf
         self._stopping = False
 
@@ -87,7 +87,7 @@ class SenderProcess:
             self._keeper = asyncio.create_task(self._keep_running())
         return self._process is not None
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: AttemptJob) -> None:
         """Submit a job. An endpoint's first attempts are started in the order submitted."""
         if self._process is None:  # it has ended since `is_ready`
             self._report(SendResult(job.number, made=False))
@@ -236,7 +236,7 @@ async def _serve() -> None:
         for verb, *fields in messages.feed(data):
             if verb == "jobs":
                 for job in fields:
-                    sender.submit(Job(*job))
+                    sender.submit(AttemptJob(*job))
             elif verb == "drop":
                 sender.drop(fields[0])
             elif verb == "until":

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import h11
 
 from ledger_engine.core.records import dumps
-from ledger_engine.events.webhooks.addresses import Target, check_resolved, is_address, parse_url, refusal
+from ledger_engine.events.webhooks.addresses import ParsedUrl, check_resolved, is_address, parse_url, refusal
 
 ANSWER_MAX = 64 * 1024  # bytes of a body that are read; then the connection is closed
 KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are stored (docs/decisions.md#events-list)
@@ -132,7 +132,7 @@ class ReceiverConnection:
         return response
 
 
-async def connect(target: Target, *, livemode: bool) -> ReceiverConnection:
+async def connect(target: ParsedUrl, *, livemode: bool) -> ReceiverConnection:
     """Return a new connection to an allowed address. Raises Failed and OSError."""
     addresses = [target.host] if is_address(target.host) else await look_up(target.host)
     for address in addresses:
@@ -207,7 +207,7 @@ def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
         answer.get_loop().call_soon_threadsafe(settle)
 
 
-async def _open(address: str, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _open(address: str, target: ParsedUrl) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if not target.tls:
         return await asyncio.open_connection(address, target.port)
     return await asyncio.open_connection(
@@ -245,7 +245,7 @@ def _kept_headers(response: h11.Response) -> Headers:
     return headers
 
 
-class Job(NamedTuple):
+class AttemptJob(NamedTuple):
     """One attempt to make. `number` is the caller's; host, port, TLS and path come from a Target.
 
     `headers` are JSON text, an array of pairs: they are recorded as they are sent, and rendered only once.
@@ -290,9 +290,9 @@ class _Queue:
     lane: _Lane
     most: int
     in_order: bool
-    waiting: deque[Job] = field(default_factory=deque)
+    waiting: deque[AttemptJob] = field(default_factory=deque)
     under_way: int = 0
-    head: Job | None = None
+    head: AttemptJob | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -327,7 +327,7 @@ class Sender:
         self._wanting: dict[_Queue, None] = {}  # queues waiting for the shared limit, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: AttemptJob) -> None:
         """Submit a job. An endpoint's first attempts are started in the order submitted."""
         lane = self._lanes.get(job.endpoint)
         if lane is None:
@@ -378,7 +378,7 @@ class Sender:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _make(self, queue: _Queue, job: Job) -> None:
+    async def _make(self, queue: _Queue, job: AttemptJob) -> None:
         """Make one attempt and report it, then start the jobs that waited for it."""
         answer = SendResult(job.number, made=False)
         try:
@@ -397,7 +397,7 @@ class Sender:
                 self._begin_what_may(longest)
             self._forget_if_empty(queue.lane)
 
-    async def _attempt(self, queue: _Queue, job: Job) -> SendResult:
+    async def _attempt(self, queue: _Queue, job: AttemptJob) -> SendResult:
         began = time.monotonic()
         error: str | None
         response = None
@@ -422,9 +422,9 @@ class Sender:
         headers = dumps(response.headers)
         return SendResult(job.number, True, latency_ms, response.status, error, headers, response.body)
 
-    async def _post(self, queue: _Queue, job: Job) -> Response:
+    async def _post(self, queue: _Queue, job: AttemptJob) -> Response:
         loop = asyncio.get_running_loop()
-        target = Target(job.host, job.port, job.tls, job.path)
+        target = ParsedUrl(job.host, job.port, job.tls, job.path)
         lane = queue.lane
         overtaken: asyncio.TimerHandle | None = None
 
@@ -457,7 +457,7 @@ class Sender:
             self._keep(lane, connection)
             return response
 
-    def _pass_on(self, queue: _Queue, job: Job) -> None:
+    def _pass_on(self, queue: _Queue, job: AttemptJob) -> None:
         """Let the next job start, because this one has a result or was sent long enough ago."""
         if queue.head is job:
             queue.head = None

@@ -20,7 +20,7 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.logs import FIELDS
 from ledger_engine.core.masking import masked
 from ledger_engine.core.measuring import RequestMeter
-from ledger_engine.events.request_log import Note, RequestRecorder
+from ledger_engine.events.request_log import RequestRecorder, SeenRequest
 from ledger_engine.http.conditions import LISTS, Etags
 from ledger_engine.http.errors import InternalError, RateLimited, from_wire
 from ledger_engine.http.gate.authentication import Authenticator
@@ -162,7 +162,7 @@ class Gate:
             _log_request(call, scope, reply.status, took)
         if recorder is not None and isinstance(caller, Credential):
             recorder.note(
-                Note(
+                SeenRequest(
                     call.request_id,
                     now,
                     took,

@@ -392,7 +392,7 @@ async def get_project(call: Call, id: str) -> SeenProject:
 @project_routes.add("PATCH", "/projects/<id>", role="admin", changes=_visible)
 async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
     """Change the fields that are sent."""
-    changes = projects.Changes(**body.model_dump(exclude_unset=True))
+    changes = projects.ProjectChanges(**body.model_dump(exclude_unset=True))
     return _seen(call, await call.write(projects.change, id, changes))
 
 

@@ -20,7 +20,7 @@ from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import LedgerList, LookingBack
 from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.ledger import accounts, past, statements
-from ledger_engine.ledger.statements import Line, Statement
+from ledger_engine.ledger.statements import Statement, StatementLine
 from ledger_engine.store.pages import Page
 
 routes = Routes("accounts", "/v1")
@@ -76,7 +76,7 @@ COLUMNS = ("date", "description", "amount", "running_balance", "currency", "tran
 class WholeStatement(Statement):
     """The frame of a statement, then its lines, oldest first."""
 
-    lines: list[Line]
+    lines: list[StatementLine]
 
 
 class Period(Query):
@@ -97,7 +97,7 @@ async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
     return StreamedAnswer(KINDS[-1], _csv(call, statement), ((b"content-disposition", name.encode()),))
 
 
-async def _pages_of_lines(call: Call, statement: Statement) -> AsyncIterator[list[Line]]:
+async def _pages_of_lines(call: Call, statement: Statement) -> AsyncIterator[list[StatementLine]]:
     after = None
     while lines := await call.read(statements.lines, statement, after):
         yield lines

@@ -204,7 +204,7 @@ async def load(
         report(done / whole)
 
     project, _ = await engine.write(projects.first_or_new)
-    changes = projects.Changes(burst=BURST)
+    changes = projects.ProjectChanges(burst=BURST)
     project = await engine.write(lambda unit: projects.update(unit, project.id, changes))
     tenant = loading.tenant_of(project)
     start = loading.start_of(data_set, begin)  # so it ends before the last minutes, also after midnight

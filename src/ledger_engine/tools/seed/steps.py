@@ -214,7 +214,7 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, key: str, random: Random
     customer = _drawn(entry.customer, random)
     amount = entry.amount.draw(random) if entry.amount else None
     lines = [
-        invoices.Line(
+        invoices.InvoiceLine(
             description=line.description,
             quantity=line.quantity.draw(random),
             unit_amount=line.unit_amount.draw(random),

@@ -119,7 +119,7 @@ async def test_an_unknown_app_or_address_is_an_error_page_and_never_a_redirect(
 
 
 @pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
-async def test_who_is_to_be_answered_is_said_once(browser: Browser, name: str) -> None:
+async def test_a_repeated_app_or_redirect_address_is_an_error_page(browser: Browser, name: str) -> None:
     params = [*browser.params.items(), (name, browser.params[name])]
     assert is_page(await browser.http.get(f"/oauth/authorize?{urlencode(params)}"), 400)
 
@@ -137,7 +137,7 @@ async def test_an_app_of_an_archived_project_is_unknown(
 
 
 @pytest.mark.parametrize("client_id", ["<script>alert(1)</script>", '"><img src=x>', "\u202e\x1b[31m"])
-async def test_what_the_page_repeats_is_text(browser: Browser, client_id: str) -> None:
+async def test_a_value_repeated_on_the_page_is_text(browser: Browser, client_id: str) -> None:
     page = await browser.authorize(client_id=client_id)
     assert is_page(page, 400)
     assert "<script" not in page.text
@@ -287,7 +287,7 @@ async def test_a_credential_is_not_looked_at(browser: Browser, make_key: Any) ->
     assert is_page(await browser.http.get("/oauth/authorize", params=browser.params, headers=headers), 200)
 
 
-async def test_who_asks_too_often_gets_the_same_429_as_everywhere(engine: Engine) -> None:
+async def test_too_many_requests_get_the_same_429_as_everywhere(engine: Engine) -> None:
     """docs/decisions.md#error-param-null"""
     async with client_of(create_app(engine, wall_clock=lambda: 0.0), url=BASE) as client:
         for _ in range(6):

@@ -16,7 +16,7 @@ from quart import Quart
 from ledger_engine.access import api_keys, projects
 from ledger_engine.access.oauth import apps, grants, passwords
 from ledger_engine.access.oauth.apps import App, NewApp
-from ledger_engine.access.projects import Changes
+from ledger_engine.access.projects import ProjectChanges
 from ledger_engine.core.clock import iso
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
@@ -164,7 +164,7 @@ async def test_a_code_that_waits_is_worth_nothing_when(browser: Browser, ends: A
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
 
 
-async def test_what_a_user_allowed_does_not_come_back_with_the_user(
+async def test_a_restored_user_does_not_bring_back_old_grants(
     browser: Browser, ada: User, write: Any
 ) -> None:
     token = await browser.tokens()
@@ -255,7 +255,7 @@ async def test_tokens_are_counted_on_app_and_user(
     sign_in_as: Any,
 ) -> None:
     await engine.write(
-        partial(projects.update, id=tenant.project, changes=Changes(rate_limit=100, burst=100))
+        partial(projects.update, id=tenant.project, changes=ProjectChanges(rate_limit=100, burst=100))
     )
     first, second = await browser.tokens(), await browser.tokens()
     other = await engine.write(partial(apps.create, tenant=tenant, new=NewApp("Other", [REDIRECT])))

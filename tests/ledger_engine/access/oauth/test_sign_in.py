@@ -122,7 +122,7 @@ async def test_a_password_is_compared_whoever_it_is_said_to_be_of(
     assert (len(costs), len(lengths)) == (1, 1)
 
 
-async def test_what_was_typed_comes_back_as_text_and_the_password_does_not(
+async def test_a_typed_address_comes_back_as_text_and_the_password_does_not(
     stranger_browser: Browser, ada: User
 ) -> None:
     answer = await stranger_browser.sign_in('"><script>alert(1)</script>', "hunter2-hunter2")
@@ -313,7 +313,7 @@ async def test_the_request_in_the_form_is_checked_as_the_first_one_was(
 
 @pytest.mark.parametrize("page", ["sign-in", "consent", "sign-out"])
 @pytest.mark.parametrize("body", [b"", b"{}", b"client_id=%ff", b"x" * 1000, b"a=1&" * 200])
-async def test_what_is_no_form_of_ours_is_an_error_page(browser: Browser, page: str, body: bytes) -> None:
+async def test_a_foreign_form_is_an_error_page(browser: Browser, page: str, body: bytes) -> None:
     answer = await browser.http.post(f"/oauth/{page}", content=body)
     assert answer.status_code == 400
     assert answer.headers["Content-Type"].startswith("text/html")

@@ -110,7 +110,7 @@ async def test_no_credential_is_asked_for_and_none_is_looked_at(browser: Browser
     ],
 )
 @pytest.mark.parametrize("kind", ["json", "data"])
-async def test_what_does_not_fit_is_refused_and_takes_nothing(
+async def test_a_mismatched_token_request_is_refused_and_uses_up_nothing(
     browser: Browser, kind: str, changed: dict[str, str | None], error: str
 ) -> None:
     good = {"code": await browser.code(), "code_verifier": VERIFIER}
@@ -343,7 +343,7 @@ async def kept(engine: Engine) -> tuple[int, int]:
     return row["grants"], row["tokens"]
 
 
-async def test_what_expired_long_ago_is_cleared_away(
+async def test_grants_that_expired_long_ago_are_cleared_away(
     browser: Browser, engine: Engine, clock: ManualClock
 ) -> None:
     await browser.tokens()

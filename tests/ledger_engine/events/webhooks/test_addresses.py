@@ -1,7 +1,7 @@
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.events.webhooks.addresses import Target, check_resolved, parse_url, refusal
+from ledger_engine.events.webhooks.addresses import ParsedUrl, check_resolved, parse_url, refusal
 
 PUBLIC = ["93.184.216.34", "1.1.1.1", "2606:4700:4700::1111", "2a00:1450:4001:81b::200e"]
 LOOPBACK = ["127.0.0.1", "127.255.255.254", "::1"]
@@ -64,28 +64,28 @@ def test_no_other_address_is_ever_sent_to(address: str, livemode: bool) -> None:
 @pytest.mark.parametrize(
     ("url", "target", "host_header"),
     [
-        ("https://example.com", Target("example.com", 443, True, "/"), "example.com"),
+        ("https://example.com", ParsedUrl("example.com", 443, True, "/"), "example.com"),
         (
             "HTTPS://Example.COM:8443/a/b?c=d%20e",
-            Target("example.com", 8443, True, "/a/b?c=d%20e"),
+            ParsedUrl("example.com", 8443, True, "/a/b?c=d%20e"),
             "example.com:8443",
         ),
-        ("http://127.0.0.1:4242/hook", Target("127.0.0.1", 4242, False, "/hook"), "127.0.0.1:4242"),
-        ("http://[::1]:80/", Target("::1", 80, False, "/"), "[::1]"),
-        ("http://localhost/x", Target("localhost", 80, False, "/x"), "localhost"),
+        ("http://127.0.0.1:4242/hook", ParsedUrl("127.0.0.1", 4242, False, "/hook"), "127.0.0.1:4242"),
+        ("http://[::1]:80/", ParsedUrl("::1", 80, False, "/"), "[::1]"),
+        ("http://localhost/x", ParsedUrl("localhost", 80, False, "/x"), "localhost"),
         (
             "https://[2606:4700:4700::1111]/",
-            Target("2606:4700:4700::1111", 443, True, "/"),
+            ParsedUrl("2606:4700:4700::1111", 443, True, "/"),
             "[2606:4700:4700::1111]",
         ),
         (
             "https://xn--bcher-kva.example/",
-            Target("xn--bcher-kva.example", 443, True, "/"),
+            ParsedUrl("xn--bcher-kva.example", 443, True, "/"),
             "xn--bcher-kva.example",
         ),
     ],
 )
-def test_a_url_that_may_be_registered(url: str, target: Target, host_header: str) -> None:
+def test_a_url_that_may_be_registered(url: str, target: ParsedUrl, host_header: str) -> None:
     assert parse_url(url, livemode=False) == target
     assert target.host_header == host_header
 

@@ -164,7 +164,7 @@ async def test_other_projects_and_the_other_mode_are_not_fed(sending: Sending, s
     assert (await sending.feed()).messages == []
 
 
-async def test_what_was_attempted_is_not_fed_again(sending: Sending) -> None:
+async def test_an_attempted_event_is_not_fed_again(sending: Sending) -> None:
     """The cursor may stand before it, when an earlier event is still under way."""
     first, second, third = await sending.happen(3)
     await sending.record(sending.outcome(second))

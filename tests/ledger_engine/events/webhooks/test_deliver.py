@@ -176,7 +176,7 @@ async def test_an_endpoint_gets_the_events_from_then_on_of_the_kinds_it_wants(
         assert (early.events, late.events, other.events) == (first + rest, rest, [])
 
 
-async def test_what_another_process_does_is_noticed(
+async def test_a_change_by_another_process_is_noticed(
     location: Location, engine: Engine, tenant: Tenant
 ) -> None:
     beside = open_engine(location)
@@ -346,7 +346,9 @@ async def test_stopping_is_prompt_and_the_next_goes_on(engine: Engine, tenant: T
     assert {request.attempt for request in again.received} == {1}
 
 
-async def test_what_happens_while_nobody_delivers_is_delivered_then(engine: Engine, tenant: Tenant) -> None:
+async def test_events_recorded_while_nobody_delivers_are_delivered_later(
+    engine: Engine, tenant: Tenant
+) -> None:
     async with receiving() as receiver:
         endpoint = await Delivering(engine, tenant).endpoint(receiver)
         happened = await Delivering(engine, tenant).happen(300)
@@ -423,7 +425,7 @@ async def test_an_outcome_that_cannot_be_recorded_holds_up_no_other(
             assert two.events == happened
 
 
-async def test_what_could_not_be_recorded_at_the_end_is_sent_by_the_next(
+async def test_an_attempt_not_recorded_at_the_end_is_sent_by_the_next_process(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = engine.write

@@ -66,7 +66,7 @@ async def test_of_a_body_the_first_4_kb_are_shown(sending: Sending, write: Run) 
     assert body.endswith("éé")
 
 
-async def test_what_was_sent_of_a_user_is_for_those_who_may_read_users(
+async def test_deliveries_about_a_user_need_the_scope_that_reads_users(
     sending: Sending, read: Run, write: Run, tenant: Tenant
 ) -> None:
     await write(create_user, NewUser("Ada", "ada@example.com"))
@@ -202,7 +202,7 @@ async def test_a_resend_names_each_matching_endpoint_that_gets_none_and_why(
         await write(deliveries.resend, event, deleted)
 
 
-async def test_what_overtook_another_event_is_sent_again(sending: Sending, write: Run) -> None:
+async def test_an_event_that_overtook_another_is_sent_again(sending: Sending, write: Run) -> None:
     """The first of the two hangs, so the endpoint's cursor stands before both."""
     _, event = await sending.happen(2)
     await sending.record(sending.failure(event, retry_in_ms=None))
@@ -303,7 +303,7 @@ async def test_old_deliveries_are_purged_with_their_attempts(sending: Sending, e
     assert done not in {delivery.event for delivery in await sending.deliveries()}
 
 
-async def test_what_waits_for_an_endpoint_that_is_gone_is_purged_too(
+async def test_deliveries_that_wait_for_a_deleted_endpoint_are_purged_too(
     sending: Sending, engine: Engine, write: Run
 ) -> None:
     (event,) = await attempted(sending)

@@ -118,7 +118,7 @@ async def test_of_several_at_once_the_turns_are_not_one_commit(
     assert len({commit for commit, _ in commits}) == len(commits) == 3
 
 
-async def test_what_is_to_be_sent_again_already_is_not_counted_twice(
+async def test_a_delivery_already_waiting_to_be_resent_is_not_counted_twice(
     sending: Sending, engine: Engine, tenant: Tenant
 ) -> None:
     await fail(sending, 3)
@@ -126,7 +126,7 @@ async def test_what_is_to_be_sent_again_already_is_not_counted_twice(
     assert (await resend_failed(engine, tenant, 0)).deliveries == 0
 
 
-async def test_what_fails_meanwhile_is_left_for_the_next_time(
+async def test_a_delivery_that_fails_during_a_resend_is_left_for_the_next_one(
     sending: Sending, engine: Engine, tenant: Tenant
 ) -> None:
     happened = await fail(sending, 3)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.access import projects
-from ledger_engine.access.projects import Changes
+from ledger_engine.access.projects import ProjectChanges
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, LedgerError, NotFound
 from ledger_engine.core.ids import first_at
@@ -299,7 +299,7 @@ async def test_enabling_starts_the_five_days_anew(outcomes: Outcomes, write: Run
     assert (await outcomes.note()).status == "enabled"
 
 
-async def test_what_a_disabled_endpoint_still_answers_changes_nothing(outcomes: Outcomes, write: Run) -> None:
+async def test_a_late_answer_of_a_disabled_endpoint_changes_nothing(outcomes: Outcomes, write: Run) -> None:
     endpoint = await outcomes.note()
     await write(endpoints.disable, endpoint.id)
     assert (await outcomes.note(gone=True)).disabled_reason == "asked"
@@ -415,7 +415,7 @@ async def test_to_others_a_deleted_endpoint_does_not_exist(
 
 
 async def test_a_restored_endpoint_counts_for_the_plan(engine: Engine, write: Run, tenant: Tenant) -> None:
-    await engine.write(lambda unit: projects.update(unit, tenant.project, Changes(plan="free")))
+    await engine.write(lambda unit: projects.update(unit, tenant.project, ProjectChanges(plan="free")))
     made = await registered(write)
     await write(endpoints.delete, made.id)
     for _ in range(5):
@@ -428,7 +428,7 @@ async def test_a_restored_endpoint_counts_for_the_plan(engine: Engine, write: Ru
         await write(endpoints.restore, other.id, *NEW, "key")
 
 
-async def test_who_may_not_read_users_restores_no_endpoint_that_gets_their_events(
+async def test_a_key_without_read_users_restores_no_endpoint_that_gets_their_events(
     write: Run, tenant: Tenant
 ) -> None:
     writer = replace(tenant, scopes=frozenset({"write:projects"}))

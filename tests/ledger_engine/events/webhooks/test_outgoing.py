@@ -63,7 +63,7 @@ def test_behind_the_last_answer_the_cursor_passes_what_is_not_wanted(outgoing: O
     assert outgoing.answered_to() == "evt_009"
 
 
-def test_what_was_answered_is_kept_until_it_is_recorded(outgoing: Outgoing) -> None:
+def test_an_answer_stays_until_it_is_recorded(outgoing: Outgoing) -> None:
     """Its recording can fail, and then nothing may pass it."""
     first, second = feed(outgoing, 1, 2)
     outgoing.take_back(first, was_made=True)

@@ -17,16 +17,18 @@ from ledger_engine.core.processes import framed
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import sender_process
 from ledger_engine.events.webhooks.sender_process import SenderProcess
-from ledger_engine.events.webhooks.sending import Job, SendResult
+from ledger_engine.events.webhooks.sending import AttemptJob, SendResult
 from tests.ledger_engine.waiting import until, wait_until
 from tests.receivers import Receiver, hang, receiving
 
 pytestmark = pytest.mark.process
 
 
-def job(number: int, receiver: Receiver, body: str = "{}") -> Job:
+def job(number: int, receiver: Receiver, body: str = "{}") -> AttemptJob:
     headers = [("Host", "x"), ("Content-Length", str(len(body.encode()))), ("Ledger-Event-Id", str(number))]
-    return Job(number, "whe_1", True, False, "127.0.0.1", receiver.port, False, "/hook", dumps(headers), body)
+    return AttemptJob(
+        number, "whe_1", True, False, "127.0.0.1", receiver.port, False, "/hook", dumps(headers), body
+    )
 
 
 class Owner:
@@ -97,7 +99,7 @@ async def test_jobs_go_out_in_their_order_with_their_bytes() -> None:
     ]
 
 
-async def test_what_is_submitted_in_one_turn_of_the_loop_is_one_message(
+async def test_jobs_submitted_in_one_turn_of_the_loop_are_one_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[str] = []
@@ -158,7 +160,7 @@ async def test_until_when_it_may_send_counts_also_when_it_was_said_before_there_
         assert receiver.received == []
 
 
-async def test_what_is_dropped_comes_back() -> None:
+async def test_a_dropped_job_comes_back() -> None:
     async with receiving(hang) as receiver, owning() as owner:
         for number in range(3):
             owner.sender.submit(job(number, receiver))

@@ -17,7 +17,7 @@ from cryptography import x509
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import sending
 from ledger_engine.events.webhooks.addresses import parse_url
-from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
+from ledger_engine.events.webhooks.sending import AttemptJob, Sender, SendResult
 from tests.certificates import make_certificate
 from tests.receivers import (
     Behaviour,
@@ -59,7 +59,7 @@ class Sending:
             ("Ledger-Attempt", "1"),
         ]
         self.sender.submit(
-            Job(
+            AttemptJob(
                 number,
                 endpoint,
                 is_first,
@@ -125,7 +125,7 @@ async def sending_for(deadline_s: float = 60) -> AsyncIterator[Sending]:
         (close, None, "the connection was closed without an answer"),
     ],
 )
-async def test_what_a_receiver_does_is_an_outcome(
+async def test_a_receivers_reaction_becomes_an_outcome(
     behave: Behaviour, status: int | None, error: str | None
 ) -> None:
     deadline_s = DEADLINE_S if behave in (hang, drip, drip_head) else 60
@@ -215,7 +215,7 @@ async def test_bad_receivers_do_not_slow_a_good_one(bad: Behaviour, monkeypatch:
         assert good.events == [str(number) for number in given]
 
 
-async def test_what_waits_for_the_shared_store_gets_it_when_it_is_free(
+async def test_an_attempt_that_waits_for_the_shared_store_gets_it_when_it_is_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sending, "SHARED_MAX", 1)
@@ -279,7 +279,7 @@ async def test_an_idle_connection_is_let_go(monkeypatch: pytest.MonkeyPatch) -> 
         await receiver.until(lambda: receiver.closed)
 
 
-async def test_what_is_dropped_was_never_sent() -> None:
+async def test_a_dropped_job_was_never_sent() -> None:
     async with receiving(hang) as receiver, receiving() as other, sending_for() as sender:
         for is_first in (True, True, True, False, False, False, False, False):
             sender.submit(receiver, is_first=is_first)

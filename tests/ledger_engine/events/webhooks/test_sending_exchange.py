@@ -12,7 +12,7 @@ import pytest
 
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.events.webhooks import sending
-from ledger_engine.events.webhooks.addresses import Target, parse_url
+from ledger_engine.events.webhooks.addresses import ParsedUrl, parse_url
 from ledger_engine.events.webhooks.sending import (
     ANSWER_MAX,
     KEPT_MAX,
@@ -129,7 +129,7 @@ async def test_of_an_answer_without_an_end_so_much_is_read_and_not_more() -> Non
     assert sent < 100 * ANSWER_MAX
 
 
-async def test_what_a_receiver_says_in_place_of_http_is_not_repeated() -> None:
+async def test_an_answer_that_is_not_http_is_not_repeated() -> None:
     async def shout(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"\x00" * 30_000 + b"\r\n\r\n")
 
@@ -189,7 +189,7 @@ async def test_a_name_that_leads_inside_is_not_connected_to(
     names: Names, address: str, livemode: bool
 ) -> None:
     names("hooks.example", ["93.184.216.34", address])
-    target = Target("hooks.example", 443, True, "/")
+    target = ParsedUrl("hooks.example", 443, True, "/")
     with pytest.raises(SendFailed, match="is not allowed"):
         await connect(target, livemode=livemode)
 
@@ -197,7 +197,7 @@ async def test_a_name_that_leads_inside_is_not_connected_to(
 async def test_a_name_of_this_machine_is_connected_to_in_test_mode_alone(names: Names) -> None:
     names("hooks.example", ["127.0.0.1"])
     async with receiving() as receiver:
-        target = Target("hooks.example", receiver.port, False, "/")
+        target = ParsedUrl("hooks.example", receiver.port, False, "/")
         (await connect(target, livemode=False)).close()
         with pytest.raises(SendFailed, match="is not allowed"):
             await connect(target, livemode=True)
@@ -226,7 +226,7 @@ async def test_the_name_is_looked_up_once_for_a_connection(
 
     monkeypatch.setattr(socket, "getaddrinfo", count)
     async with receiving() as receiver:
-        (await connect(Target("hooks.example", receiver.port, False, "/"), livemode=False)).close()
+        (await connect(ParsedUrl("hooks.example", receiver.port, False, "/"), livemode=False)).close()
     assert [host for host in lookups if host == "hooks.example"] == ["hooks.example"]
 
 
@@ -234,7 +234,7 @@ async def test_a_dead_address_gives_way_to_the_next(names: Names, monkeypatch: p
     names("hooks.example", ["127.0.0.2", "127.0.0.1"])
     monkeypatch.setattr(sending, "CONNECT_S", 0.2)
     async with receiving() as receiver:
-        (await connect(Target("hooks.example", receiver.port, False, "/"), livemode=False)).close()
+        (await connect(ParsedUrl("hooks.example", receiver.port, False, "/"), livemode=False)).close()
 
 
 async def test_an_invalid_host_name_fails_with_a_reason() -> None:

@@ -57,7 +57,7 @@ def test_the_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert Seal.from_environment().close(SECRET) == SECRET
 
 
-def test_what_another_key_or_none_has_sealed_is_sealed_again_with_the_key() -> None:
+def test_a_secret_sealed_with_another_key_or_none_is_sealed_again() -> None:
     before, now = Seal("correct horse"), Seal("battery staple", previous="correct horse")
     for old in (SECRET, before.close(SECRET)):
         again = now.closed_again(old)

@@ -106,7 +106,7 @@ async def test_the_deliveries_of_one_event_are_listed(
     (event,) = await happen()
     for number in range(2):
         new = endpoints.NewEndpoint(f"https://hooks.example/{number}", ["*"])
-        await write(endpoints.create, new=new, secret="whsec_x", sealed="whsec_x")
+        await write(endpoints.create, new=new, secret="whsec_x", sealed_secret="whsec_x")
     assert (await api.get(f"/v1/events/{event}/deliveries")).json() == {"data": []}
     sent = (await api.post(f"/v1/events/{event}/resend")).json()["data"]
     assert len(sent) == 2
