@@ -16,7 +16,7 @@ from ledger_engine.verify.audit import AuditReport
 
 
 @dataclass(slots=True)
-class Progress:
+class MigrationProgress:
     """How far a move is: what it does now, and how many of `rows` it has read so far."""
 
     what: str = "Opening"
@@ -36,7 +36,7 @@ class MoveResult:
     report: AuditReport
 
 
-def move(source: Location, target: Location, progress: Progress) -> MoveResult:
+def move(source: Location, target: Location, progress: MigrationProgress) -> MoveResult:
     """Copy the ledger `source` to `target`, which is a new file or an empty database.
 
     Raises Conflict when one of them does not allow it, and when the copy is not equal or not sound;

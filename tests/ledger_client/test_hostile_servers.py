@@ -16,13 +16,13 @@ from ledger_client import AsyncLedger, Ledger, LedgerError, event_stream
 from ledger_client import ledger as client
 from ledger_client.answers import Client
 from ledger_engine.cli import asking, listening
-from ledger_engine.cli.listening import Listener, StreamRefusal
+from ledger_engine.cli.listening import StreamRefusal, WebhookListener
 from ledger_engine.testing import server as testing
 from ledger_engine.testing.server import LedgerServer
 from ledger_engine.tools.conform import examination
 from ledger_engine.tools.conform.examiner import Unreachable
 from ledger_engine.tools.seed.deeds import Past
-from ledger_engine.tools.seed.traffic import Traffic
+from ledger_engine.tools.seed.traffic import DemoTraffic
 from ledger_tui.client import oauth, transport
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import Unreadable
@@ -66,11 +66,11 @@ async def listens(url: str, _seconds: float) -> None:
             raise Told
 
     with contextlib.suppress(StreamRefusal, Told):
-        await Listener(url, KEY, url, "whsec_dGVzdA==", tell).run()
+        await WebhookListener(url, KEY, url, "whsec_dGVzdA==", tell).run()
 
 
 async def asks(url: str, _seconds: float) -> None:
-    target = asking.Target(url, KEY, livemode=False, project=None, database=Path("none.db"))
+    target = asking.ServerTarget(url, KEY, livemode=False, project=None, database=Path("none.db"))
     with contextlib.suppress(ClickException):
         async with target.connected("api") as ledger:
             await ledger.request("GET", "/v1/accounts")
@@ -118,7 +118,7 @@ async def _first(line: EventLine) -> None:
 
 async def sends(url: str, seconds: float) -> None:
     """Send as the demo's clients do."""
-    traffic = Traffic(url, {"tills": KEY}, Past([], [], []), 1)
+    traffic = DemoTraffic(url, {"tills": KEY}, Past([], [], []), 1)
     async with AsyncLedger(url, attempts=1, seconds_max=seconds) as traffic._ledger:
         with contextlib.suppress(LedgerError):
             await traffic.send("tills", "GET", "/v1/accounts")

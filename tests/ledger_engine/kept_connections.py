@@ -15,17 +15,17 @@ from psycopg import Error, pq
 from psycopg.pq.abc import PGconn
 
 from ledger_engine.store.postgres import connection
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 
-_connect, _close, _interrupt = connection.connected, Connection.close, Connection.interrupt
+_connect, _close, _interrupt = connection.connected, PostgresConnection.close, PostgresConnection.interrupt
 _idle: dict[str, list[PGconn]] = defaultdict(list)  # by address
 
 
 @contextmanager
 def kept_connections() -> Iterator[None]:
     """Keep the connections that are closed meanwhile, as if they were new, for the next that are opened."""
-    interrupted: set[Connection] = set()  # something may still come over them
+    interrupted: set[PostgresConnection] = set()  # something may still come over them
 
     def connect(url: str, limit_s: float) -> PGconn:
         while _idle[url]:
@@ -37,11 +37,11 @@ def kept_connections() -> Iterator[None]:
         addresses[made] = url
         return made
 
-    def interrupt(used: Connection) -> None:
+    def interrupt(used: PostgresConnection) -> None:
         interrupted.add(used)
         _interrupt(used)
 
-    def close(used: Connection) -> None:
+    def close(used: PostgresConnection) -> None:
         kept = used._pg
         if used not in interrupted and _has_ended(used) and _is_clean(kept):
             used._is_broken = True
@@ -52,12 +52,12 @@ def kept_connections() -> Iterator[None]:
     addresses: dict[PGconn, str] = {each: url for url, idle in _idle.items() for each in idle}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "connected", connect)
-        patch.setattr(Connection, "interrupt", interrupt)
-        patch.setattr(Connection, "close", close)
+        patch.setattr(PostgresConnection, "interrupt", interrupt)
+        patch.setattr(PostgresConnection, "close", close)
         yield
 
 
-def _has_ended(used: Connection) -> bool:
+def _has_ended(used: PostgresConnection) -> bool:
     """Wait for what was sent, and return whether the connection can still be used."""
     with suppress(ConnectionLost, DatabaseFailed):
         used.settle()

@@ -23,11 +23,11 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.log.sealer import Sealer
-from ledger_engine.migrate import Progress, move
+from ledger_engine.migrate import MigrationProgress, move
 from ledger_engine.store import Parameters, Unit, schema
 from ledger_engine.store.engine import open_engine, open_snapshot
-from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.rendering import Statement
+from ledger_engine.store.postgres.connection import PostgresConnection
+from ledger_engine.store.postgres.rendering import SqlStatement
 from ledger_engine.store.postgres.transfer import PostgresTarget
 from ledger_engine.store.sqlite.lock import ServingLock
 from ledger_engine.store.sqlite.transfer import FileTarget
@@ -159,7 +159,7 @@ async def ledger(tmp_path: Path) -> Path:
 
 
 def moved(source: Location, target: Location) -> moving.MoveResult:
-    return move(source, target, Progress())
+    return move(source, target, MigrationProgress())
 
 
 def transactions_in(location: Location) -> int:
@@ -365,16 +365,16 @@ def test_a_lost_connection_is_reported_and_leaves_nothing(
 def test_a_connection_that_is_lost_at_the_commit_leaves_the_question_open(
     ledger: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = Connection.send
+    send = PostgresConnection.send
 
     def lose_the_commit(
-        connection: Connection, statement: Statement, parameters: Parameters | None = None
+        connection: PostgresConnection, statement: SqlStatement, parameters: Parameters | None = None
     ) -> None:
         if statement.text == b"COMMIT":
             connection.close()
         send(connection, statement, parameters)
 
-    monkeypatch.setattr(Connection, "send", lose_the_commit)
+    monkeypatch.setattr(PostgresConnection, "send", lose_the_commit)
     with pytest.raises(Conflict, match="was lost while the copy was committed"):
         moved(ledger, address)
 

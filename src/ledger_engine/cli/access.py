@@ -14,7 +14,7 @@ from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.projects import NewProject, Project, ProjectChanges
 from ledger_engine.access.quotas import PLANS
 from ledger_engine.cli import options
-from ledger_engine.cli.running import Ledger, shown
+from ledger_engine.cli.running import LedgerSource, shown
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant, mode_name
 from ledger_engine.store import Unit
@@ -48,14 +48,14 @@ def projects() -> None:
     help="Whether a debit may take a balance below zero.",
 )
 @options.ledger()
-def create_project(ledger: Ledger, **fields: Any) -> None:
+def create_project(ledger: LedgerSource, **fields: Any) -> None:
     """Create a project called NAME."""
     _print_project(ledger, ledger.write(partial(ledger_projects.create, new=NewProject(**fields)), make=True))
 
 
 @projects.command("list")
 @options.ledger()
-def list_projects(ledger: Ledger) -> None:
+def list_projects(ledger: LedgerSource) -> None:
     """List the projects, oldest first."""
     columns: Mapping[str, Callable[[Project], str]] = {
         "ID": lambda project: project.id,
@@ -80,7 +80,7 @@ def list_projects(ledger: Ledger) -> None:
     help="Whether a debit may take a balance below zero.",
 )
 @options.ledger()
-def update_project(ledger: Ledger, id: str, **fields: Any) -> None:
+def update_project(ledger: LedgerSource, id: str, **fields: Any) -> None:
     """Change the given options of the project ID. A running server applies them within a second."""
     changes = ProjectChanges(**fields)
     _print_project(ledger, ledger.write(partial(ledger_projects.update, id=id, changes=changes)))
@@ -89,7 +89,7 @@ def update_project(ledger: Ledger, id: str, **fields: Any) -> None:
 @projects.command("archive")
 @click.argument("id")
 @options.ledger()
-def archive_project(ledger: Ledger, id: str) -> None:
+def archive_project(ledger: LedgerSource, id: str) -> None:
     """Archive the project ID: everything is kept, and its keys are refused within a second."""
     tenant = Tenant(id, livemode=False)
     _print_project(ledger, ledger.write(partial(ledger_projects.archive, tenant=tenant, id=id)))
@@ -98,12 +98,12 @@ def archive_project(ledger: Ledger, id: str) -> None:
 @projects.command("restore")
 @click.argument("id")
 @options.ledger()
-def restore_project(ledger: Ledger, id: str) -> None:
+def restore_project(ledger: LedgerSource, id: str) -> None:
     """Restore the archived project ID with everything in it; its keys work again within a second."""
     _print_project(ledger, ledger.write(partial(ledger_projects.restore, id=id)))
 
 
-def _print_project(ledger: Ledger, project: Project) -> None:
+def _print_project(ledger: LedgerSource, project: Project) -> None:
     suffix = ", archived" if project.archived_at is not None else ""
     line = f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}{suffix}"
     ledger.print_one(_shown_project(project), line)
@@ -143,7 +143,7 @@ def keys() -> None:
 )
 @click.option("--name", help="What the key is for.")
 @options.ledger(options.project)
-def create_key(ledger: Ledger, role: str, scopes: tuple[str, ...], name: str | None) -> None:
+def create_key(ledger: LedgerSource, role: str, scopes: tuple[str, ...], name: str | None) -> None:
     """Create an API key. Its value is printed only this once."""
     value = api_keys.new_value(ledger.mode == "live")
     new = NewApiKey(name, role, list(scopes) or None)
@@ -158,7 +158,7 @@ def create_key(ledger: Ledger, role: str, scopes: tuple[str, ...], name: str | N
 @keys.command("list")
 @click.option("--all", "revoked_too", is_flag=True, help="Include revoked keys.")
 @options.ledger(options.project)
-def list_keys(ledger: Ledger, revoked_too: bool) -> None:
+def list_keys(ledger: LedgerSource, revoked_too: bool) -> None:
     """List the keys of a project, newest first, without their values, which are not stored."""
 
     def find(unit: Unit) -> tuple[list[ApiKey], str]:
@@ -191,7 +191,7 @@ _KEY_ID = options.ParsedText("id", _key_id)
 @keys.command("revoke")
 @click.argument("id", type=_KEY_ID)
 @options.ledger()
-def revoke_key(ledger: Ledger, id: str) -> None:
+def revoke_key(ledger: LedgerSource, id: str) -> None:
     """Revoke the key ID and its tokens for ever. A running server refuses them within a second."""
 
     def end(unit: Unit) -> ApiKey:
@@ -204,7 +204,7 @@ def revoke_key(ledger: Ledger, id: str) -> None:
 @keys.command("roll")
 @click.argument("id", type=_KEY_ID)
 @options.ledger()
-def roll_key(ledger: Ledger, id: str) -> None:
+def roll_key(ledger: LedgerSource, id: str) -> None:
     """Revoke the key ID and create one with the same rights, whose value is printed only this once."""
     tenant = ledger.read(partial(api_keys.tenant_of, id=id))
     value = api_keys.new_value(tenant.livemode)
@@ -212,7 +212,7 @@ def roll_key(ledger: Ledger, id: str) -> None:
     _print_key(ledger, value, key, tenant.project)
 
 
-def _print_key(ledger: Ledger, value: str, key: ApiKey, project: str) -> None:
+def _print_key(ledger: LedgerSource, value: str, key: ApiKey, project: str) -> None:
     mode = mode_name(key.livemode)
     note = f"{key.id}: {mode} mode, role {key.role}, project {project}. Shown this once."
     ledger.print_one(shown(key, project=project, key=value), value, note)

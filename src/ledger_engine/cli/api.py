@@ -15,12 +15,12 @@ import click
 
 from ledger_client.parsing import parsed
 from ledger_engine.cli import options
-from ledger_engine.cli.asking import Target, any_server
+from ledger_engine.cli.asking import ServerTarget, any_server
 from ledger_engine.cli.running import print_json, say
 from ledger_engine.events.outbox import KINDS
 
 if TYPE_CHECKING:
-    from ledger_engine.tools.conform.examination import Verdict
+    from ledger_engine.tools.conform.examination import RuleVerdict
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 _IN_QUERY = ("GET", "DELETE")
@@ -64,7 +64,7 @@ _STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
 @click.argument("fields", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("-d", "--data", metavar="JSON", help="The body, instead of NAME=VALUE.")
 @any_server
-def api(target: Target, method: str, path: str, fields: tuple[str, ...], data: str | None) -> None:
+def api(target: ServerTarget, method: str, path: str, fields: tuple[str, ...], data: str | None) -> None:
     """Send one request and print the answer.
 
     NAME=VALUE is a field of the body, and in a GET or DELETE one of the query. A value that is JSON, such as
@@ -103,7 +103,7 @@ def api(target: Target, method: str, path: str, fields: tuple[str, ...], data: s
 @click.argument("type", type=click.Choice(KINDS), metavar="TYPE")
 @any_server
 @options.as_json
-def trigger(target: Target, type: str, as_json: bool) -> None:
+def trigger(target: ServerTarget, type: str, as_json: bool) -> None:
     """Produce an event of TYPE, like invoice.paid, by the requests that lead to it, in test mode."""
     if target.livemode or not (target.given_key or "sk_test_").startswith("sk_test_"):
         raise click.UsageError("trigger makes test data, so it needs a key that begins with sk_test_.")
@@ -115,7 +115,7 @@ def trigger(target: Target, type: str, as_json: bool) -> None:
         say(f"{kind} {record['id']}")
 
 
-async def _produce(target: Target, type: str) -> dict[str, Any]:
+async def _produce(target: ServerTarget, type: str) -> dict[str, Any]:
     """Send the requests that lead to an event; return the object of each by the type of its event."""
     steps: list[str] = []
     before: str | None = type
@@ -190,7 +190,7 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
         click.get_current_context().exit(1)
 
 
-async def _examine(server: str, key: str, read_only: bool) -> list[Verdict]:
+async def _examine(server: str, key: str, read_only: bool) -> list[RuleVerdict]:
     # Imported here: httpx takes longer to load than most commands to run.
     from ledger_client.answers import Client
     from ledger_engine.tools.conform.examination import examine
@@ -209,7 +209,7 @@ async def _examine(server: str, key: str, read_only: bool) -> list[Verdict]:
             raise click.ClickException(str(error)) from error
 
 
-def _say(verdict: Verdict) -> None:
+def _say(verdict: RuleVerdict) -> None:
     reason = "" if verdict.reason is None else f" ({verdict.reason})"
     say(f"{verdict.result:<14}  {verdict.rule}: {verdict.sentence}{reason}")
     if verdict.fault is not None:

@@ -16,7 +16,7 @@ from ledger_client.addresses import root_of
 from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
-from ledger_engine.cli.running import Ledger, say
+from ledger_engine.cli.running import LedgerSource, say
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import mode_name
 from ledger_engine.store.engine import open_engine
@@ -32,7 +32,7 @@ NOTICE_AFTER_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ServerTarget:
     """The server that the options of a command select."""
 
     url: str | None
@@ -59,7 +59,7 @@ class Target:
             yield self.given_key
             return
 
-        ledger = Ledger(self.database, project=self.project, mode=mode_name(self.livemode))
+        ledger = LedgerSource(self.database, project=self.project, mode=mode_name(self.livemode))
         engine = open_engine(self.database)
         try:
             async with api_keys.key_of(engine, ledger.tenant, rights) as value:
@@ -117,7 +117,7 @@ def any_server(command: Callable[..., None]) -> Callable[..., None]:
     def run(
         *, url: str | None, key: str | None, mode: str, project: str | None, database: Location, **others: Any
     ) -> None:
-        command(target=Target(url, key, mode == "live", project, database), **others)
+        command(target=ServerTarget(url, key, mode == "live", project, database), **others)
 
     with_options = options.database(update_wrapper(run, command))
     with_options = options.mode(options.project(with_options))

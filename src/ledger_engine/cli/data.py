@@ -14,7 +14,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
-    Ledger,
+    LedgerSource,
     in_words,
     print_json,
     require,
@@ -28,7 +28,7 @@ from ledger_engine.store import T
 from ledger_engine.store.files import private_file
 
 if TYPE_CHECKING:
-    from ledger_engine.tools.seed.loading import Progress
+    from ledger_engine.tools.seed.loading import LoadingProgress
     from ledger_engine.verify.audit import AuditReport
 
 _ON_POSTGRES = (
@@ -41,17 +41,17 @@ _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 @click.command()
 @click.argument("file")
 @options.ledger(options.project)
-def seed(ledger: Ledger, file: str) -> None:
+def seed(ledger: LedgerSource, file: str) -> None:
     """Load the data set FILE.
 
     FILE is the name of an included one, or a JSON file. It is loaded into test mode, with a history that ends
     yesterday. When there is a mistake, or the load is interrupted, nothing is loaded.
     """
     from ledger_engine.tools.seed import reading
-    from ledger_engine.tools.seed.loading import Progress, load
+    from ledger_engine.tools.seed.loading import LoadingProgress, load
     from ledger_engine.tools.seed.reading import BadDataSet
 
-    progress = Progress()
+    progress = LoadingProgress()
     try:
         data_set = reading.read(reading.path(file))
         make_folder(ledger.database)
@@ -64,7 +64,7 @@ def seed(ledger: Ledger, file: str) -> None:
     ledger.print_one(value, f"{data_set.title}: {counts_in_words}, in {result.project}")
 
 
-async def _show(work: Coroutine[Any, Any, T], progress: Progress, name: str) -> T:
+async def _show(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: str) -> T:
     """Await the work and show its progress on stderr."""
     loading = asyncio.create_task(work)
     # Without a terminal, stderr is left to the one line of an error.
@@ -82,7 +82,7 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, name: str) -> 
 @click.argument("dest", type=options.OfFile(path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace DEST if it exists.")
 @options.ledger()
-def backup(ledger: Ledger, dest: Path, overwrite: bool) -> None:
+def backup(ledger: LedgerSource, dest: Path, overwrite: bool) -> None:
     """Copy the ledger as it is now to DEST, and check the copy.
 
     A server may run at the same time, and is not slowed down. A ledger on PostgreSQL is copied by its own
@@ -97,7 +97,7 @@ def backup(ledger: Ledger, dest: Path, overwrite: bool) -> None:
 @click.command()
 @click.argument("src", type=options.OfFile(dir_okay=False, path_type=Path))
 @options.ledger()
-def restore(ledger: Ledger, src: Path) -> None:
+def restore(ledger: LedgerSource, src: Path) -> None:
     """Replace the database with the backup SRC.
 
     It is checked first, and the former file is kept. No server may run at the same time. A ledger on
@@ -118,7 +118,7 @@ def restore(ledger: Ledger, src: Path) -> None:
 @click.command()
 @click.argument("dest", type=options.OfFile(path_type=Path))
 @options.ledger()
-def recover(ledger: Ledger, dest: Path) -> None:
+def recover(ledger: LedgerSource, dest: Path) -> None:
     """Write what the log of a lost database contains to DEST.
 
     For a ledger that is refused because its file is missing, empty or not a ledger. The log and the file are
@@ -140,7 +140,7 @@ def recover(ledger: Ledger, dest: Path) -> None:
         say(f"The last {in_words(result.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
-def _print_copied(ledger: Ledger, file: Path, report: AuditReport, more: dict[str, Any]) -> None:
+def _print_copied(ledger: LedgerSource, file: Path, report: AuditReport, more: dict[str, Any]) -> None:
     ledger.print_one({**more, **report.checked}, f"{file}: {counts(report)}, checked.")
 
 
@@ -188,7 +188,9 @@ _READERS = 2  # one reads accounts or transactions, the other the next transacti
     help="Write to a new FILE, readable by you alone, in place of stdout.",
 )
 @options.ledger(options.project, options.mode, with_json=False)
-def export(ledger: Ledger, kind: str, since: int | None, until: int | None, output: Path | None) -> None:
+def export(
+    ledger: LedgerSource, kind: str, since: int | None, until: int | None, output: Path | None
+) -> None:
     """Write the transactions of a project in one mode, oldest first, for another program.
 
     A server may run at the same time; its later postings are not exported.
@@ -223,9 +225,9 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
             "One of SOURCE and TARGET must be a SQLite file and the other postgresql://…."
             " Use `backup` to copy a SQLite file, and pg_dump to copy a PostgreSQL database."
         )
-    from ledger_engine.migrate import Progress, move
+    from ledger_engine.migrate import MigrationProgress, move
 
-    progress = Progress()
+    progress = MigrationProgress()
     result = with_progress(
         lambda: move(source, target, progress), lambda: (progress.what, progress.done, progress.rows)
     )

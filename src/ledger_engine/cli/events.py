@@ -10,7 +10,7 @@ from functools import partial
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import Ledger, say, shown
+from ledger_engine.cli.running import LedgerSource, say, shown
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events import outbox
@@ -34,7 +34,7 @@ def events() -> None:
 @events.command("list")
 @options.limit
 @options.ledger(options.project, options.mode)
-def list_events(ledger: Ledger, limit: int) -> None:
+def list_events(ledger: LedgerSource, limit: int) -> None:
     """List the newest events."""
 
     def find(unit: Unit) -> list[Event]:
@@ -59,7 +59,7 @@ def list_events(ledger: Ledger, limit: int) -> None:
 )
 @click.option("--endpoint", metavar="ID", help="To this endpoint only.")
 @options.ledger(options.project, options.mode)
-def resend(ledger: Ledger, id: str | None, failed_since: int | None, endpoint: str | None) -> None:
+def resend(ledger: LedgerSource, id: str | None, failed_since: int | None, endpoint: str | None) -> None:
     """Send the event ID again, now, to the enabled endpoints that want its kind.
 
     A running server sends it within a second; without one it is sent when a server starts.
@@ -112,7 +112,7 @@ def webhooks() -> None:
     help="Send only this kind of event, like invoice.paid; repeat it for several.",
 )
 @options.ledger(options.project, options.mode)
-def create(ledger: Ledger, url: str, kinds: tuple[str, ...]) -> None:
+def create(ledger: LedgerSource, url: str, kinds: tuple[str, ...]) -> None:
     """Send the events from now on to URL. The signing secret is printed only this once."""
     from ledger_engine.events.webhooks.sending import check_url
 
@@ -129,7 +129,7 @@ def create(ledger: Ledger, url: str, kinds: tuple[str, ...]) -> None:
 @webhooks.command("list")
 @click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
 @options.ledger(options.project)
-def list_endpoints(ledger: Ledger, deleted: bool) -> None:
+def list_endpoints(ledger: LedgerSource, deleted: bool) -> None:
     """List the webhook endpoints of both modes, oldest first."""
     every = endpoints.deleted if deleted else endpoints.every
     columns: Mapping[str, Callable[[WebhookEndpoint], str]] = {
@@ -145,7 +145,7 @@ def list_endpoints(ledger: Ledger, deleted: bool) -> None:
 @webhooks.command()
 @click.argument("id")
 @options.ledger()
-def delete(ledger: Ledger, id: str) -> None:
+def delete(ledger: LedgerSource, id: str) -> None:
     """Delete the endpoint ID, which can be restored for 30 days."""
     _change(ledger, endpoints.delete, id, "deleted")
 
@@ -153,7 +153,7 @@ def delete(ledger: Ledger, id: str) -> None:
 @webhooks.command()
 @click.argument("id")
 @options.ledger()
-def restore(ledger: Ledger, id: str) -> None:
+def restore(ledger: LedgerSource, id: str) -> None:
     """Restore the deleted endpoint ID, for the events from now on; its new secret is printed only once."""
     secret, sealed_secret = _new_secret()
 
@@ -170,7 +170,7 @@ def restore(ledger: Ledger, id: str) -> None:
 @webhooks.command()
 @click.argument("id")
 @options.ledger()
-def disable(ledger: Ledger, id: str) -> None:
+def disable(ledger: LedgerSource, id: str) -> None:
     """Send nothing to the endpoint ID until it is enabled again."""
     _change(ledger, endpoints.disable, id, "disabled")
 
@@ -178,7 +178,7 @@ def disable(ledger: Ledger, id: str) -> None:
 @webhooks.command()
 @click.argument("id")
 @options.ledger()
-def enable(ledger: Ledger, id: str) -> None:
+def enable(ledger: LedgerSource, id: str) -> None:
     """Send to the endpoint ID again, from where it stopped."""
     _change(ledger, endpoints.enable, id, "enabled")
 
@@ -186,7 +186,7 @@ def enable(ledger: Ledger, id: str) -> None:
 @webhooks.command()
 @click.argument("id")
 @options.ledger()
-def roll(ledger: Ledger, id: str) -> None:
+def roll(ledger: LedgerSource, id: str) -> None:
     """Replace the signing secret of the endpoint ID at once. The new one is printed only this once."""
     secret, sealed_secret = _new_secret()
 
@@ -200,7 +200,7 @@ def roll(ledger: Ledger, id: str) -> None:
 @click.argument("id")
 @options.limit
 @options.ledger()
-def list_deliveries(ledger: Ledger, id: str, limit: int) -> None:
+def list_deliveries(ledger: LedgerSource, id: str, limit: int) -> None:
     """List the deliveries to the endpoint ID, with every attempt."""
 
     def find(unit: Unit) -> list[Delivery]:
@@ -228,12 +228,12 @@ def _new_secret() -> tuple[str, str]:
 
 
 def _change(
-    ledger: Ledger, change: Callable[[Unit, Tenant, str], WebhookEndpoint], id: str, result: str
+    ledger: LedgerSource, change: Callable[[Unit, Tenant, str], WebhookEndpoint], id: str, result: str
 ) -> None:
     endpoint = ledger.write(lambda unit: change(unit, endpoints.tenant_of(unit, id), id))
     ledger.print_one(shown(endpoint), f"{endpoint.id} is {result}.")
 
 
-def _print_secret(ledger: Ledger, endpoint: EndpointWithSecret) -> None:
+def _print_secret(ledger: LedgerSource, endpoint: EndpointWithSecret) -> None:
     note = f"{endpoint.id}: {mode_name(endpoint.livemode)} mode, sent to {endpoint.url}. Shown this once."
     ledger.print_one(shown(endpoint), endpoint.secret, note)

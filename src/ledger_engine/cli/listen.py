@@ -16,7 +16,7 @@ import click
 from ledger_client.parsing import parsed
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
-from ledger_engine.cli.asking import Target, any_server
+from ledger_engine.cli.asking import ServerTarget, any_server
 from ledger_engine.cli.running import print_json, say
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import default_database, make_folder
@@ -70,7 +70,7 @@ def _headers(text: str) -> dict[str, str]:
 @click.option("--retry", is_flag=True, help="Retry what your handler did not accept, up to five times.")
 @any_server
 def listen(
-    target: Target,
+    target: ServerTarget,
     forward_to: str,
     kinds: tuple[str, ...] | None,
     headers: dict[str, str] | None,
@@ -79,10 +79,10 @@ def listen(
     """Post each event that happens on a server to a URL of yours, signed as a webhook, until Ctrl-C."""
 
     async def forward(root: str, key: str) -> None:
-        from ledger_engine.cli.listening import Listener
+        from ledger_engine.cli.listening import WebhookListener
 
         secret = _kept_secret()
-        await Listener(root, key, forward_to, secret, say, retry, kinds or (), headers or {}).run()
+        await WebhookListener(root, key, forward_to, secret, say, retry, kinds or (), headers or {}).run()
 
     _follow(target, forward)
 
@@ -90,14 +90,14 @@ def listen(
 @click.command()
 @any_server
 @options.as_json
-def tail(target: Target, as_json: bool) -> None:
+def tail(target: ServerTarget, as_json: bool) -> None:
     """Print each event that happens on a server, one line each, until Ctrl-C."""
 
     async def show(root: str, key: str) -> None:
-        from ledger_engine.cli.listening import Follower
+        from ledger_engine.cli.listening import EventFollower
 
         to_people = partial(say, err=True)
-        follower = Follower(root, key, to_people, lambda: to_people(f"Listening to {root}"))
+        follower = EventFollower(root, key, to_people, lambda: to_people(f"Listening to {root}"))
         async with aclosing(follower.events()) as stream:
             async for event in stream:
                 record = parsed(event.body)
@@ -132,7 +132,7 @@ def _kept_secret() -> str:
         ) from error
 
 
-def _follow(target: Target, work: Callable[[str, str], Awaitable[None]]) -> None:
+def _follow(target: ServerTarget, work: Callable[[str, str], Awaitable[None]]) -> None:
     """Run `work` with the server's address and a key, until Ctrl-C or SIGTERM, which are its normal end."""
 
     async def follow() -> None:

@@ -44,7 +44,7 @@ class StreamEvent:
 
 
 @dataclass(slots=True, eq=False)
-class Follower:
+class EventFollower:
     """Follows the events of one server; `write_line` gets each line for people.
 
     `begin` is called once, when the server has answered with events. If the server cannot be reached before
@@ -125,7 +125,7 @@ class Follower:
 
 
 @dataclass(slots=True, eq=False)
-class Listener:
+class WebhookListener:
     """Forwards the events of one server, signed with `secret`; `write_line` gets each line for people.
 
     Without `kinds` it forwards every type. `headers` are sent along.
@@ -143,7 +143,7 @@ class Listener:
 
     async def run(self) -> None:
         """Run until cancelled; raises StreamRefusal."""
-        follower = Follower(self.server, self.key, self.write_line, self._begin)
+        follower = EventFollower(self.server, self.key, self.write_line, self._begin)
         try:
             async with (
                 Client(

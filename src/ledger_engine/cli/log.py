@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import Ledger, print_json, say
+from ledger_engine.cli.running import LedgerSource, print_json, say
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import NotFound
 from ledger_engine.core.tenant import Tenant
@@ -50,7 +50,7 @@ _KEY = options.ParsedText("vkey", _key)
 
 @click.command()
 @options.ledger(options.mode, options.project)
-def checkpoint(ledger: Ledger) -> None:
+def checkpoint(ledger: LedgerSource) -> None:
     """Print the last checkpoint of a log, with the signatures of witnesses that are there."""
     from ledger_engine.log import notes, stored
     from ledger_engine.log.checkpoints import Checkpoint
@@ -74,7 +74,7 @@ def checkpoint(ledger: Ledger) -> None:
     help="Write to FILE, readable by you alone, the bytes that check-proof takes as ENTRY.",
 )
 @options.ledger(with_json=False)
-def proof(ledger: Ledger, id: str, entry: Path | None) -> None:
+def proof(ledger: LedgerSource, id: str, entry: Path | None) -> None:
     """Print the proof that the event or the transaction ID is in its log."""
     from ledger_engine.log import stored
 
@@ -139,7 +139,7 @@ def log_key() -> None:
 
 @log_key.command()
 @options.ledger(options.mode, options.project)
-def show(ledger: Ledger) -> None:
+def show(ledger: LedgerSource) -> None:
     """Print the key of a log, for checking its proofs; earlier keys go to stderr."""
     _print(ledger)
 
@@ -147,7 +147,7 @@ def show(ledger: Ledger) -> None:
 @log_key.command()
 @click.option("--yes", is_flag=True, help="Make the new key without asking.")
 @options.ledger(options.mode, options.project)
-def rotate(ledger: Ledger, yes: bool) -> None:
+def rotate(ledger: LedgerSource, yes: bool) -> None:
     """Make a new key for all logs, and print it. A running server signs with it within a second.
 
     The command asks first, because it destroys the old key: nothing can be signed with it again. Everyone who
@@ -222,7 +222,7 @@ def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...])
     server.server_close()
 
 
-def _print(ledger: Ledger) -> None:
+def _print(ledger: LedgerSource) -> None:
     """Print the keys of the log."""
     from ledger_engine.log import keys, stored
 

@@ -179,10 +179,10 @@ def ledger(
 
         def run(**values: Any) -> None:
             # Imported here: `serve` needs these options, but not the code that works on a ledger.
-            from ledger_engine.cli.running import Ledger
+            from ledger_engine.cli.running import LedgerSource
 
             of_ledger = {name: values.pop(name) for name in names & values.keys()}
-            command(ledger=Ledger(**of_ledger), **values)
+            command(ledger=LedgerSource(**of_ledger), **values)
 
         with_options: Callable[..., None] = update_wrapper(run, command)
         for option in (*((as_json,) if with_json else ()), database, *more):

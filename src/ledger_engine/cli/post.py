@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.asking import Target, any_server
+from ledger_engine.cli.asking import ServerTarget, any_server
 from ledger_engine.cli.running import in_words, print_json, say
 from ledger_engine.core.money import MAX_AMOUNT
 
 if TYPE_CHECKING:
-    from ledger_engine.cli.posted_file import Fault
-    from ledger_engine.cli.posting import Batch, Progress
+    from ledger_engine.cli.posted_file import RowFault
+    from ledger_engine.cli.posting import Batch, PostingProgress
 
 ATTEMPTS = 6  # of each request for a file: about half a minute without an answer
 _AGAIN = "Run the command again to go on: nothing is posted twice."
@@ -57,7 +57,7 @@ class _Post(click.Command):
 @any_server
 @options.as_json
 def post(
-    target: Target,
+    target: ServerTarget,
     account: str | None,
     amount: int | None,
     type: str | None,
@@ -92,7 +92,7 @@ def post(
         say(f"{transaction.get('id')} balance {transaction.get('balance_after')}")
 
 
-async def _post_one(target: Target, body: dict[str, Any], key: str | None) -> dict[str, Any]:
+async def _post_one(target: ServerTarget, body: dict[str, Any], key: str | None) -> dict[str, Any]:
     from ledger_client.errors import AlreadyDone
 
     async with target.connected("post") as ledger:
@@ -108,24 +108,24 @@ async def _post_one(target: Target, body: dict[str, Any], key: str | None) -> di
 # The transactions of a file
 
 
-def _post_file(target: Target, file: Path, name: str | None, *, dry_run: bool, as_json: bool) -> None:
+def _post_file(target: ServerTarget, file: Path, name: str | None, *, dry_run: bool, as_json: bool) -> None:
     """Check the whole file, then post it, or with `dry_run` print its sums."""
-    from ledger_engine.cli.posted_file import SUFFIXES, BadFile, Fault, read_file
+    from ledger_engine.cli.posted_file import SUFFIXES, BadFile, RowFault, read_file
 
     if file.suffix.lower() not in SUFFIXES:
         raise click.BadParameter("The name must end in .csv or .jsonl.", param_hint="--file")
     try:
         content = read_file(file)
     except BadFile as error:
-        _end_with_faults([Fault(0, str(error))], as_json)
+        _end_with_faults([RowFault(0, str(error))], as_json)
         return
     asyncio.run(_check_and_post(target, content.rows, content.faults, name, dry_run=dry_run, as_json=as_json))
 
 
 async def _check_and_post(
-    target: Target,
+    target: ServerTarget,
     rows: Sequence[Any],
-    faults: list[Fault],
+    faults: list[RowFault],
     name: str | None,
     *,
     dry_run: bool,
@@ -148,9 +148,9 @@ async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
     """Post the batches with a progress bar on stderr. Raises ClickException with how far it came."""
     from ledger_client.errors import ApiError, NotConnected, RateLimited
     from ledger_engine.cli.asking import refusal
-    from ledger_engine.cli.posting import NotPosted, Progress, post_batches
+    from ledger_engine.cli.posting import NotPosted, PostingProgress, post_batches
 
-    progress = Progress()
+    progress = PostingProgress()
     size = sum(len(batch.postings) for batch in batches)
     quiet = not sys.stderr.isatty()
     failure: str | None = None
@@ -171,7 +171,7 @@ async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
         say(_summary(progress))
 
 
-def _summary(progress: Progress) -> str:
+def _summary(progress: PostingProgress) -> str:
     before = f"{progress.posted_before:,} of the file were posted before"
     if not progress.posted_before:
         return f"Posted {in_words(progress.posted, 'transactions')}."
@@ -196,7 +196,7 @@ def _print_sums(batches: Sequence[Batch], as_json: bool) -> None:
         say(f"{type} {amount} {code}, in the smallest unit")
 
 
-def _end_with_faults(faults: Sequence[Fault], as_json: bool) -> None:
+def _end_with_faults(faults: Sequence[RowFault], as_json: bool) -> None:
     """Print every fault, one a line, and end with status 1."""
     if as_json:
         lines = [{"line": fault.line or None, "message": fault.message} for fault in faults]

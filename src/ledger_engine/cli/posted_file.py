@@ -35,7 +35,7 @@ class BadFile(ValueError):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Fault:
+class RowFault:
     """A reason not to post the file. `line` is 0 for a fault of the whole file."""
 
     line: int
@@ -59,14 +59,14 @@ class FileRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FileContent:
+class PostedContent:
     """The readable rows of a file, and its faults."""
 
     rows: list[FileRow]
-    faults: list[Fault]
+    faults: list[RowFault]
 
 
-def read_file(file: Path) -> FileContent:
+def read_file(file: Path) -> PostedContent:
     """Return the rows and faults of a file. Raises BadFile when it cannot be read at all."""
     try:
         with file.open("rb") as text_file:
@@ -81,17 +81,17 @@ def read_file(file: Path) -> FileContent:
     return read_rows(file.name, text)
 
 
-def read_rows(name: str, text: str) -> FileContent:
+def read_rows(name: str, text: str) -> PostedContent:
     """Return the rows and faults of a text; `name` is the name of its file. Raises BadFile."""
     lines = _json_lines(text) if name.lower().endswith(".jsonl") else _csv_lines(text)
-    content = FileContent([], [])
+    content = PostedContent([], [])
     for line, values in lines:
         try:
             if isinstance(values, str):
                 raise ValueError(values)
             content.rows.append(_row(line, values))
         except ValueError as error:
-            content.faults.append(Fault(line, str(error)))
+            content.faults.append(RowFault(line, str(error)))
         if len(content.rows) > ROWS_MAX:
             raise BadFile(f"The file has more than {ROWS_MAX:,} transactions. Split it.")
     if not content.rows and not content.faults:

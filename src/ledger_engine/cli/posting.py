@@ -18,7 +18,7 @@ from ledger_client.calls import Answer, Call, as_it_is
 from ledger_client.errors import AlreadyDone, ApiError, LedgerError, NotConnected, NotFound, RateLimited
 from ledger_client.ledger import AsyncLedger
 from ledger_client.records import Account
-from ledger_engine.cli.posted_file import Fault, FileRow, in_smallest_unit
+from ledger_engine.cli.posted_file import FileRow, RowFault, in_smallest_unit
 from ledger_engine.core.money import DECIMALS
 
 BATCH_ROWS_MAX = 1000  # the server's maximum (docs/decisions.md#transactions-batch)
@@ -50,7 +50,7 @@ class NotPosted(Exception):
 
 
 @dataclass(slots=True)
-class Progress:
+class PostingProgress:
     """How many transactions of the file are posted, by this run and by earlier ones."""
 
     posted: int = 0
@@ -65,16 +65,16 @@ class _BatchCall(Call[Answer]):
         return []
 
 
-async def prepared(ledger: AsyncLedger, rows: Sequence[FileRow]) -> tuple[list[Posting], list[Fault]]:
+async def prepared(ledger: AsyncLedger, rows: Sequence[FileRow]) -> tuple[list[Posting], list[RowFault]]:
     """Return the transactions to send, with their accounts' ids, and the faults. Raises LedgerError."""
     names = {row.account for row in rows} | {row.destination for row in rows if row.destination}
     accounts = await _accounts(ledger, names)
-    postings, faults = list[Posting](), list[Fault]()
+    postings, faults = list[Posting](), list[RowFault]()
     for row in rows:
         try:
             postings.append(_posting(row, accounts))
         except ValueError as error:
-            faults.append(Fault(row.line, str(error)))
+            faults.append(RowFault(row.line, str(error)))
     return postings, faults
 
 
@@ -174,7 +174,7 @@ def totals(postings: Iterable[Posting]) -> dict[tuple[str, str], int]:
 
 
 async def post_batches(
-    ledger: AsyncLedger, batches: Sequence[Batch], progress: Progress, report: Callable[[int], object]
+    ledger: AsyncLedger, batches: Sequence[Batch], progress: PostingProgress, report: Callable[[int], object]
 ) -> None:
     """Post the batches in their order, and `report` the size of each; stop at the first that fails.
 

@@ -79,7 +79,7 @@ def in_words(count: int, kind: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class LedgerSource:
     """The ledger that the options of a command select, and the way the command prints its result.
 
     `project` and `mode` come from the options of the commands that take them.

@@ -12,7 +12,7 @@ import click
 from ledger_engine.access.oauth import apps as oauth_apps
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.cli import options
-from ledger_engine.cli.running import Ledger, shown
+from ledger_engine.cli.running import LedgerSource, shown
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import ROLES, mode_name
 from ledger_engine.ledger import users as ledger_users
@@ -32,7 +32,7 @@ def users() -> None:
 @click.argument("email")
 @click.option("--role", type=click.Choice(ROLES), default="member", show_default=True, help="Its rank.")
 @options.ledger(options.project, options.mode)
-def create_user(ledger: Ledger, name: str, email: str, role: str) -> None:
+def create_user(ledger: LedgerSource, name: str, email: str, role: str) -> None:
     """Create a user called NAME with the address EMAIL."""
 
     def make(unit: Unit) -> User:
@@ -46,7 +46,7 @@ def create_user(ledger: Ledger, name: str, email: str, role: str) -> None:
 @click.option("--role", type=click.Choice(ROLES), help="Only those with this role.")
 @options.limit
 @options.ledger(options.project, options.mode)
-def list_users(ledger: Ledger, role: str | None, limit: int) -> None:
+def list_users(ledger: LedgerSource, role: str | None, limit: int) -> None:
     """List the newest users, with the deactivated ones."""
 
     def find(unit: Unit) -> list[User]:
@@ -67,7 +67,7 @@ def list_users(ledger: Ledger, role: str | None, limit: int) -> None:
 @click.argument("email")
 @click.option("--password-stdin", is_flag=True, help="Read the password from stdin instead of asking for it.")
 @options.ledger(options.mode, options.project)
-def set_password(ledger: Ledger, email: str, password_stdin: bool) -> None:
+def set_password(ledger: LedgerSource, email: str, password_stdin: bool) -> None:
     """Set the password of the user with the address EMAIL, for signing in."""
     from ledger_engine.access.oauth import passwords
 
@@ -118,7 +118,7 @@ def apps() -> None:
     "--native", is_flag=True, help="The app runs on the user's machine: loopback addresses may have any port."
 )
 @options.ledger(options.project)
-def create_app(ledger: Ledger, name: str, redirect_uris: tuple[str, ...], native: bool) -> None:
+def create_app(ledger: LedgerSource, name: str, redirect_uris: tuple[str, ...], native: bool) -> None:
     """Register an app called NAME. Its client_id is not a secret."""
 
     def make(unit: Unit) -> App:
@@ -131,7 +131,7 @@ def create_app(ledger: Ledger, name: str, redirect_uris: tuple[str, ...], native
 @apps.command("list")
 @click.option("--deleted", is_flag=True, help="List only deleted ones, which can be restored.")
 @options.ledger(options.project)
-def list_apps(ledger: Ledger, deleted: bool) -> None:
+def list_apps(ledger: LedgerSource, deleted: bool) -> None:
     """List the apps of a project, newest first."""
     every = oauth_apps.deleted if deleted else oauth_apps.every
     columns: Mapping[str, Callable[[App], str]] = {
@@ -147,7 +147,7 @@ def list_apps(ledger: Ledger, deleted: bool) -> None:
 @apps.command("delete")
 @click.argument("id")
 @options.ledger()
-def delete_app(ledger: Ledger, id: str) -> None:
+def delete_app(ledger: LedgerSource, id: str) -> None:
     """Delete the app ID: its users' grants end, in a running server within a second."""
     ledger.print_one(_shown_app(ledger.write(partial(oauth_apps.delete, id=id))), f"{id} is deleted.")
 
@@ -155,7 +155,7 @@ def delete_app(ledger: Ledger, id: str) -> None:
 @apps.command("restore")
 @click.argument("id")
 @options.ledger()
-def restore_app(ledger: Ledger, id: str) -> None:
+def restore_app(ledger: LedgerSource, id: str) -> None:
     """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
     ledger.print_one(_shown_app(ledger.write(partial(oauth_apps.restore, id=id))), f"{id} is restored.")
 

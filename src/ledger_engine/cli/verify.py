@@ -14,7 +14,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.data import counts
-from ledger_engine.cli.running import Ledger, print_json, say, with_progress
+from ledger_engine.cli.running import LedgerSource, print_json, say, with_progress
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.logs import printable
 from ledger_engine.core.settings import Location
@@ -51,7 +51,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @options.ledger()
 def verify(
-    ledger: Ledger,
+    ledger: LedgerSource,
     checkpoints: Sequence[Path],
     since: Sequence[Path],
     save: Path | None,
@@ -100,7 +100,7 @@ def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
     say(f"The books are correct: {counts(report)}{after}{but}.")
 
 
-def _wait_for_seal(ledger: Ledger) -> None:
+def _wait_for_seal(ledger: LedgerSource) -> None:
     """Wait until the log of each book with events is sealed, which a running server does within a second."""
     from ledger_engine.verify import kept
 

@@ -17,7 +17,7 @@ from ledger_engine.log import entries, notes, tiles, tree
 from ledger_engine.log.checkpoints import Checkpoint, Proof
 from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.notes import BadNote, Note, Signature
-from ledger_engine.log.tiles import ENTRIES, Tile
+from ledger_engine.log.tiles import ENTRIES, LogTile
 from ledger_engine.log.tree import TILE_HEIGHT, TILE_WIDTH, Edge, Range
 from ledger_engine.store import Row, Unit
 from ledger_engine.store.books import OF_TENANT
@@ -223,7 +223,7 @@ def checkpoint_note(unit: Unit, tenant: Tenant) -> str:
     return str(_cosigned(unit, log.book, log.require()).note)
 
 
-def tile_content(unit: Unit, tenant: Tenant, tile: Tile) -> bytes:
+def tile_content(unit: Unit, tenant: Tenant, tile: LogTile) -> bytes:
     """Return a tile of hashes or a bundle of entries. Raises NotFound for an entry that is not in the log."""
     log = of_tenant(unit, tenant)
     if log.checkpoint is None or tile.size > log.size:

@@ -17,7 +17,7 @@ _NUMBER_DIGITS_MAX = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class LogTile:
     """A tile of hashes, or of entries; a tile narrower than `TILE_WIDTH` is partial."""
 
     level: int | Literal["entries"]
@@ -39,7 +39,7 @@ class Tile:
         return (self.number * TILE_WIDTH + self.width) << (TILE_HEIGHT * level)
 
 
-def parse(path: str) -> Tile | None:
+def parse(path: str) -> LogTile | None:
     """Return the tile of a path, such as `0/x001/234`; None for a path in another form."""
     match = _PATH.fullmatch(path)
     if match is None:
@@ -49,7 +49,7 @@ def parse(path: str) -> Tile | None:
     width = int(match[3] or TILE_WIDTH)
     if len(digits) > _NUMBER_DIGITS_MAX or (level != ENTRIES and level > LEVEL_MAX) or width > TILE_WIDTH:
         return None
-    tile = Tile(level, int(digits), width)
+    tile = LogTile(level, int(digits), width)
     return tile if tile.path == path else None
 
 

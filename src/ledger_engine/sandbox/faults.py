@@ -52,7 +52,7 @@ class Match(TypedDict):
     type: str | None
 
 
-class Action(TypedDict):
+class FaultAction(TypedDict):
     """The failure that a fault causes: one of `status`, `delay_ms` and `cut`, or `webhook`."""
 
     status: int | None
@@ -71,7 +71,7 @@ class Fault:
 
     id: str
     match: Match
-    action: Action
+    action: FaultAction
     probability: float
     seed: int | None
     times: int | None
@@ -81,7 +81,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MatchedRequest:
     """The parts of a request that a fault can match; `key` is the id of its API key or app, None for
     strangers.
     """
@@ -156,7 +156,7 @@ class Faults:
         self._owners_of_removed[id] = entry.project, entry.fault.livemode
         return entry.fault
 
-    def of_request(self, request: Request, project: str | None, livemode: bool) -> Iterator[Fault]:
+    def of_request(self, request: MatchedRequest, project: str | None, livemode: bool) -> Iterator[Fault]:
         """Yield the faults that happen to a request, in the order they were set.
 
         `project` is None for a request without a credential. It contains only faults that name a path.
@@ -195,7 +195,7 @@ class Faults:
         ]
 
 
-def _concerns(match: Match, request: Request) -> bool:
+def _concerns(match: Match, request: MatchedRequest) -> bool:
     path = match["path"]
     if path is not None and path.endswith("*"):
         fits = request.path.startswith(path[:-1])
@@ -253,7 +253,7 @@ _OF_REQUESTS = ("method", "path", "key", "header")
 _OF_WEBHOOKS = ("endpoint", "type")
 
 
-def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, Action]:
+def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, FaultAction]:
     """Return the match and the action as they are stored. Raises InvalidRequest naming what is at fault."""
     _check_action(action)
     is_webhook = action["webhook"] is not None
@@ -262,7 +262,7 @@ def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, Actio
             what = "requests, not for webhooks" if is_webhook else "webhooks, not for requests"
             raise _wrong(f"{name} is for {what}.", f"match.{name}")
     _check_match(match)
-    return cast(Match, match), cast(Action, action)
+    return cast(Match, match), cast(FaultAction, action)
 
 
 def _check_action(action: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Header, Receive
-from ledger_engine.sandbox.faults import Fault, Faults, Request, fault_error
+from ledger_engine.sandbox.faults import Fault, Faults, MatchedRequest, fault_error
 
 PATIENCE_S = 5.0  # a longer request is not waited for: it fails, or works on the new data
 ROOT = "/v1/test_helpers"
@@ -97,7 +97,7 @@ class Guard:
     async def _delayed(self, scope: dict[str, Any], call: Call) -> Fault | None:
         """Wait for as long as faults delay the request; return the first fault of another kind."""
         credential = call.caller if isinstance(call.caller, Credential) else None
-        request = Request(
+        request = MatchedRequest(
             scope["method"], scope["path"], None if credential is None else credential.id, call.headers
         )
         project, livemode = (None, False) if credential is None else (credential.project, credential.livemode)

@@ -13,7 +13,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from ledger_engine.core.measuring import CommitObserver, log_commit
 from ledger_engine.store.group_cache import CachingUnit
-from ledger_engine.store.threaded import Job
+from ledger_engine.store.threaded import QueuedWork
 
 CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed that had written
 
@@ -28,13 +28,13 @@ class WorkFailed(Exception):
         self.reason = reason
 
 
-class Transaction(ABC, Generic[U]):
+class DatabaseTransaction(ABC, Generic[U]):
     """The transaction of a group in one engine. It begins again after it was rolled back."""
 
     failures: ClassVar[tuple[type[Exception], ...]]  # the errors of the database
 
     @abstractmethod
-    def begin(self) -> tuple[U, list[Job]]:
+    def begin(self) -> tuple[U, list[QueuedWork]]:
         """Begin it, and return its unit and the works that run in it."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Transaction(ABC, Generic[U]):
         """Return the error for the caller: StorageUnavailable when it is the storage that failed."""
 
     @abstractmethod
-    def commit(self, unit: U, works: list[Job], topics: set[str], *, wrote: bool) -> bool:
+    def commit(self, unit: U, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
         """Commit what is flushed, and return whether there was anything to commit.
 
         The works announced `topics`, and `wrote` tells whether any of them changed something. Raises
@@ -76,7 +76,7 @@ class GroupCommitter(Generic[U]):
         # … and the state that this depends on, apart from the transactions of this unit
         self._state: object = None
 
-    def commit_group(self, transaction: Transaction[U]) -> set[str]:
+    def commit_group(self, transaction: DatabaseTransaction[U]) -> set[str]:
         """Run the works of a transaction, commit it, and return the topics that the works announced.
 
         Each work then holds its answer or its error. Raises an error of the database when none was committed.

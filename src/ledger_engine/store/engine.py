@@ -33,8 +33,8 @@ from ledger_engine.store import (
 from ledger_engine.store.snapshot import report_nothing
 
 if TYPE_CHECKING:
-    from ledger_engine.store.snapshot import ReportRows, Snapshot
-    from ledger_engine.store.transfer import Source, Table, Target
+    from ledger_engine.store.snapshot import ReadSnapshot, ReportRows
+    from ledger_engine.store.transfer import CopiedTable, CopyTarget, Source
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
 WRITE_TRIED_EVERY_S = 1.0  # it is true for every caller, because the question needs no credential
@@ -243,7 +243,7 @@ def open_engine(
 
 def open_snapshot(
     database: Location, readers: int, report: ReportRows = report_nothing
-) -> AbstractContextManager[Snapshot]:
+) -> AbstractContextManager[ReadSnapshot]:
     """Open a ledger for this many threads that all see the same state of it, without changing it.
 
     `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
@@ -275,7 +275,7 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
     return open_file(database)
 
 
-def open_target(database: Location) -> AbstractContextManager[Target]:
+def open_target(database: Location) -> AbstractContextManager[CopyTarget]:
     """Open a new file or an empty database, to be filled with a ledger within the block.
 
     After an error nothing is there. Raises Conflict when it contains anything, and StorageUnavailable.
@@ -290,7 +290,7 @@ def open_target(database: Location) -> AbstractContextManager[Target]:
     return open_file(database)
 
 
-def tables_of_ledger() -> tuple[Table, ...]:
+def tables_of_ledger() -> tuple[CopiedTable, ...]:
     """Return the tables of a ledger of this version on each engine."""
     from ledger_engine.store.sqlite import transfer
 

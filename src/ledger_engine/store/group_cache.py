@@ -29,7 +29,7 @@ from ledger_engine.store import (
     Work,
     book_of,
 )
-from ledger_engine.store.threaded import Job
+from ledger_engine.store.threaded import QueuedWork
 
 CACHED_MAX = 100  # objects that stay for the next transaction: four for each book that is posted to
 
@@ -223,7 +223,7 @@ def prefetched_by(reads: Prefetch) -> Callable[[F], F]:
     return mark
 
 
-def prefetch(unit: Unit, group: Sequence[Job], failures: tuple[type[Exception], ...]) -> None:
+def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Exception], ...]) -> None:
     """Read together what the works of a group will read one by one, where each waits for the network.
 
     SQLite reads a row in less time than looking after this would take. Raises `failures`, the database's

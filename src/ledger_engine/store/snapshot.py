@@ -90,7 +90,7 @@ class UnitReader:
             raise StorageUnavailable("it is being closed")
 
 
-class Snapshot:
+class ReadSnapshot:
     """A snapshot of a ledger. Open with `open_snapshot`.
 
     `indexes_unchecked` is why the audit cannot check the indexes, None where it can.

@@ -30,7 +30,7 @@ MEMORY_AGAIN_S = 0.1  # the time after which a step that lacked memory is tried 
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class QueuedWork:
     """A work, its answer or error, and the future that gets it.
 
     A write is `finished` when its answer or error is final, after the commit.
@@ -62,25 +62,25 @@ class Pending:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, limit_s: float, give_up: Callable[[Job], None]
+        self, loop: asyncio.AbstractEventLoop, limit_s: float, give_up: Callable[[QueuedWork], None]
     ) -> None:
         self._loop = loop
         self._limit_s = limit_s
         self._give_up = give_up
-        self._due: dict[Job, float] = {}  # the earliest first
+        self._due: dict[QueuedWork, float] = {}  # the earliest first
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, job: Job) -> None:
+    def add(self, job: QueuedWork) -> None:
         """Limit the time of a job, until `remove`."""
         self._due[job] = self._loop.time() + self._limit_s
         if self._timer is None:
             self._timer = self._loop.call_later(self._limit_s, self._look)
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: QueuedWork) -> None:
         """Forget a job that is settled."""
         self._due.pop(job, None)
 
-    async def answer(self, job: Job, result: asyncio.Future[Any]) -> Any:
+    async def answer(self, job: QueuedWork, result: asyncio.Future[Any]) -> Any:
         """Wait for a job whose outcome is this future, and return its result."""
         self.add(job)
         try:
@@ -127,8 +127,8 @@ class ReadingThreads(ABC):
 
     def __init__(self, threads: int) -> None:
         # A job in it stands for the one whose turn it is by then.
-        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._turns: dict[str | None, deque[Job]] = {}  # by project, the next turn first
+        self._waiting: queue.SimpleQueue[QueuedWork | None] = queue.SimpleQueue()
+        self._turns: dict[str | None, deque[QueuedWork]] = {}  # by project, the next turn first
         self._turns_lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
@@ -144,7 +144,7 @@ class ReadingThreads(ABC):
         for thread in self._threads:
             thread.start()
 
-    def add(self, job: Job) -> None:
+    def add(self, job: QueuedWork) -> None:
         """Queue a work for one of the threads."""
         with self._turns_lock:
             self._turns.setdefault(project_of(job.work), deque()).append(job)
@@ -165,11 +165,11 @@ class ReadingThreads(ABC):
         for thread in self._threads:
             thread.join(max(0, deadline - time.monotonic()))
 
-    def _next(self) -> Job | None:
+    def _next(self) -> QueuedWork | None:
         """Wait for the next works, and return them."""
         return None if self._waiting.get() is None else insist(self._take_turn)
 
-    def _take_turn(self) -> Job:
+    def _take_turn(self) -> QueuedWork:
         with self._turns_lock:
             project = next(iter(self._turns))
             jobs = self._turns.pop(project)
@@ -191,9 +191,9 @@ class _OfLoop:
     renders the answer to a batch, the writer would wait for the interpreter.
     """
 
-    group_commit: GroupCommit[Job]
+    group_commit: GroupCommit[QueuedWork]
     pending: Pending
-    answered_later: list[Job] = field(default_factory=list)
+    answered_later: list[QueuedWork] = field(default_factory=list)
 
 
 class ThreadedDatabase:
@@ -215,7 +215,7 @@ class ThreadedDatabase:
         self._is_lost = False
         self._listeners: list[Listener] = []
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
-        self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        self._writes: queue.SimpleQueue[list[QueuedWork] | None] = queue.SimpleQueue()
         self._closing = False
 
     def read_at_once(self, work: Work[T]) -> tuple[T] | None:
@@ -274,7 +274,7 @@ class ThreadedDatabase:
 
     def _submit(
         self, work: Work[Any], outcome: asyncio.Future[Any], loop: asyncio.AbstractEventLoop
-    ) -> tuple[Job, _OfLoop]:
+    ) -> tuple[QueuedWork, _OfLoop]:
         of_loop = self._of_loop(loop)
         job = self._job(work, outcome, loop, len(of_loop.group_commit), writes=True)
         if of_loop.group_commit.age() > self._answer_s:
@@ -290,12 +290,12 @@ class ThreadedDatabase:
         waiting: int,
         *,
         writes: bool,
-    ) -> Job:
+    ) -> QueuedWork:
         if self._closing:
             raise StorageUnavailable("it is being closed")
         if waiting >= WAITING_MAX:
             raise StorageUnavailable("too many requests are waiting")
-        return Job(work, outcome, loop, writes, isinstance(work, LongWork))
+        return QueuedWork(work, outcome, loop, writes, isinstance(work, LongWork))
 
     def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
         of_loop = self._loops.get(loop)
@@ -306,7 +306,7 @@ class ThreadedDatabase:
             )
         return of_loop
 
-    def _give_up_waiting(self, job: Job) -> None:
+    def _give_up_waiting(self, job: QueuedWork) -> None:
         """Fail a job that has waited too long; it is not run if it has not started.
 
         One that is finished, and is answered later, gets its answer now: its outcome is known.
@@ -317,12 +317,12 @@ class ThreadedDatabase:
         unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
         job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
-    def _settle(self, jobs: list[Job], topics: frozenset[str], *, ends_group: bool = True) -> None:
+    def _settle(self, jobs: list[QueuedWork], topics: frozenset[str], *, ends_group: bool = True) -> None:
         """Have jobs answered; their group is done, unless others of it are still to be."""
         for loop, of_loop in insist(_by_loop, jobs).items():
             call_soon(loop, self._publish, of_loop, topics, ends_group)
 
-    def _publish(self, jobs: list[Job], topics: frozenset[str], ends_group: bool) -> None:
+    def _publish(self, jobs: list[QueuedWork], topics: frozenset[str], ends_group: bool) -> None:
         try:
             if topics:
                 for listener in self._listeners:
@@ -333,7 +333,7 @@ class ThreadedDatabase:
             if ends_group:
                 self._end_group([job for job in jobs if job.long], of_loop)
 
-    def _end_group(self, answered_later: list[Job], of_loop: _OfLoop) -> None:
+    def _end_group(self, answered_later: list[QueuedWork], of_loop: _OfLoop) -> None:
         self._answer(of_loop.answered_later, of_loop)
         of_loop.answered_later[:] = answered_later
         of_loop.group_commit.done()
@@ -341,16 +341,16 @@ class ThreadedDatabase:
             self._answer(of_loop.answered_later, of_loop)
             of_loop.answered_later.clear()
 
-    def _answer(self, jobs: list[Job], of_loop: _OfLoop) -> None:
+    def _answer(self, jobs: list[QueuedWork], of_loop: _OfLoop) -> None:
         for job in jobs:
             with contextlib.suppress(MemoryError):  # `pending` answers it later; the other works continue
                 job.settle()
                 of_loop.pending.remove(job)
 
 
-def _by_loop(jobs: list[Job]) -> dict[asyncio.AbstractEventLoop, list[Job]]:
+def _by_loop(jobs: list[QueuedWork]) -> dict[asyncio.AbstractEventLoop, list[QueuedWork]]:
     """Return finished jobs by the event loop that waits for them."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[QueuedWork]] = {}
     for job in jobs:
         job.finished = True
         by_loop.setdefault(job.loop, []).append(job)

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ledger_engine.core.errors import Conflict
 from ledger_engine.store import Value
-from ledger_engine.store.snapshot import ReportRows, Snapshot
+from ledger_engine.store.snapshot import ReadSnapshot, ReportRows
 from ledger_engine.store.sql_text import substituted
 
 ROWS_AT_ONCE = 20_000  # that are held in memory
@@ -31,7 +31,7 @@ _ESCAPES = str.maketrans(
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CopiedTable:
     """A table of the ledger: all its columns, the columns of whole numbers, and the columns of its primary
     key.
     """
@@ -49,7 +49,7 @@ class Table:
 class End(Protocol):
     """One end of a move. Its methods raise Conflict for anything that makes the move impossible."""
 
-    def lines(self, table: Table) -> Iterator[tuple[bytes, int]]:
+    def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
         """Return all rows in the order of the key as COPY writes them, some at a time with their number."""
         ...
 
@@ -57,11 +57,11 @@ class End(Protocol):
 class Source(End, Protocol):
     """The source of a copy, in its state when it was opened."""
 
-    def count(self, table: Table) -> int:
+    def count(self, table: CopiedTable) -> int:
         """Return the number of rows."""
         ...
 
-    def rows(self, table: Table) -> Iterator[list[Line]]:
+    def rows(self, table: CopiedTable) -> Iterator[list[Line]]:
         """Return the rows in the order of the key, ROWS_AT_ONCE at a time."""
         ...
 
@@ -78,10 +78,10 @@ class Source(End, Protocol):
         ...
 
 
-class Target(End, Protocol):
+class CopyTarget(End, Protocol):
     """A ledger that is filled. It is complete when `open_target` ends without an error."""
 
-    def write(self, table: Table, rows: list[Line]) -> None:
+    def write(self, table: CopiedTable, rows: list[Line]) -> None:
         """Add rows."""
         ...
 
@@ -89,7 +89,7 @@ class Target(End, Protocol):
         """Make the indexes and constraints, and let ids continue after `moment`."""
         ...
 
-    def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
+    def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[ReadSnapshot]:
         """Open it for the audit once it is finished, with at most this many readers; see `open_snapshot`."""
         ...
 
@@ -114,7 +114,7 @@ def lines_of(rows: Sequence[Line]) -> bytes:
     return "\n".join([*fields, ""]).encode()
 
 
-def fingerprint(end: End, table: Table, report: Callable[[int], None]) -> bytes:
+def fingerprint(end: End, table: CopiedTable, report: Callable[[int], None]) -> bytes:
     """Return the hash of all rows of a table in their order; `report` is called with how many were read."""
     digest = blake2b(digest_size=16)
     read = 0

@@ -49,7 +49,7 @@ class OpenBook:
 
 
 @dataclass(slots=True)
-class Book:
+class ExportedBook:
     """A book as it is before the first exported transaction: its title, and every account, oldest first.
 
     `start` is the millisecond from which on is exported, None for the beginning.
@@ -60,7 +60,7 @@ class Book:
     start: int | None
 
 
-def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> Book:
+def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> ExportedBook:
     """Return the tenant's book before the millisecond `start`."""
     balances = [
         OpenBook(
@@ -73,7 +73,7 @@ def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> Book:
         for account in accounts.oldest_first(unit, tenant)
     ]
     name = projects.get(unit, tenant.project).name
-    return Book(f"{name}, {mode_name(tenant.livemode)} mode", balances, start)
+    return ExportedBook(f"{name}, {mode_name(tenant.livemode)} mode", balances, start)
 
 
 def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> Iterator[list[Transaction]]:
@@ -92,7 +92,7 @@ class Writer(ABC):
     """One format, of one book."""
 
     @abstractmethod
-    def __init__(self, book: Book) -> None: ...
+    def __init__(self, book: ExportedBook) -> None: ...
 
     def beginning(self) -> str:
         """Return what stands before the first transaction."""
@@ -107,20 +107,20 @@ class Writer(ABC):
         return ""
 
 
-class Records(Writer):
+class ExportRecords(Writer):
     """The transactions as the interface shows them, one JSON object a line."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: ExportedBook) -> None:
         pass
 
     def write(self, page: list[Transaction]) -> str:
         return "".join(dumps(as_json(each)) + "\n" for each in page)
 
 
-class Table(Writer):
+class ExportTable(Writer):
     """The transactions as CSV; amounts are in the smallest unit of the currency."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: ExportedBook) -> None:
         self._accounts = {each.id: each for each in book.accounts}
 
     def beginning(self) -> str:
@@ -147,7 +147,7 @@ class Journal(Writer):
     lines assert the balance of every account.
     """
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: ExportedBook) -> None:
         self._title = book.title
         self._accounts = {each.id: each for each in book.accounts}
         self._balances = {each.id: each.balance for each in book.accounts}
@@ -281,13 +281,13 @@ class Beancount(Journal):
 _FORMATS: dict[str, type[Writer]] = {
     "hledger": Hledger,
     "beancount": Beancount,
-    "csv": Table,
-    "jsonl": Records,
+    "csv": ExportTable,
+    "jsonl": ExportRecords,
 }
 
 
 def export(
-    kind: str, book: Book, start: Start, tenant: Tenant, since: int | None, until: int | None
+    kind: str, book: ExportedBook, start: Start, tenant: Tenant, since: int | None, until: int | None
 ) -> Iterator[str]:
     """Return the book as text of the format `kind`, a piece at a time."""
     writer = _FORMATS[kind](book)

@@ -45,7 +45,7 @@ Start = Callable[..., Any]
 Wsgi = Callable[[Environ, Start], Iterable[bytes]]
 
 
-class Listener:
+class MetricsListener:
     """A listener for scrapes; `port` is the one it has."""
 
     def __init__(self, server: WSGIServer) -> None:
@@ -73,7 +73,7 @@ class _Handler(WSGIRequestHandler):
         """Log nothing."""
 
 
-def listen(registry: CollectorRegistry, host: str, port: int) -> Listener:
+def listen(registry: CollectorRegistry, host: str, port: int) -> MetricsListener:
     """Listen, in a thread. Raises OSError with a sentence when the address cannot be bound."""
     try:
         server, _ = start_http_server(port, host, registry)
@@ -86,7 +86,7 @@ def listen(registry: CollectorRegistry, host: str, port: int) -> Listener:
     is_loopback = ipaddress.ip_address(str(server.server_address[0]).partition("%")[0]).is_loopback
     server.set_app(_only_metrics(metrics, any_host=not is_loopback))
     server.RequestHandlerClass = _Handler
-    return Listener(server)
+    return MetricsListener(server)
 
 
 def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
@@ -186,7 +186,7 @@ class Metrics:
         self._works.observe(works)
         self._commits.observe(seconds)
 
-    def serve(self, host: str, port: int) -> Listener:
+    def serve(self, host: str, port: int) -> MetricsListener:
         """Listen, in a thread. Raises OSError with a sentence when the address cannot be bound."""
         return listen(self._registry, host, port)
 

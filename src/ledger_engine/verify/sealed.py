@@ -103,8 +103,7 @@ class EntryAudit:
         self._into_edge()
         self._look_at_levels()
         right = all(
-            self._roots.get(kept.checkpoint.size) == kept.checkpoint.root
-            for kept in self._signed_checkpoints
+            self._roots.get(kept.checkpoint.size) == kept.checkpoint.root for kept in self._signed_checkpoints
         )
         for first, last, message in self._wrong:
             if right:
@@ -116,10 +115,7 @@ class EntryAudit:
             )
         for kept in self._signed_checkpoints:
             self._look_at_signature(kept, "log")
-            if (
-                self._roots.get(kept.checkpoint.size) != kept.checkpoint.root
-                and not self._wrong
-            ):
+            if self._roots.get(kept.checkpoint.size) != kept.checkpoint.root and not self._wrong:
                 self._note(
                     self.log.book.project,
                     f"the {self.size} events of {self._named()} do not lead to {kept.name}, which is of"

@@ -34,7 +34,7 @@ from ledger_tui.ui.dialogs import ChooseScreen, ShownOnceScreen, confirm
 from ledger_tui.ui.view import ActionRequested
 
 if TYPE_CHECKING:
-    from ledger_tui.app.command_line import Command, Offer
+    from ledger_tui.app.command_line import Command, CommandOffer
 
 
 @dataclass
@@ -282,7 +282,7 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
     )
 
 
-def _actions(navigation: Navigation) -> Iterator[Offer]:
+def _actions(navigation: Navigation) -> Iterator[CommandOffer]:
     """Yield the actions with a key here, except screens, which are commands."""
     from ledger_tui.app.command_line import action_offer
 
@@ -295,14 +295,14 @@ def _actions(navigation: Navigation) -> Iterator[Offer]:
             yield action_offer(name, binding.description, app.get_key_display(binding), run_it)
 
 
-def _recent(navigation: Navigation) -> Iterator[Offer]:
+def _recent(navigation: Navigation) -> Iterator[CommandOffer]:
     """Yield the recently opened objects."""
-    from ledger_tui.app.command_line import Offer
+    from ledger_tui.app.command_line import CommandOffer
 
     for recent in navigation.context.recent:
         name = f"{BY_KIND[recent.kind].singular.capitalize()} {recent.label}".rstrip()
         open_it = partial(navigation.open_object, recent.record_id, recent.kind)
-        yield Offer(name, recent.record_id, open_it)
+        yield CommandOffer(name, recent.record_id, open_it)
 
 
 async def _run_command(navigation: Navigation, command: Command | None) -> None:

@@ -45,7 +45,7 @@ from ledger_tui.server.connection import ServerConnection
 from ledger_tui.settings.config import Left, Options
 from ledger_tui.settings.saved import SavedChoices, save_left
 from ledger_tui.ui.dialogs import Dialog, DiscardScreen
-from ledger_tui.ui.handlers import KeyOrder, WorkFailed, handles, while_running
+from ledger_tui.ui.handlers import KeyOrder, WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import APP_KEYS, command_bindings, keymap, spelled
 from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, custom_themes, theme_named
 from ledger_tui.ui.view import Context, NamesLoaded
@@ -307,8 +307,8 @@ class LedgerApp(App[int]):
         if event.state is WorkerState.ERROR:
             self._show_fault(event.worker.error)
 
-    @handles(WorkFailed)
-    def work_failed(self, message: WorkFailed) -> None:
+    @handles(WorkerFailed)
+    def work_failed(self, message: WorkerFailed) -> None:
         self._show_fault(message.error)
 
     def _show_fault(self, error: BaseException | None) -> None:

@@ -63,7 +63,7 @@ class Command:
     run: Callable[[], object] | None = None
 
 
-class Offer(NamedTuple):
+class CommandOffer(NamedTuple):
     """A meaning of a line: a longer line, or with `run` an action; `also` holds words for it."""
 
     text: str
@@ -211,20 +211,22 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
     return [(head + text, about) for text, about in _arguments(word, last, choices)]
 
 
-def others(line: str, actions: Sequence[Offer]) -> list[Offer]:
+def others(line: str, actions: Sequence[CommandOffer]) -> list[CommandOffer]:
     """Return what else a line may mean: the actions with all of its words, and commands by another word."""
     words = line.casefold().split()
     matches = [
-        Offer(word, _about(word), also=_ALSO.get(word, "")) for word in _commands() if word not in _SHORT
+        CommandOffer(word, _about(word), also=_ALSO.get(word, ""))
+        for word in _commands()
+        if word not in _SHORT
     ]
     beginning = line.strip().casefold()
     commands = [each for each in matches if beginning and not each.text.startswith(beginning)]
     return [each for each in (*actions, *commands) if each.has(words)]
 
 
-def action_offer(name: str, description: str, key: str, run: Callable[[], object]) -> Offer:
+def action_offer(name: str, description: str, key: str, run: Callable[[], object]) -> CommandOffer:
     """Return the offer of an action; `name` is its name in the key map."""
-    return Offer(description[:1].upper() + description[1:], key, run, _ALSO.get(name, ""))
+    return CommandOffer(description[:1].upper() + description[1:], key, run, _ALSO.get(name, ""))
 
 
 def _arguments(word: str, typed: str, choices: Choices) -> Iterator[tuple[str, str]]:
@@ -373,14 +375,14 @@ class CommandScreen(Dialog[Command | None]):
     ]
 
     def __init__(
-        self, choices: Choices, actions: Sequence[Offer], navigation: Navigation, first_text: str = ""
+        self, choices: Choices, actions: Sequence[CommandOffer], navigation: Navigation, first_text: str = ""
     ) -> None:
         super().__init__("command-line")
         self._choices = choices
         self._actions = actions
         self._navigation = navigation
         self._first_text = first_text  # a line to go on with
-        self._offers: list[Offer] = []
+        self._offers: list[CommandOffer] = []
 
     def compose(self) -> ComposeResult:
         with Vertical(id="command-line"):
@@ -405,7 +407,7 @@ class CommandScreen(Dialog[Command | None]):
             self.set_timer(_TYPING_SECONDS, lambda: self._look_for(line))
 
     def _show(self, line: str) -> None:
-        offers = [Offer(*each) for each in completions(line, self._choices)]
+        offers = [CommandOffer(*each) for each in completions(line, self._choices)]
         if line.strip():
             found = [*offers, *self._objects(line.strip()), *others(line, self._actions)]
             found.sort(key=lambda each: each.rank(line))
@@ -433,14 +435,14 @@ class CommandScreen(Dialog[Command | None]):
             return False
         return True
 
-    def _objects(self, text: str) -> Iterator[Offer]:
+    def _objects(self, text: str) -> Iterator[CommandOffer]:
         """Yield the object with this id, and the known accounts and users with this text in their name."""
         navigation, resource = self._navigation, resource_of_id(text)
         if resource is not None and resource.has_object_path:
-            yield Offer(f"Open {resource.singular}", text, partial(navigation.open_object, text))
+            yield CommandOffer(f"Open {resource.singular}", text, partial(navigation.open_object, text))
         for recent in navigation.named(text):
             kind = "Account" if isinstance(recent, AccountName) else "User"
-            yield Offer(f"{kind} {recent.name}", recent.id, partial(navigation.open_object, recent.id))
+            yield CommandOffer(f"{kind} {recent.name}", recent.id, partial(navigation.open_object, recent.id))
 
     @while_running
     def _look_for(self, text: str) -> None:
@@ -471,7 +473,7 @@ class CommandScreen(Dialog[Command | None]):
         if self._offers:
             self._take(self._offers[self.query_one(Offers).highlighted or 0])
 
-    def _take(self, offer: Offer) -> None:
+    def _take(self, offer: CommandOffer) -> None:
         if offer.run is not None:
             return
         line = self.query_one(Input)
@@ -490,7 +492,7 @@ class CommandScreen(Dialog[Command | None]):
     def run_line(self, event: Input.Submitted) -> None:
         event.stop()
         index = self.query_one(Offers).highlighted
-        offer = self._offers[index] if index is not None else Offer(event.value)
+        offer = self._offers[index] if index is not None else CommandOffer(event.value)
         if offer.run is not None:
             self.dismiss(Command("run", run=offer.run))
             return

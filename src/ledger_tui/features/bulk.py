@@ -21,7 +21,7 @@ from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.questions import named
 from ledger_tui.lists.resource_view import ResourceView
-from ledger_tui.resources.base import Action, Resource, currency_of
+from ledger_tui.resources.base import Resource, ResourceAction, currency_of
 from ledger_tui.resources.webhooks import known_by, subject
 from ledger_tui.ui.dialogs import Dialog
 from ledger_tui.ui.handlers import asks, while_running
@@ -31,7 +31,7 @@ _NAMED = 5
 
 
 def bulk_question(
-    resource: Resource, action: Action, records: Sequence[Record], left_out: int, names: AccountNames
+    resource: Resource, action: ResourceAction, records: Sequence[Record], left_out: int, names: AccountNames
 ) -> str:
     """Return `Void 3 invoices?`, their sums by currency, and the first of them.
 
@@ -80,7 +80,12 @@ class BulkScreen(Dialog[list[Record]]):
     ]
 
     def __init__(
-        self, resource: Resource, action: Action, records: Sequence[Record], question: str, context: Context
+        self,
+        resource: Resource,
+        action: ResourceAction,
+        records: Sequence[Record],
+        question: str,
+        context: Context,
     ) -> None:
         session = context.session
         super().__init__("bulk", "Are you sure?", session.mode)
@@ -209,7 +214,7 @@ class BulkScreen(Dialog[list[Record]]):
             self.dismiss(self._changed_records)
 
 
-def act_on_all(view: ResourceView, action: Action, records: Sequence[Record]) -> None:
+def act_on_all(view: ResourceView, action: ResourceAction, records: Sequence[Record]) -> None:
     """Ask once, then act on several of the view's objects in sequence."""
     resource, context = view.resource, view.context
     left_out = len(view.marked) - len(records)

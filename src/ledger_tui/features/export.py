@@ -106,7 +106,7 @@ class ExportRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ExportProgress:
     rows: int
     total: int | None  # from the server; lists paged by cursor show none
 
@@ -119,7 +119,9 @@ class FileIsThere(CannotWrite):
     """The file exists, and it must not be replaced."""
 
 
-async def export(api: Api, request: ExportRequest, report: Callable[[Progress], object]) -> Progress:
+async def export(
+    api: Api, request: ExportRequest, report: Callable[[ExportProgress], object]
+) -> ExportProgress:
     """Write the list as it is now, calling `report` after each page. Raises LedgerError.
 
     The rows go to a temporary file next to the target (mode 0600), which takes the target's name at the end,
@@ -163,11 +165,11 @@ async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
 
 
 async def _write_pages(
-    api: Api, request: ExportRequest, draft: _Draft, report: Callable[[Progress], object]
-) -> Progress:
+    api: Api, request: ExportRequest, draft: _Draft, report: Callable[[ExportProgress], object]
+) -> ExportProgress:
     if request.rows is not None:
         await _in_thread(draft.add, await _with_currencies(api, request.names, request.rows))
-        return Progress(len(request.rows), len(request.rows))
+        return ExportProgress(len(request.rows), len(request.rows))
     rows, cursor, first = 0, None, True
     cursors: set[str | None] = set()
     while first or cursor is not None:
@@ -177,10 +179,10 @@ async def _write_pages(
         kept = page.rows if request.keep is None else [*filter(request.keep, page.rows)]
         await _in_thread(draft.add, await _with_currencies(api, request.names, kept))
         rows += len(kept)
-        report(Progress(rows, page.total))
+        report(ExportProgress(rows, page.total))
         cursors.add(cursor)
         cursor = page.older
-    return Progress(rows, rows)
+    return ExportProgress(rows, rows)
 
 
 async def _with_currencies(api: Api, names: AccountNames, rows: Sequence[Record]) -> list[Record]:
@@ -347,7 +349,7 @@ class ExportScreen(Dialog[str | None]):
             self.call_later(self.end, f"Exported {progress.rows:,} to {literal(request.file)}")
 
     @while_running
-    def _show_progress(self, progress: Progress) -> None:
+    def _show_progress(self, progress: ExportProgress) -> None:
         total = progress.total or self._known_total
         if total is not None:
             total = max(total, progress.rows)

@@ -224,7 +224,7 @@ _NAME = 18
 
 
 @dataclass(frozen=True)
-class Read:
+class FlowsReading:
     """The transactions of a window, newest first, and whether these are all; the accounts of their names."""
 
     rows: list[Record]
@@ -232,7 +232,7 @@ class Read:
     accounts: Sequence[Record] = ()
 
 
-async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], pages: int) -> Read:
+async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], pages: int) -> FlowsReading:
     """Return the transactions after a moment, together with known ones, in at most this many requests."""
     params = {"created_after": moment_text(start_ms)}
     newest = known_rows[0].get("id") if known_rows else None
@@ -243,12 +243,14 @@ async def read_since(api: Api, start_ms: int, known_rows: Sequence[Record], page
         for row in page.rows:
             if row.get("id") == newest:
                 start = moment_text(start_ms)
-                return Read([*rows, *(each for each in known_rows if str(each.get("created")) > start)], True)
+                return FlowsReading(
+                    [*rows, *(each for each in known_rows if str(each.get("created")) > start)], True
+                )
             rows.append(row)
         if page.older is None:
-            return Read(rows, True)
+            return FlowsReading(rows, True)
         want = Want(0, "page", 0, page.older)
-    return Read(rows, False)
+    return FlowsReading(rows, False)
 
 
 class FlowsView(TimedTiles):
@@ -262,7 +264,7 @@ class FlowsView(TimedTiles):
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self._accounts_read = False
-        self._read: Read | None = None
+        self._read: FlowsReading | None = None
         self._known_rows: Sequence[Record] = ()  # what need not be read again
         self._flows: list[Flow] = []
         self._list = Tile("flows", self._draw_list, Link("", "transactions"), id="flow-list")
@@ -313,7 +315,7 @@ class FlowsView(TimedTiles):
             self.call_later(self._take, read, traffic.count - count)
 
     @while_running
-    def _take(self, read: Read, requests: int) -> None:
+    def _take(self, read: FlowsReading, requests: int) -> None:
         self.read_in(requests)
         self._read, self._known_rows = read, read.rows if read.whole else ()
         if read.accounts and self.context.names.learn(read.accounts):

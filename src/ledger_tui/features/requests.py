@@ -71,7 +71,7 @@ class RequestsView(ResourceView):
         self.app.push_screen(ResendScreen(record, text, self.context))
 
 
-class BadRequest(ValueError):
+class RequestTextError(ValueError):
     """The text is no request; the message gives the reason."""
 
 
@@ -98,17 +98,19 @@ def parse_request(text: str) -> EditedRequest:
     method, _, target = head.strip().partition(" ")
     path, _, query = target.strip().partition("?")
     if method.upper() not in _METHODS or not path.startswith("/") or " " in path:
-        raise BadRequest("The first line must be a method and a path, such as POST /v1/transactions.")
+        raise RequestTextError("The first line must be a method and a path, such as POST /v1/transactions.")
     if _MASK in text:
-        raise BadRequest("A value is masked (••••): the log has no secrets. Write another one, or none.")
+        raise RequestTextError(
+            "A value is masked (••••): the log has no secrets. Write another one, or none."
+        )
     body = None
     if rest.strip():
         try:
             body = json.loads(rest)
         except (ValueError, RecursionError) as error:
-            raise BadRequest(f"The body is not JSON: {error}.") from None
+            raise RequestTextError(f"The body is not JSON: {error}.") from None
         if not isinstance(body, dict):
-            raise BadRequest("The body must be a JSON object.")
+            raise RequestTextError("The body must be a JSON object.")
     return EditedRequest(method.upper(), path, dict(parse_qsl(query, keep_blank_values=True)), body)
 
 
@@ -192,7 +194,7 @@ class ResendScreen(Dialog[None]):
         session = self._view_context.session
         try:
             request = parse_request(self._text)
-        except BadRequest as error:
+        except RequestTextError as error:
             self.note(literal(error), problem=True)
             return
         if request.method == "GET" or session.mode is Mode.TEST:

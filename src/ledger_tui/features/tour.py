@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.02
 _LONGER = {"/": "slash", ":": "colon", ",": "comma", ".": "full_stop", "-": "minus", " ": "space"}
 
 
-class Step(NamedTuple):
+class TourStep(NamedTuple):
     """A caption, the keys pressed under it, and how long what they lead to is shown, in seconds."""
 
     caption: str
@@ -38,23 +38,23 @@ class Step(NamedTuple):
 
 # A caption fits a line of 80 columns.
 STEPS = (
-    Step(
+    TourStep(
         "A ledger at work, live. One receiver of webhooks fails: its strip says so",
         ("shift+tab", "shift+tab", "down", "down"),
         3.5,
     ),
-    Step("Its deliveries say why: each attempt is kept", ("enter", "enter"), 3),
-    Step("T traces one: who asked, what that changed, the event, each attempt", ("T",), 5),
-    Step("R repairs it, as this is the demo, and s sends the event again", ("escape", "R", "s"), 3.5),
-    Step("Transactions: new ones arrive on top, and millions scroll as one list", ("2",), 2.5),
-    Step("/ filters on the server, here the debits", ("/", *"type:debit", "enter"), 2.5),
-    Step("An account, with its balance over time", ("1", *["down"] * 6, "enter"), 3),
-    Step("Money seen to flow between the accounts", (":", *"flows", "enter"), 4),
-    Step("The request log: who asked for what, how long it took, why it was refused", ("8",), 2.5),
-    Step("Back in time: every screen as it was before the failure", ("0", ":", *"at -2m", "enter"), 4),
-    Step("Each , and . is one event, with which the whole ledger steps", (*",,,...",), 2.5),
-    Step("… and on, until after the repair", (":", *"at -20s", "enter"), 3),
-    Step("The rest is yours: press any key, then ? for all keys", ("escape",), 5),
+    TourStep("Its deliveries say why: each attempt is kept", ("enter", "enter"), 3),
+    TourStep("T traces one: who asked, what that changed, the event, each attempt", ("T",), 5),
+    TourStep("R repairs it, as this is the demo, and s sends the event again", ("escape", "R", "s"), 3.5),
+    TourStep("Transactions: new ones arrive on top, and millions scroll as one list", ("2",), 2.5),
+    TourStep("/ filters on the server, here the debits", ("/", *"type:debit", "enter"), 2.5),
+    TourStep("An account, with its balance over time", ("1", *["down"] * 6, "enter"), 3),
+    TourStep("Money seen to flow between the accounts", (":", *"flows", "enter"), 4),
+    TourStep("The request log: who asked for what, how long it took, why it was refused", ("8",), 2.5),
+    TourStep("Back in time: every screen as it was before the failure", ("0", ":", *"at -2m", "enter"), 4),
+    TourStep("Each , and . is one event, with which the whole ledger steps", (*",,,...",), 2.5),
+    TourStep("… and on, until after the repair", (":", *"at -20s", "enter"), 3),
+    TourStep("The rest is yours: press any key, then ? for all keys", ("escape",), 5),
 )
 
 

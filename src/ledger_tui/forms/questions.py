@@ -11,12 +11,12 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Action, Field, Form, Resource, currency_of
+from ledger_tui.resources.base import Field, Form, Resource, ResourceAction, currency_of
 from ledger_tui.resources.invoices import load_lines, sum_as_typed
 from ledger_tui.resources.webhooks import known_by, subject
 
 
-def question(resource: Resource, action: Action, record: Record, names: AccountNames) -> str:
+def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
     """Return `Pay INV-000202, 151.00 EUR, Market hall GmbH?`, and under it the id."""
     begins = action.asks or action.label.capitalize()
     return f"{begins} {named(resource, record, names)}?\n\n{literal(record.get('id'))}"
@@ -51,27 +51,27 @@ def _beside(record: Record, names: AccountNames) -> Iterator[str]:
         yield literal(user)
 
 
-class Proof(NamedTuple):
+class TypedProof(NamedTuple):
     """A text to type before something final is done, and the word for it."""
 
     text: str
     what: str
 
 
-def proof_of(record: Record, names: AccountNames) -> Proof:
+def proof_of(record: Record, names: AccountNames) -> TypedProof:
     """Return a text that the question about an object shows: its number, its amount, or part of its name."""
     if isinstance(number := record.get("number"), str):
-        return Proof(literal(number), "number")
+        return TypedProof(literal(number), "number")
     currency = currency_of(record, names)
     for what in ("amount", "total"):
         if isinstance(amount := record.get(what), int):
-            return Proof(editable_amount(amount, currency) if currency else str(amount), what)
+            return TypedProof(editable_amount(amount, currency) if currency else str(amount), what)
     if isinstance(url := record.get("url"), str) and (host := urlsplit(url).netloc):
-        return Proof(literal(host), "host")
+        return TypedProof(literal(host), "host")
     for field, what in (("last4", "end of the key"), ("email", "email"), ("name", "name")):
         if isinstance(text := record.get(field), str) and text.strip():
-            return Proof(literal(text.strip()), what)
-    return Proof(literal(record.get("id")), "id")
+            return TypedProof(literal(text.strip()), what)
+    return TypedProof(literal(record.get("id")), "id")
 
 
 _LABEL_WIDTH = 15

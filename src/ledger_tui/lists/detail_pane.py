@@ -27,7 +27,7 @@ from ledger_tui.resources.base import Detail, Resource, Section
 from ledger_tui.settings.config import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.keys import TABLE_KEYS
-from ledger_tui.ui.view import Context, LinkFollowed, Row, toned, toned_line
+from ledger_tui.ui.view import Context, LinkFollowed, ScreenRow, toned, toned_line
 
 WIDE_COLUMNS = 120  # from here on both are shown unless the user chose one
 WIDER_COLUMNS = 150  # from here on the detail is wide enough for ids in JSON
@@ -35,7 +35,7 @@ WIDER_DETAIL_COLUMNS = 60
 STEP = 4
 
 
-class Panes(Row):
+class Panes(ScreenRow):
     """A list and a detail. `wide` says whether both are shown."""
 
     def __init__(self, list_: Widget, detail: Widget, choice: PaneChoice) -> None:

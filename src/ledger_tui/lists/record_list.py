@@ -25,7 +25,7 @@ from ledger_tui.lists.paged_table import PagedTable, TableHeader
 from ledger_tui.lists.window import Keep, Window
 from ledger_tui.resources.base import Resource, records_of
 from ledger_tui.settings.config import ListSettings
-from ledger_tui.ui.handlers import WorkFailed, asks, handles, while_running
+from ledger_tui.ui.handlers import WorkerFailed, asks, handles, while_running
 from ledger_tui.ui.view import Context, NamesLoaded, Stack
 
 _NO_LEDGER_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
@@ -226,8 +226,8 @@ class RecordList(Stack):
         if self.list_is_missing:
             self.stand_in()
 
-    @handles(WorkFailed)
-    def work_failed(self, message: WorkFailed) -> None:
+    @handles(WorkerFailed)
+    def work_failed(self, message: WorkerFailed) -> None:
         if message.group == "page" and self.window.in_flight is not None:
             self.window.failed(self.window.in_flight)
 

@@ -22,7 +22,7 @@ from ledger_tui.lists.filter_bar import FilterBar
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
 from ledger_tui.lists.window import Window
-from ledger_tui.resources.base import Action, Resource, offers, why_not
+from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.keys import RESOURCE_KEYS
@@ -33,7 +33,7 @@ from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View, rec
 class BulkRequested(Message):
     """The user wants an action on several objects, which it is possible on."""
 
-    action: Action
+    action: ResourceAction
     records: Sequence[Record]
 
 
@@ -497,7 +497,7 @@ class ResourceView(View):
         self.record_list.show_rows()
         self.refresh_bindings()
 
-    def request(self, action: Action) -> None:
+    def request(self, action: ResourceAction) -> None:
         """Ask for an action on the marked objects, else on the selected one."""
         allowed = [record for record in self.marked if action.allowed(record)]
         selected = self.selected

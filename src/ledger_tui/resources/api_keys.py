@@ -11,7 +11,6 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
-    Action,
     Cell,
     Column,
     Detail,
@@ -19,6 +18,7 @@ from ledger_tui.resources.base import (
     Field,
     Form,
     Resource,
+    ResourceAction,
     Section,
     Tone,
     facts_of,
@@ -100,7 +100,7 @@ API_KEYS = Resource(
         shows_once="key",
     ),
     actions=(
-        Action(
+        ResourceAction(
             "roll",
             "L",
             "roll",
@@ -111,7 +111,7 @@ API_KEYS = Resource(
             shows_once="key",
             why_not=_REVOKED,
         ),
-        Action("revoke", "v", "revoke", "Revoked", _active, "DELETE", final=True, why_not=_REVOKED),
+        ResourceAction("revoke", "v", "revoke", "Revoked", _active, "DELETE", final=True, why_not=_REVOKED),
     ),
     changes=True,
     has_object_path=False,

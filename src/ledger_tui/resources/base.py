@@ -162,7 +162,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Action:
+class ResourceAction:
     """An action on an object in the right state, with the path that `Resource.action_path` returns."""
 
     name: str
@@ -248,7 +248,7 @@ class Resource(Place):
     edit: Callable[[Record, AccountNames], Form | None] = lambda _record, _names: None
     transfer: Form | None = None  # the form that moves money from one account to another
     edits: bool = False  # whether objects of this kind can be edited at all
-    actions: tuple[Action, ...] = ()
+    actions: tuple[ResourceAction, ...] = ()
     related: tuple[RelatedView, ...] = ()
     more: More | None = None
     under: str | None = None  # the kind of the screen that it belongs to, when it has no key of its own
@@ -275,7 +275,7 @@ class Resource(Place):
         """Return whether the list cannot grow: no new rows come in on top."""
         return self.paging == "statement"
 
-    def action(self, name: str) -> Action | None:
+    def action(self, name: str) -> ResourceAction | None:
         """Return the action of this name, if objects of this kind allow it."""
         return next((action for action in self.actions if action.name == name), None)
 
@@ -287,7 +287,7 @@ class Resource(Place):
         """Return the path where one object is read and changed."""
         return f"{self.path}/{quote(str(record_id), safe='')}"
 
-    def action_path(self, action: Action, record: Record) -> str:
+    def action_path(self, action: ResourceAction, record: Record) -> str:
         """Return the path to which the request of an action goes."""
         if action.target is not None:
             return action.target(record)

@@ -14,7 +14,6 @@ from ledger_tui.client.records import Record, Want
 from ledger_tui.formats.money import decimals, format_amount, localised
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
-    Action,
     Cell,
     Column,
     Detail,
@@ -25,6 +24,7 @@ from ledger_tui.resources.base import (
     Link,
     More,
     Resource,
+    ResourceAction,
     Section,
     Tone,
     currency_of,
@@ -54,7 +54,7 @@ def _user_detail(record: Record, _names: AccountNames) -> Detail:
     return Detail(Cell(name.text, "strong"), (Section("", tuple(facts)),), to_events(record))
 
 
-class Orders(NamedTuple):
+class UserOrders(NamedTuple):
     """The orders of a user: the newest ones, or with `of_all` those among the newest of all users."""
 
     rows: Sequence[Record]
@@ -62,7 +62,7 @@ class Orders(NamedTuple):
     of_all: bool = False
 
 
-async def _read_orders(api: Api, user: Record) -> Orders:
+async def _read_orders(api: Api, user: Record) -> UserOrders:
     """Return the user's newest orders, or those among the newest of all if no list is a user's alone."""
     want = Want(0, "page", 0, None, _ORDERS_READ)
     path = f"/api/users/{quote(str(user.get('id')), safe='')}/orders"
@@ -72,20 +72,20 @@ async def _read_orders(api: Api, user: Record) -> Orders:
         except NotOffered:
             pass
         else:
-            return Orders(found.rows, found.older is not None)
+            return UserOrders(found.rows, found.older is not None)
     page = await fetch_page(api, "/api/orders", {}, want)
     rows = [order for order in page.rows if order.get("user_id") == user.get("id")]
-    return Orders(rows, of_all=True)
+    return UserOrders(rows, of_all=True)
 
 
-def _orders_section(_user: Record, orders: Orders, _names: AccountNames) -> tuple[Section, ...]:
+def _orders_section(_user: Record, orders: UserOrders, _names: AccountNames) -> tuple[Section, ...]:
     count_text = f"{len(orders.rows) or 'none'}{'+' if orders.more else ''}"
     if orders.of_all:
         count_text += f" among the newest {_ORDERS_READ}"
     return (Section("", (Fact("orders", Cell(count_text, "plain" if orders.rows else "dim")),)),)
 
 
-def _to_orders(_user: Record, orders: Orders) -> tuple[Link, ...]:
+def _to_orders(_user: Record, orders: UserOrders) -> tuple[Link, ...]:
     return tuple(
         Link(
             f"Order of {part_of_time(order, 'created', 0, 16)}, {literal(order.get('status', '?'))}",
@@ -124,10 +124,10 @@ USERS = Resource(
         ),
     ),
     actions=(
-        Action(
+        ResourceAction(
             "deactivate", "d", "deactivate", "Deactivated", in_state("active", None), "DELETE", final=True
         ),
-        Action("restore", "u", "restore", "Restored", in_state("deactivated")),
+        ResourceAction("restore", "u", "restore", "Restored", in_state("deactivated")),
     ),
     more=More(_read_orders, _orders_section, "orders", _to_orders),
     changes=True,
@@ -232,8 +232,8 @@ ORDERS = Resource(
         ),
     ),
     actions=(
-        Action("pay_order", "p", "pay", "Paid", in_state("open"), verb="pay", final=True),
-        Action("ship", "s", "ship", "Shipped", in_state("paid"), final=True),
+        ResourceAction("pay_order", "p", "pay", "Paid", in_state("open"), verb="pay", final=True),
+        ResourceAction("ship", "s", "ship", "Shipped", in_state("paid"), final=True),
     ),
     changes=True,
     object_part="orders.one",

@@ -15,7 +15,6 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.money import LARGEST_AMOUNT, BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
-    Action,
     Cell,
     Column,
     Detail,
@@ -26,6 +25,7 @@ from ledger_tui.resources.base import (
     Form,
     Link,
     Resource,
+    ResourceAction,
     Section,
     Tone,
     currency_of,
@@ -270,11 +270,13 @@ INVOICES = Resource(
     edit=_edit,
     edits=True,
     actions=(
-        Action(
+        ResourceAction(
             "finalize", "F", "finalize", "Finalized", in_state("draft"), final=True, part="invoices.finalize"
         ),
-        Action("pay", "p", "pay", "Paid", in_state("open"), final=True, creates=True, part="invoices.pay"),
-        Action("void", "v", "void", "Voided", in_state("open"), "DELETE", final=True),
+        ResourceAction(
+            "pay", "p", "pay", "Paid", in_state("open"), final=True, creates=True, part="invoices.pay"
+        ),
+        ResourceAction("void", "v", "void", "Voided", in_state("open"), "DELETE", final=True),
     ),
     changes=True,
     part="invoices.list",

@@ -25,7 +25,7 @@ _COSIGNED_BYTES = 76  # the key's id, the time, and the signature
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class CheckpointText:
     """The size of a log, and who else has signed it: the witnesses, each with its time."""
 
     size: int
@@ -38,15 +38,15 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Proof:
+class LogProof:
     """That an event is entry `index` of the log of a checkpoint; `text` is the proof itself."""
 
     index: int
-    checkpoint: Checkpoint
+    checkpoint: CheckpointText
     text: str
 
 
-def parse_checkpoint(note: object) -> Checkpoint | None:
+def parse_checkpoint(note: object) -> CheckpointText | None:
     """Return what a signed note says of its log; None for anything else."""
     body, _, signatures = note.partition("\n\n") if isinstance(note, str) else ("", "", "")
     origin, _, rest = body.partition("\n")
@@ -59,19 +59,19 @@ def parse_checkpoint(note: object) -> Checkpoint | None:
         if name != origin and len(signature) == _COSIGNED_BYTES:
             seconds = int.from_bytes(signature[4:12], "big")
             found.append((name, datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=min(seconds, 2**37))))
-    return Checkpoint(int(size), tuple(found))
+    return CheckpointText(int(size), tuple(found))
 
 
-def parse_proof(text: object) -> Proof | None:
+def parse_proof(text: object) -> LogProof | None:
     """Return what a `tlog-proof` says; None for anything else."""
     head, _, note = text.partition("\n\n") if isinstance(text, str) else ("", "", "")
     index, checkpoint = re.search(r"^index (\d{1,18})$", head, re.MULTILINE), parse_checkpoint(note)
     if index is None or checkpoint is None or not isinstance(text, str):
         return None
-    return Proof(int(index[1]), checkpoint, text)
+    return LogProof(int(index[1]), checkpoint, text)
 
 
-async def read_proof(api: Api, kind: str, record_id: object) -> Proof | None:
+async def read_proof(api: Api, kind: str, record_id: object) -> LogProof | None:
     """Return the proof of a transaction or an event (the `kind`). Raises LedgerError."""
     path = f"/v1/{kind}/{quote(str(record_id), safe='')}/proof"
     return parse_proof((await api.read(path, part=PART)).body)
@@ -83,7 +83,7 @@ def proof_section(proof: Any) -> Section:
         return Section("", (Fact("proven", Cell("no: this server has no transparency log", "dim")),))
     if isinstance(proof, LedgerError):
         return Section("", (Fact("proven", Cell(f"not yet: {literal(proof)}", "dim")),))
-    if not isinstance(proof, Proof):
+    if not isinstance(proof, LogProof):
         return Section("")
     where = f"✓ entry {proof.index:,} of the checkpoint of {proof.checkpoint.size:,}"
     by = proof.checkpoint.signed_by(datetime.now(UTC))

@@ -15,7 +15,6 @@ from ledger_tui.client.records import Record, Want
 from ledger_tui.formats.money import MINUS
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
-    Action,
     Cell,
     Column,
     Detail,
@@ -27,6 +26,7 @@ from ledger_tui.resources.base import (
     Link,
     More,
     Resource,
+    ResourceAction,
     Section,
     Tone,
     currency_of,
@@ -237,7 +237,7 @@ TRANSACTIONS = Resource(
     ),
     transfer=TRANSFER,
     actions=(
-        Action(
+        ResourceAction(
             "reverse",
             "v",
             "reverse",

@@ -13,7 +13,6 @@ from ledger_tui.formats.money import MINUS, format_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     KIND_OF_OBJECT,
-    Action,
     Cell,
     Column,
     Detail,
@@ -24,6 +23,7 @@ from ledger_tui.resources.base import (
     Link,
     RelatedView,
     Resource,
+    ResourceAction,
     Section,
     Tone,
     clock_of,
@@ -100,7 +100,7 @@ ENDPOINTS = Resource(
         shows_once="secret",
     ),
     actions=(
-        Action(
+        ResourceAction(
             "roll_secret",
             "L",
             "roll secret",
@@ -110,9 +110,9 @@ ENDPOINTS = Resource(
             creates=True,
             shows_once="secret",
         ),
-        Action("disable", "d", "disable", "Disabled", in_state("enabled"), final=True),
-        Action("enable", "u", "enable", "Enabled", in_state("disabled")),
-        Action("delete_endpoint", "v", "delete", "Deleted", method="DELETE", final=True),
+        ResourceAction("disable", "d", "disable", "Disabled", in_state("enabled"), final=True),
+        ResourceAction("enable", "u", "enable", "Enabled", in_state("disabled")),
+        ResourceAction("delete_endpoint", "v", "delete", "Deleted", method="DELETE", final=True),
     ),
     related=(RelatedView("deliveries", "s", "deliveries", lambda r, _f: _to_deliveries(r) if r else None),),
     changes=True,
@@ -248,7 +248,7 @@ DELIVERIES = Resource(
     detail=_delivery_detail,
     filters=(Filter("endpoint", "endpoint", "whe_…"),),
     actions=(
-        Action(
+        ResourceAction(
             "resend_delivery",
             "s",
             "resend",
@@ -482,7 +482,7 @@ def events_resource(log: WebhookLog) -> Resource:
             Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
         ),
         detail=detail,
-        actions=(Action("resend", "s", "resend", "Sending again", creates=True, result=_resent),),
+        actions=(ResourceAction("resend", "s", "resend", "Sending again", creates=True, result=_resent),),
         filters=_filters(log),
         related=(RelatedView("endpoints", "e", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
         part="events",

@@ -20,7 +20,7 @@ from textual.widgets.option_list import Option
 from ledger_tui.client.session import Mode
 from ledger_tui.client.traffic import masked
 from ledger_tui.formats.text import literal
-from ledger_tui.ui.handlers import WorkFailed, handles, while_running
+from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 from ledger_tui.ui.keys import KeyBar
 from ledger_tui.ui.layer import Layer
 
@@ -80,8 +80,8 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
         """The question to ask before the dashboard quits over this dialog; "" when nothing is lost."""
         return "An answer is awaited. Quit without it?" if self.working else ""
 
-    @handles(WorkFailed)
-    def work_failed(self, message: WorkFailed) -> None:
+    @handles(WorkerFailed)
+    def work_failed(self, message: WorkerFailed) -> None:
         """Show an unexpected error here instead of waiting for ever."""
         if message.group not in _ASIDE:
             message.stop()

@@ -50,7 +50,7 @@ def handles(message: type[Message]) -> Callable[[Handler], Handler]:
 
 
 @dataclass
-class WorkFailed(Message):
+class WorkerFailed(Message):
     """A worker of this group ended with an unexpected error, a fault of the dashboard's own."""
 
     error: Exception
@@ -74,7 +74,7 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
             try:
                 await method(self, *arguments, **keywords)
             except Exception as error:
-                self.post_message(WorkFailed(error, group))
+                self.post_message(WorkerFailed(error, group))
 
         start_worker = work(group=group, exclusive=exclusive, exit_on_error=False)(asking)
         return cast(Starting[Node, P], start_worker)

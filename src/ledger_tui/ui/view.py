@@ -22,10 +22,10 @@ from ledger_tui.client.session import Session
 from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.traffic import Exchange, Traffic, masked
 from ledger_tui.formats.text import literal
-from ledger_tui.resources.base import Action, Cell, Link, Place, Resource
+from ledger_tui.resources.base import Cell, Link, Place, Resource, ResourceAction
 from ledger_tui.settings.own_commands import OwnCommand
 from ledger_tui.settings.saved import SavedChoices
-from ledger_tui.ui.handlers import WorkFailed, handles, while_running
+from ledger_tui.ui.handlers import WorkerFailed, handles, while_running
 
 KEPT = 100
 RECENT_KEPT = 50
@@ -42,7 +42,7 @@ class Location:
     by_link: bool = field(default=False, compare=False)
 
 
-class History:
+class NavigationHistory:
     """A history like a browser's: going to a new place forgets the places ahead."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class RecentObjects:
 
 
 # Containers that draw nothing: Textual also draws what is covered, and these cover whole screens.
-class Row(Horizontal):
+class ScreenRow(Horizontal):
     BLANK = True
 
 
@@ -162,7 +162,7 @@ class ActionRequested(Message):
     """The user asks for an action on an object."""
 
     resource: Resource
-    action: Action
+    action: ResourceAction
     record: Record
 
 
@@ -183,7 +183,7 @@ class Context:
     names: AccountNames
     traffic: Traffic
     tokens: TokenManager
-    history: History = field(default_factory=History)
+    history: NavigationHistory = field(default_factory=NavigationHistory)
     recent: RecentObjects = field(default_factory=RecentObjects)
     saved: SavedChoices = field(default_factory=SavedChoices)
     profiles: list[str] = field(default_factory=list)  # their names
@@ -308,8 +308,8 @@ class View(Widget):
 
     # ------------------------------------------------------------------ results
 
-    @handles(WorkFailed)
-    def work_failed(self, message: WorkFailed) -> None:
+    @handles(WorkerFailed)
+    def work_failed(self, message: WorkerFailed) -> None:
         """Show an unexpected error of a worker; it must not leave the screen waiting for ever."""
         message.stop()
         self.failed(f"unexpected {literal(masked(repr(message.error)))}")

@@ -21,7 +21,7 @@ import yaml
 
 from ledger_engine.cli.serve import serve
 from ledger_engine.core.settings import ServeSettings
-from ledger_engine.migrate import Progress, move
+from ledger_engine.migrate import MigrationProgress, move
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.postgres import requirements
 from tests.commands import answer_of_command
@@ -186,7 +186,7 @@ def test_a_role_with_exactly_these_grants_serves_verifies_and_is_moved_to(
         for beyond in ("CREATE DATABASE other", "CREATE ROLE other", "CREATE SCHEMA other"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(beyond.encode())
-    move(tmp_path / "ledger.db", address, Progress())
+    move(tmp_path / "ledger.db", address, MigrationProgress())
 
     async def serve_once() -> None:
         server = open_engine(address, serving=True)
@@ -198,4 +198,4 @@ def test_a_role_with_exactly_these_grants_serves_verifies_and_is_moved_to(
     assert answer_of_command(address, "verify")["ok"] is True
     dump = [str(programs() / "pg_dump"), "--format=custom", f"--file={tmp_path / 'ledger.dump'}", address]
     subprocess.run(dump, check=True)
-    move(address, tmp_path / "back.db", Progress())
+    move(address, tmp_path / "back.db", MigrationProgress())

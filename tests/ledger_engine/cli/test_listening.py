@@ -18,7 +18,7 @@ import pytest
 from ledger_client import ledger
 from ledger_client.webhooks import is_signed
 from ledger_engine.cli import listening
-from ledger_engine.cli.listening import Listener, StreamRefusal
+from ledger_engine.cli.listening import StreamRefusal, WebhookListener
 from ledger_engine.events.webhooks.signing import sign
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
@@ -72,7 +72,7 @@ async def listening_to(
     """Run a listener that has connected."""
     output = Output()
     task = asyncio.create_task(
-        Listener(server.url, key, receiver.url, SECRET, output.lines.append, retry, **more).run()
+        WebhookListener(server.url, key, receiver.url, SECRET, output.lines.append, retry, **more).run()
     )
     try:
         await output.until("whsec_")
@@ -172,7 +172,7 @@ async def test_a_missing_handler_is_reported(server: Server, key: str) -> None:
 
 async def test_an_invalid_key_is_refused(server: Server) -> None:
     with pytest.raises(StreamRefusal, match="401"):
-        await Listener(server.url, "sk_test_none", "http://127.0.0.1:1/", SECRET, print).run()
+        await WebhookListener(server.url, "sk_test_none", "http://127.0.0.1:1/", SECRET, print).run()
 
 
 @asynccontextmanager
@@ -218,13 +218,13 @@ def event(body: str, indent: int | None = None) -> bytes:
 async def test_a_server_that_is_no_ledger_is_refused(answer: bytes, words: str) -> None:
     async with speaking(answer) as url:
         with pytest.raises(StreamRefusal, match=words):
-            await Listener(url, "sk", "http://127.0.0.1:1/", SECRET, print).run()
+            await WebhookListener(url, "sk", "http://127.0.0.1:1/", SECRET, print).run()
 
 
 async def test_an_event_in_several_lines_with_any_character_is_forwarded_whole() -> None:
     body = json.dumps({"id": "evt_1", "type": "account.created", "name": "a\u2028b\x85c"}, ensure_ascii=False)
     async with receiving() as receiver, speaking(STREAM + SESSION + event(body, indent=1)) as url:
-        listening_ = asyncio.create_task(Listener(url, "sk", receiver.url, SECRET, print).run())
+        listening_ = asyncio.create_task(WebhookListener(url, "sk", receiver.url, SECRET, print).run())
         await receiver.until_received(1)
         listening_.cancel()
         await asyncio.gather(listening_, return_exceptions=True)
@@ -240,7 +240,7 @@ async def test_a_server_that_has_trouble_is_asked_again_and_named_without_repeat
     async with speaking(busy, asked) as url:
         output = Output()
         task = asyncio.create_task(
-            Listener(url, "sk", "http://127.0.0.1:1/", SECRET, output.lines.append).run()
+            WebhookListener(url, "sk", "http://127.0.0.1:1/", SECRET, output.lines.append).run()
         )
         for _ in range(6):
             await asked.acquire()
@@ -260,7 +260,9 @@ async def test_what_is_never_taken_is_tried_so_often_and_the_stream_waits_for_to
     sent = b"".join(event(json.dumps({"id": f"evt_{number}", "type": "x"})) for number in (1, 2, 3))
     async with receiving(answering(500)) as receiver, speaking(STREAM + SESSION + sent) as url:
         output = Output()
-        task = asyncio.create_task(Listener(url, "sk", receiver.url, SECRET, output.lines.append, True).run())
+        task = asyncio.create_task(
+            WebhookListener(url, "sk", receiver.url, SECRET, output.lines.append, True).run()
+        )
         await output.until("<-- 500", 9)
         assert sorted((each.event, each.attempt) for each in receiver.received) == [
             (f"evt_{number}", attempt) for number in (1, 2, 3) for attempt in (1, 2, 3)
@@ -276,7 +278,7 @@ async def test_what_waits_for_another_attempt_ends_with_the_listener(monkeypatch
     monkeypatch.setattr(listening, "RETRIES_S", (1000,))
     sent = event('{"id": "evt_1", "type": "x"}')
     async with receiving(answering(500)) as receiver, speaking(STREAM + SESSION + sent) as url:
-        listener = Listener(url, "sk", receiver.url, SECRET, (output := Output()).lines.append, True)
+        listener = WebhookListener(url, "sk", receiver.url, SECRET, (output := Output()).lines.append, True)
         task = asyncio.create_task(listener.run())
         await output.until("Not connected")
         (waiting,) = listener._retries

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.cli import posted_file
-from ledger_engine.cli.posted_file import BadFile, FileContent, in_smallest_unit, read_file, read_rows
+from ledger_engine.cli.posted_file import BadFile, PostedContent, in_smallest_unit, read_file, read_rows
 from ledger_engine.core.money import MAX_AMOUNT
 
 TEXT = b"account,type,amount\nTill,credit,1\n"
 HEAD = "account,type,amount,description\n"
 
 
-def sentences(content: FileContent) -> list[str]:
+def sentences(content: PostedContent) -> list[str]:
     return [str(fault) for fault in content.faults]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ledger_engine.limits import WallClock
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from tests.postgres_server import emptied_database
 
@@ -29,4 +29,4 @@ def in_postgres(wall_clock: WallClock | None = None) -> RateCounts:
 
 def another_in_postgres(database: str, wall_clock: WallClock | None = None) -> RateCounts:
     """Return a counter on a database that others may use."""
-    return RateCounts(partial(Connection, database), wall_clock)
+    return RateCounts(partial(PostgresConnection, database), wall_clock)

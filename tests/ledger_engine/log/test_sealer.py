@@ -162,14 +162,14 @@ async def test_of_a_user_the_log_has_a_commitment_which_outlives_the_user(
     assert proof.salt is not None
     assert len(proof.salt) == 16
     proof.check(event["body"], key)
-    bundle = await read(stored.tile_content, tiles.Tile("entries", 0, 1))
+    bundle = await read(stored.tile_content, tiles.LogTile("entries", 0, 1))
     entry = bundle[2:]
     assert b"Ada" not in entry
     assert list(json.loads(entry)) == ["commitment", "created", "id", "livemode", "type"]
 
     await engine.write(partial(outbox.erase_user, user=user.id, after="", limit=10))
     await Sealer(engine, Seal(None), NAME).seal()
-    assert await read(stored.tile_content, tiles.Tile("entries", 0, 1)) == bundle
+    assert await read(stored.tile_content, tiles.LogTile("entries", 0, 1)) == bundle
     proof = Proof.parse(await read(stored.proof_of_event, event["id"]))
     assert proof.salt is None
     proof.check(entry, key)

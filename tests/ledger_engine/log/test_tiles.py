@@ -7,27 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_engine.log import tiles, tree
-from ledger_engine.log.tiles import ENTRIES, Tile
+from ledger_engine.log.tiles import ENTRIES, LogTile
 from tests.ledger_engine.log.test_tree import LEAVES, LOG
 
 
 @pytest.mark.parametrize(
     ("tile", "path"),
     [
-        (Tile(0, 1_234_067), "0/x001/x234/067"),
-        (Tile(0, 0), "0/000"),
-        (Tile(63, 999, 1), "63/999.p/1"),
-        (Tile(ENTRIES, 1_000, 255), "entries/x001/000.p/255"),
+        (LogTile(0, 1_234_067), "0/x001/x234/067"),
+        (LogTile(0, 0), "0/000"),
+        (LogTile(63, 999, 1), "63/999.p/1"),
+        (LogTile(ENTRIES, 1_000, 255), "entries/x001/000.p/255"),
     ],
 )
-def test_a_tile_has_its_path(tile: Tile, path: str) -> None:
+def test_a_tile_has_its_path(tile: LogTile, path: str) -> None:
     assert tile.path == path
     assert tiles.parse(path) == tile
 
 
 @given(st.integers(0, 63) | st.just(ENTRIES), st.integers(0, 10**18 - 1), st.integers(1, 256))
 def test_every_path_leads_back_to_its_tile(level: int, number: int, width: int) -> None:
-    tile = Tile(level, number, width)
+    tile = LogTile(level, number, width)
     assert tiles.parse(tile.path) == tile
 
 
@@ -62,8 +62,12 @@ def test_any_other_path_is_none(path: str) -> None:
 
 def test_a_tile_exists_from_the_size_of_the_log_that_fills_it() -> None:
     # C2SP's example of 70,000 entries.
-    assert [Tile(0, 273, 112).size, Tile(1, 1, 17).size, Tile(2, 0, 1).size] == [70_000, 69_888, 65_536]
-    assert Tile(ENTRIES, 0, 3).size == 3
+    assert [LogTile(0, 273, 112).size, LogTile(1, 1, 17).size, LogTile(2, 0, 1).size] == [
+        70_000,
+        69_888,
+        65_536,
+    ]
+    assert LogTile(ENTRIES, 0, 3).size == 3
 
 
 def test_all_subtrees_are_found_from_the_tiles() -> None:

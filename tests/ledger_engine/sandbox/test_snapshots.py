@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from ledger_client import ledger
-from ledger_engine.cli.listening import Listener
+from ledger_engine.cli.listening import WebhookListener
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
@@ -331,7 +331,9 @@ async def test_who_listens_goes_on_with_what_comes_next(own: Owned, monkeypatch:
     async with receiving() as receiver:
         await asyncio.to_thread(own.made, f"{ROOT}/snapshots", name="listened")
         url = str(own.api.base_url).rstrip("/")
-        task = asyncio.create_task(Listener(url, own.key, receiver.url, "whsec_dGVzdA==", lines.append).run())
+        task = asyncio.create_task(
+            WebhookListener(url, own.key, receiver.url, "whsec_dGVzdA==", lines.append).run()
+        )
         await until("whsec_")
         await asyncio.to_thread(own.made, "/v1/accounts", name="Gone", currency="EUR")
         await receiver.until_received(1)

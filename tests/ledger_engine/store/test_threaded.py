@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from ledger_engine.store import Unit
-from ledger_engine.store.threaded import Job, Pending, ReadingThreads, call_soon
+from ledger_engine.store.threaded import Pending, QueuedWork, ReadingThreads, call_soon
 from tests.ledger_engine.waiting import until
 
 
@@ -44,7 +44,7 @@ async def test_projects_take_turns_however_many_works_each_of_them_has_waiting()
 
     def add(project: str | None, count: int, run: Callable[[Unit], None] = lambda _: None) -> None:
         for _ in range(count):
-            readers.add(Job(_OfProject(run, project), loop.create_future(), loop, writes=False))
+            readers.add(QueuedWork(_OfProject(run, project), loop.create_future(), loop, writes=False))
 
     readers.start()
     add("busy", 1, wait)
@@ -60,9 +60,11 @@ async def test_projects_take_turns_however_many_works_each_of_them_has_waiting()
 
 async def test_what_was_answered_in_time_is_not_given_up_with_what_was_not() -> None:
     loop = asyncio.get_running_loop()
-    given_up: list[Job] = []
+    given_up: list[QueuedWork] = []
     pending = Pending(loop, 0.01, given_up.append)
-    answered, slow = (Job(lambda unit: None, loop.create_future(), loop, writes=True) for _ in range(2))
+    answered, slow = (
+        QueuedWork(lambda unit: None, loop.create_future(), loop, writes=True) for _ in range(2)
+    )
     for job in (answered, slow):
         pending.add(job)
     answered.outcome.set_result("done")

@@ -17,7 +17,7 @@ from ledger_engine.ledger.invoices import DESCRIPTION_MAX, LINES_MAX, InvoiceLin
 from ledger_engine.ledger.orders import NewOrder
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.log import stored
-from ledger_engine.log.tiles import Tile
+from ledger_engine.log.tiles import LogTile
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine, open_engine
 from tests.ledger_engine.verify import ledgers
@@ -64,7 +64,7 @@ def test_the_sealer_and_the_audit_read_one_large_event_at_a_time(unsealed: tuple
     async def seal() -> Engine:
         engine = open_engine(ledger)
         await ledgers.seal(engine)
-        bundle = Tile("entries", 0, 2 * COUNT)
+        bundle = LogTile("entries", 0, 2 * COUNT)
         await engine.read(partial(stored.tile_content, tenant=tenant, tile=bundle))
         await engine.close()
         return engine

@@ -19,10 +19,10 @@ from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.features.export import (
     CannotWrite,
+    ExportProgress,
     ExportRequest,
     FileIsThere,
     Format,
-    Progress,
     cell,
     columns_of,
     csv_lines,
@@ -56,7 +56,7 @@ def fill(server: ContractServer, count: int) -> None:
         server.post(account, 100 + number, "debit" if number % 2 else "credit", f"sale {number}")
 
 
-def quiet(_went: Progress) -> None:
+def quiet(_went: ExportProgress) -> None:
     pass
 
 
@@ -64,12 +64,12 @@ async def test_every_row_is_there_once_in_order_with_its_progress(
     server: ContractServer, api: Api, tmp_path: Path
 ) -> None:
     fill(server, 250)
-    went: list[Progress] = []
+    went: list[ExportProgress] = []
     done = await export(api, request_for(tmp_path / "all.csv"), went.append)
     rows = [*csv.DictReader(io.StringIO((tmp_path / "all.csv").read_text(encoding="utf-8")))]
     assert [row["id"] for row in rows] == [record["id"] for record in reversed(server.transactions)]
     assert [each.rows for each in went] == [100, 200, 250]
-    assert done == Progress(250, 250)
+    assert done == ExportProgress(250, 250)
     assert (tmp_path / "all.csv").stat().st_mode & 0o777 == 0o600
     assert os.listdir(tmp_path) == ["all.csv"]
 
@@ -134,7 +134,7 @@ async def test_nor_one_that_comes_while_it_is_written(
 async def test_a_failure_half_way_leaves_nothing(server: ContractServer, api: Api, tmp_path: Path) -> None:
     fill(server, 250)
 
-    def fail_next(_went: Progress) -> None:
+    def fail_next(_went: ExportProgress) -> None:
         server.refuse(500, {"error": {"type": "api_error", "code": "internal_error", "message": "No."}})
 
     with pytest.raises(LedgerError, match="No"):
@@ -149,7 +149,7 @@ async def test_cancelled_it_leaves_nothing(server: ContractServer, tmp_path: Pat
         await api.open(line.url, server.key)
         held = asyncio.Event()
 
-        def hold(_went: Progress) -> None:
+        def hold(_went: ExportProgress) -> None:
             line.hold.clear()
             held.set()
 

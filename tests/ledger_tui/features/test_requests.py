@@ -8,9 +8,9 @@ import pytest
 from textual.app import SuspendNotSupported
 
 from ledger_tui.features.requests import (
-    BadRequest,
     EditedRequest,
     RequestsView,
+    RequestTextError,
     answer_text,
     compared,
     parse_request,
@@ -56,7 +56,7 @@ def test_a_request_is_the_same_after_it_was_written_and_read() -> None:
     ],
 )
 def test_what_is_no_request_is_not_sent(text: str, reason: str) -> None:
-    with pytest.raises(BadRequest, match=reason):
+    with pytest.raises(RequestTextError, match=reason):
         parse_request(text)
 
 

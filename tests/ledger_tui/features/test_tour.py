@@ -9,7 +9,7 @@ import pytest
 from bench.terminal import Terminal
 from ledger_tui.app.application import LedgerApp
 from ledger_tui.features import tour
-from ledger_tui.features.tour import STEPS, Step, Tour
+from ledger_tui.features.tour import STEPS, Tour, TourStep
 from ledger_tui.settings.config import Config, Options
 from ledger_tui.settings.own_commands import OwnCommand
 from tests.ledger_tui.cheap_textual import strips_on_screen
@@ -96,7 +96,7 @@ async def test_it_presses_the_default_keys_whatever_the_config_file_makes_of_the
     keys = {"show.transactions": "ctrl+y", "show.invoices": "4", "show.users": "3"}
     config = Config(keys=keys, commands={"end": OwnCommand("end", "2", "false")})
     for key, shown in (("2", "No transactions here."), ("3", "This server has no list of invoices")):
-        monkeypatch.setattr(tour, "STEPS", (Step(f"it presses {key}", (key,), 60),))
+        monkeypatch.setattr(tour, "STEPS", (TourStep(f"it presses {key}", (key,), 60),))
         app = LedgerApp(Options(url=server.url, key=server.key, of_demo=True, tour_pace=100.0, config=config))
         async with app.run_test(size=(80, 24)) as pilot:
             await Driver(app, pilot).sees(f"it presses {key}", shown)

@@ -8,7 +8,7 @@ from ledger_tui.client.errors import NotConnected
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.base import Resource
-from ledger_tui.resources.directory import USERS, Orders
+from ledger_tui.resources.directory import USERS, UserOrders
 from ledger_tui.resources.requests import REQUESTS
 from ledger_tui.resources.webhooks import ENDPOINTS
 
@@ -43,11 +43,11 @@ def test_the_events_of_a_request_are_named_up_to_ten() -> None:
 
 def test_the_orders_of_a_user_are_counted() -> None:
     orders = [{"id": "ord_1"}, {"id": "ord_2"}]
-    assert facts(USERS, Orders(orders)) == ["2"]
-    assert facts(USERS, Orders(orders, more=True)) == ["2+"]
-    assert facts(USERS, Orders(orders, of_all=True)) == ["2 among the newest 100"]
-    assert facts(USERS, Orders([], of_all=True)) == ["none among the newest 100"]
-    assert links(USERS, Orders(orders)) == ["ord_1", "ord_2"]
+    assert facts(USERS, UserOrders(orders)) == ["2"]
+    assert facts(USERS, UserOrders(orders, more=True)) == ["2+"]
+    assert facts(USERS, UserOrders(orders, of_all=True)) == ["2 among the newest 100"]
+    assert facts(USERS, UserOrders([], of_all=True)) == ["none among the newest 100"]
+    assert links(USERS, UserOrders(orders)) == ["ord_1", "ord_2"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from ledger_tui.features.flows import FlowsView, Read
+from ledger_tui.features.flows import FlowsReading, FlowsView
 from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import dashboard_on
 from tests.ledger_tui.driving import Driver, until
@@ -69,6 +69,6 @@ async def test_the_others_of_the_list_are_those_of_the_bands_and_a_count_stands_
         assert others is not None, listed
         assert others[1] in bands, bands
         assert view._read is not None
-        view._read = Read([row for row in view._read.rows for _copy in range(1_200)], True)
+        view._read = FlowsReading([row for row in view._read.rows for _copy in range(1_200)], True)
         view._compute()
         await driver.sees("EUR 1,200×")

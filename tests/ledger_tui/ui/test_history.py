@@ -1,10 +1,10 @@
-from ledger_tui.ui.view import History, Location, RecentObjects, recent_of
+from ledger_tui.ui.view import Location, NavigationHistory, RecentObjects, recent_of
 
 A, B, C = Location("accounts"), Location("transactions", {"type": "debit"}), Location("accounts", {}, "acc_1")
 
 
 def test_back_and_forward_are_a_browsers() -> None:
-    history = History()
+    history = NavigationHistory()
     history.leave(A)
     history.leave(B)
     assert history.back(C) == B
@@ -16,7 +16,7 @@ def test_back_and_forward_are_a_browsers() -> None:
 
 
 def test_going_somewhere_new_forgets_what_was_ahead() -> None:
-    history = History()
+    history = NavigationHistory()
     history.leave(A)
     assert history.back(B) == A
     history.leave(A)
@@ -25,14 +25,14 @@ def test_going_somewhere_new_forgets_what_was_ahead() -> None:
 
 
 def test_a_spot_is_not_come_back_to_from_itself() -> None:
-    history = History()
+    history = NavigationHistory()
     history.leave(A)
     history.leave(B)
     assert history.back(B) == A
 
 
 def test_it_is_of_limited_length() -> None:
-    history = History()
+    history = NavigationHistory()
     for number in range(500):
         history.leave(Location("accounts", {}, str(number)))
     steps = 0

@@ -16,7 +16,14 @@ from ledger_engine.events.outbox import KINDS, Event
 from ledger_engine.http.bodies import FORM, FormOrJson
 from ledger_engine.http.errors import CODES, OAUTH_CODES
 from ledger_engine.http.openapi import schemas
-from ledger_engine.http.openapi.schemas import Records, Schema, closed, json_content, reference, with_example
+from ledger_engine.http.openapi.schemas import (
+    RecordSchemas,
+    Schema,
+    closed,
+    json_content,
+    reference,
+    with_example,
+)
 from ledger_engine.http.openapi.texts import EXAMPLES, TERMS, TEXTS, explain
 from ledger_engine.http.operations import Operation, Routes
 from ledger_engine.http.pages.views import metadata
@@ -40,7 +47,7 @@ _SUBJECTS: dict[str, type[Any]] = {each.OBJECT: each for each in (Account, Trans
 def document(resources: Iterable[Routes]) -> dict[str, Any]:
     """Return the whole document as a JSON object."""
     resources = list(resources)
-    records = Records()
+    records = RecordSchemas()
     paths: dict[str, dict[str, Any]] = {}
     for routes in resources:
         for operation in routes.operations:
@@ -87,7 +94,7 @@ def _headers(names: Iterable[str]) -> dict[str, Any]:
 # Operations
 
 
-def _operation(routes: Routes, operation: Operation, records: Records) -> dict[str, Any]:
+def _operation(routes: Routes, operation: Operation, records: RecordSchemas) -> dict[str, Any]:
     parameters: list[Schema] = [
         {
             "name": name,
@@ -161,7 +168,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
     return [{"bearer": []}] if operation.lasting else [{"bearer": []}, {"oauth": scopes}]
 
 
-def _responses(operation: Operation, records: Records) -> dict[str, Any]:
+def _responses(operation: Operation, records: RecordSchemas) -> dict[str, Any]:
     not_modified = {"description": "Unchanged.", "headers": _headers([*_EVERYWHERE, "ETag"])}
     surface = _SURFACES.get(operation.path.split("/")[1], "Ledger")
     errors = {
@@ -179,7 +186,7 @@ def _responses(operation: Operation, records: Records) -> dict[str, Any]:
     }
 
 
-def _success(operation: Operation, records: Records) -> dict[str, Any]:
+def _success(operation: Operation, records: RecordSchemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.answer is not None:
         one = records.refer(operation.answer)
@@ -288,7 +295,7 @@ def _pages() -> dict[str, Any]:
     }
 
 
-def _webhook(kind: str, records: Records) -> dict[str, Any]:
+def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
     """Return the request that an endpoint gets for this type of event; its schema is added to `records`."""
     subject, action = kind.split(".")
     record = _SUBJECTS[subject]
@@ -323,7 +330,7 @@ def _webhook(kind: str, records: Records) -> dict[str, Any]:
     }
 
 
-def _event(kind: str, subject: Schema, records: Records) -> Schema:
+def _event(kind: str, subject: Schema, records: RecordSchemas) -> Schema:
     """Return the schema of an event of this type as it is sent: without the request that caused it."""
     event = records.object_of(Event)
     data = {**closed({"object": subject}), "description": "The object as it was then."}

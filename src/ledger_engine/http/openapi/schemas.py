@@ -39,7 +39,7 @@ def reference(name: str) -> Schema:
     return {"$ref": REFERENCE.format(model=name)}
 
 
-class Records:
+class RecordSchemas:
     """The schemas of records by name; `refer` adds a schema at its first use."""
 
     def __init__(self) -> None:

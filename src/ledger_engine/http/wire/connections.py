@@ -17,7 +17,7 @@ TRIM_FROM = 500
 TRIM_AFTER_S = 1  # wait for others that close at the same time
 
 
-class Connection(Protocol):
+class HttpConnection(Protocol):
     """The part of a connection that is used here."""
 
     def close_waiting(self) -> None:
@@ -37,11 +37,11 @@ class Connections:
         self._idle_s = idle_s
         self._loop = asyncio.get_running_loop()
         self._most = connections_max()
-        self._open: set[Connection] = set()
+        self._open: set[HttpConnection] = set()
         self._peak = 0
-        self._idle: dict[Connection, float] = {}  # since when, by the loop's clock
+        self._idle: dict[HttpConnection, float] = {}  # since when, by the loop's clock
         self._unfinished_since: dict[
-            Connection, float
+            HttpConnection, float
         ] = {}  # since when the rest of a body, or the end, is due
         self.is_stopping = False  # then idle connections are closed
         self._all_gone = asyncio.Event()
@@ -51,7 +51,7 @@ class Connections:
         """Return how many are open."""
         return len(self._open)
 
-    def add(self, connection: Connection) -> bool:
+    def add(self, connection: HttpConnection) -> bool:
         """Add a new connection, which is idle; return False when the limit is reached.
 
         At the limit, the connection that has waited longest for its client is closed.
@@ -70,7 +70,7 @@ class Connections:
         self.note_idle(connection)
         return True
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: HttpConnection) -> None:
         """Forget a connection that is closed."""
         self.note_busy(connection)
         self._open.discard(connection)
@@ -80,19 +80,19 @@ class Connections:
             self._peak = 0
             self._loop.call_later(TRIM_AFTER_S, self._trim)
 
-    def note_idle(self, connection: Connection) -> None:
+    def note_idle(self, connection: HttpConnection) -> None:
         """Note that the client may send its next request."""
         self._unfinished_since.pop(connection, None)
         self._idle[connection] = self._loop.time()
         if self.is_stopping:
             self._loop.call_soon(self._close_idle, 0)
 
-    def note_awaited(self, connection: Connection) -> None:
+    def note_awaited(self, connection: HttpConnection) -> None:
         """Note that the client must still send the rest of a body, or close the connection."""
         self._idle.pop(connection, None)
         self._unfinished_since[connection] = self._loop.time()
 
-    def note_busy(self, connection: Connection) -> None:
+    def note_busy(self, connection: HttpConnection) -> None:
         """Note that a complete request waits for the server."""
         self._idle.pop(connection, None)
         self._unfinished_since.pop(connection, None)

@@ -58,7 +58,7 @@ class Service:
     scheme: str
     state: dict[str, Any]
     refuse: Asgi = refuse_plainly
-    tasks: dict[Exchange, asyncio.Task[None]] = field(default_factory=dict)  # of the requests under way
+    tasks: dict[HttpExchange, asyncio.Task[None]] = field(default_factory=dict)  # of the requests under way
 
     async def finish(self) -> None:
         """Wait until no request is under way."""
@@ -82,7 +82,9 @@ class Http1(TcpConnection):
         self._service = service
         self._unread = b""  # data of the next request
         self._looked_at = 0  # bytes of it that were searched for the end of its head
-        self._exchange: Exchange | None = None  # the request under way; None while the next one is awaited
+        self._exchange: HttpExchange | None = (
+            None  # the request under way; None while the next one is awaited
+        )
 
     # Called by the connection.
 
@@ -116,7 +118,7 @@ class Http1(TcpConnection):
 
     # Called by the current exchange.
 
-    def let_body_come(self, exchange: Exchange) -> None:
+    def let_body_come(self, exchange: HttpExchange) -> None:
         if self.is_over or exchange.whole or exchange is not self._exchange:
             return
         if exchange.may_be_large and not self._wants_much:
@@ -130,7 +132,7 @@ class Http1(TcpConnection):
         elif not exchange.is_ahead():
             self.set_reading(True)
 
-    def note_answered(self, exchange: Exchange) -> None:
+    def note_answered(self, exchange: HttpExchange) -> None:
         if exchange is not self._exchange:
             return
         self._exchange = None
@@ -193,7 +195,7 @@ class Http1(TcpConnection):
         self._begin(Head("", asked_path(text), "1.1", [], 0, False, False, error))
 
     def _begin(self, head: Head) -> None:
-        exchange = self._exchange = Exchange(self, head)
+        exchange = self._exchange = HttpExchange(self, head)
         data = self._unread
         if not head.body:
             self._pause_before(data)
@@ -207,7 +209,7 @@ class Http1(TcpConnection):
         run = self._run(exchange, self._scope(head, exchange))
         self._service.tasks[exchange] = asyncio.get_running_loop().create_task(run)
 
-    def _read_body(self, exchange: Exchange, data: bytes) -> None:
+    def _read_body(self, exchange: HttpExchange, data: bytes) -> None:
         body = exchange.body
         most = CHUNKS_MAX if exchange.may_be_large else FEW_CHUNKS_MAX
         try:
@@ -231,7 +233,7 @@ class Http1(TcpConnection):
         self._connections.note_busy(self)
         self.set_reading(not unread)
 
-    def _break_off(self, exchange: Exchange, reason: BadRequest) -> None:
+    def _break_off(self, exchange: HttpExchange, reason: BadRequest) -> None:
         """Report to the application that the rest of the body will not come."""
         exchange.stage = "refusal"
         self.is_over = True
@@ -239,7 +241,7 @@ class Http1(TcpConnection):
 
     # Answering
 
-    def _scope(self, head: Head, exchange: Exchange) -> dict[str, Any]:
+    def _scope(self, head: Head, exchange: HttpExchange) -> dict[str, Any]:
         path, _, query = head.path.partition(b"?")
         return {
             "type": "http",
@@ -258,7 +260,7 @@ class Http1(TcpConnection):
             "extensions": {EXTENSION: exchange},
         }
 
-    async def _run(self, exchange: Exchange, scope: dict[str, Any]) -> None:
+    async def _run(self, exchange: HttpExchange, scope: dict[str, Any]) -> None:
         """Run the application for one request.
 
         When it ends without an answer, the connection ends too.
@@ -290,7 +292,7 @@ class Http1(TcpConnection):
 Stage = Literal["continue", "body", "answer", "refusal"]
 
 
-class Exchange:
+class HttpExchange:
     """A request on its way through the application; it is also the ASGI extension for this request."""
 
     stage: Stage = "answer"

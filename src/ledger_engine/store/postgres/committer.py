@@ -17,11 +17,11 @@ from typing import NamedTuple, TypeAlias
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import OF_NO_PROJECT, OWN, BookKey, book_of
-from ledger_engine.store.committer import GroupCommitter, Transaction, WorkFailed
+from ledger_engine.store.committer import DatabaseTransaction, GroupCommitter, WorkFailed
 from ledger_engine.store.group_cache import prefetch
 from ledger_engine.store.postgres import notifications
 from ledger_engine.store.postgres.confirmations import Confirmations
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import (
     CANCELLED_BY_SOMEBODY,
     OLDER,
@@ -33,7 +33,7 @@ from ledger_engine.store.postgres.locks import LEDGER, Locks, lock_of
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import Commits, SeenCommits
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
-from ledger_engine.store.threaded import Job
+from ledger_engine.store.threaded import QueuedWork
 
 TRIES = 8  # for a group whose commit another transaction prevents, or whose connection is lost
 MET_S = 1.0  # for so long after another server had locked a book of a group half of the books are left to it
@@ -44,7 +44,7 @@ TOLD_S = 1.0
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 _OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
-Works: TypeAlias = dict[int, list[Job]]  # by the locks of their books, or by the lock of the ledger
+Works: TypeAlias = dict[int, list[QueuedWork]]  # by the locks of their books, or by the lock of the ledger
 Reached: TypeAlias = tuple[frozenset[int], int]  # locks, and the time that others have reached under them
 
 
@@ -55,7 +55,7 @@ class OutcomeUnknown(Exception):
 class CommitResult(NamedTuple):
     """Works whose transaction has ended, with the topics that they announced, or with why it failed."""
 
-    works: list[Job]
+    works: list[QueuedWork]
     topics: frozenset[str]
     error: Exception | None = None
 
@@ -78,7 +78,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         clock: Clock,
         ids: IdSource,
         locks: Locks,
-        connect: Callable[[], Connection],
+        connect: Callable[[], PostgresConnection],
         numeric: Numeric,
         seen_commits: SeenCommits,
         confirmations: Confirmations,
@@ -94,9 +94,9 @@ class Committer(GroupCommitter[PostgresUnit]):
         self.last_confirmation: Reached | None = None  # of the last transaction that was confirmed
         self.meets_others_until = 0.0
         self._connect = connect
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
 
-    def commit(self, group: list[Job]) -> Iterator[CommitResult]:
+    def commit(self, group: list[QueuedWork]) -> Iterator[CommitResult]:
         """Run the works of a group, and yield the outcomes of some after each transaction.
 
         The works of books that no other server has locked come first, in one transaction. If other servers
@@ -147,7 +147,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         connection = self._connection
         return connection.process if connection is not None and connection.usable else None
 
-    def usable_connection(self) -> Connection:
+    def usable_connection(self) -> PostgresConnection:
         """Return the connection, opening it again if the last one failed."""
         if self._connection is None or not self._connection.usable:
             self._connection = self._connect()
@@ -161,8 +161,8 @@ class Committer(GroupCommitter[PostgresUnit]):
         if connection is not None:
             connection.close()
 
-    def _by_lock(self, group: list[Job]) -> Works:
-        by_book: dict[BookKey | None, list[Job]] = {}
+    def _by_lock(self, group: list[QueuedWork]) -> Works:
+        by_book: dict[BookKey | None, list[QueuedWork]] = {}
         for job in group:
             by_book.setdefault(book_of(job.work), []).append(job)
         return {self._lock_of(book): works for book, works in by_book.items()}
@@ -173,7 +173,7 @@ class Committer(GroupCommitter[PostgresUnit]):
         return self.locks.own if book == OWN else lock_of(book)
 
 
-class _Transaction(Transaction[PostgresUnit]):
+class _Transaction(DatabaseTransaction[PostgresUnit]):
     """The transaction of the `running` works: the works whose books it has locked."""
 
     failures = (DatabaseFailed,)
@@ -183,11 +183,11 @@ class _Transaction(Transaction[PostgresUnit]):
         self._committer = committer
         self._waiting = waiting
         self._at_most = at_most
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._locks = frozenset[int]()  # the locks of books
         self._times: Reached | None = None
 
-    def begin(self) -> tuple[PostgresUnit, list[Job]]:
+    def begin(self) -> tuple[PostgresUnit, list[QueuedWork]]:
         """Begin for the works whose books are free, or for the works of one book that the group waits for."""
         committer, self._connection, self.running = self._committer, None, self._waiting
         self._connection = connection = committer.usable_connection()
@@ -219,7 +219,7 @@ class _Transaction(Transaction[PostgresUnit]):
     def public_error(self, error: BaseException) -> BaseException:
         return public_error(error)
 
-    def commit(self, unit: PostgresUnit, works: list[Job], topics: set[str], *, wrote: bool) -> bool:
+    def commit(self, unit: PostgresUnit, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
         """Commit, tell other servers, and release the locks; nobody waits for the last two.
 
         Works that changed nothing are still committed when their answers may depend on a commit that no
@@ -273,7 +273,9 @@ class _Transaction(Transaction[PostgresUnit]):
             except (ConnectionLost, DatabaseFailed):
                 self._committer.close()
 
-    def _wait_for_one(self, connection: Connection, books: list[int]) -> tuple[frozenset[int], int | None]:
+    def _wait_for_one(
+        self, connection: PostgresConnection, books: list[int]
+    ) -> tuple[frozenset[int], int | None]:
         """Begin under the lock of the first book, once it is free, and of others that are free then."""
         counts, began = self._committer.counts, time.monotonic()
         counts.lock_waits += 1
@@ -282,7 +284,7 @@ class _Transaction(Transaction[PostgresUnit]):
         finally:
             counts.lock_wait_s += time.monotonic() - began
 
-    def _unit_of(self, connection: Connection, moment: int | None) -> PostgresUnit:
+    def _unit_of(self, connection: PostgresConnection, moment: int | None) -> PostgresUnit:
         """Return the unit of the transaction, which has begun; `moment` is the time that others have reached.
 
         The cache of the last transaction is true under the same locks of books, as long as the other servers'
@@ -307,7 +309,7 @@ class _Transaction(Transaction[PostgresUnit]):
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._times not in (None, self._committer.last_confirmation)
 
-    def _send_commit(self, connection: Connection) -> None:
+    def _send_commit(self, connection: PostgresConnection) -> None:
         """Send COMMIT and wait until it is confirmed. Raises OutcomeUnknown when the connection is lost."""
         confirmations = self._committer.confirmations
         doubts = confirmations.doubts
@@ -328,5 +330,5 @@ class _Transaction(Transaction[PostgresUnit]):
         self._committer.last_confirmation = self._times
 
 
-def _all(works: Works) -> list[Job]:
+def _all(works: Works) -> list[QueuedWork]:
     return [job for each in works.values() for job in each]

@@ -28,7 +28,7 @@ from ledger_engine.store.postgres.errors import (
     failure,
     refused,
 )
-from ledger_engine.store.postgres.rendering import Row, Statement, rendered
+from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, rendered
 
 CONNECT_S = 5
 SILENT_S = 2  # after so long without an answer the host is asked whether it is there
@@ -62,7 +62,7 @@ class _Prepared:
         self.uses = 0
 
 
-class Connection:
+class PostgresConnection:
     """A connection to one host that waits at most `answer_s` seconds for an answer; after that it is closed.
 
     `Hosts.open` opens one. While it waits for long it asks `is_silent` whether its host has stopped.
@@ -110,22 +110,24 @@ class Connection:
         """Whether the connection has not failed, and may be used."""
         return not self._is_broken and not self.must_not_be_used
 
-    def rows(self, statement: Statement, parameters: Parameters) -> list[Row]:
+    def rows(self, statement: SqlStatement, parameters: Parameters) -> list[RenderedRow]:
         """Run a statement after those sent before, and return its rows. Raises what `settle` raises."""
         self.put(statement, [parameters[name] for name in statement.names])
         last = self.settle()
         return rendering.rows_of(last) if last is not None else []
 
-    def send(self, statement: Statement, parameters: Parameters | None = None) -> None:
+    def send(self, statement: SqlStatement, parameters: Parameters | None = None) -> None:
         """Send a statement on ahead; its error comes up in `settle`."""
         self.put(statement, [parameters[name] for name in statement.names] if parameters else ())
 
-    def put(self, statement: Statement, values: Sequence[Value]) -> None:
+    def put(self, statement: SqlStatement, values: Sequence[Value]) -> None:
         """Send a statement on ahead with the values of its parameters, in their order."""
         types = tuple([rendering.type_of(value) for value in values])
         self.put_dumped(statement, [rendering.dumped(value) for value in values], types)
 
-    def put_dumped(self, statement: Statement, texts: Sequence[bytes | None], types: tuple[int, ...]) -> None:
+    def put_dumped(
+        self, statement: SqlStatement, texts: Sequence[bytes | None], types: tuple[int, ...]
+    ) -> None:
         """Send a statement on ahead with values that are as PostgreSQL reads them."""
         if self._is_broken:
             raise ConnectionLost("the connection is closed")
@@ -369,7 +371,7 @@ class Connection:
         ):
             raise self._lost(None, "it does not answer")
 
-    def _prepare(self, statement: Statement, entry: _Prepared) -> None:
+    def _prepare(self, statement: SqlStatement, entry: _Prepared) -> None:
         self._names += 1
         entry.name = b"s%d" % self._names
         self._pg.send_prepare(entry.name, statement.text, entry.types)

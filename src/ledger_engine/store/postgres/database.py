@@ -23,7 +23,7 @@ from ledger_engine.store import OWN, BookWork, Everything, Figure, Losses, T, Un
 from ledger_engine.store.postgres import requirements, seen
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.confirmations import Confirmations
-from ledger_engine.store.postgres.connection import ENDLESS, UNLIMITED, Connection
+from ledger_engine.store.postgres.connection import ENDLESS, UNLIMITED, PostgresConnection
 from ledger_engine.store.postgres.errors import (
     UNCONFIRMED_REASON,
     ConnectionLost,
@@ -35,7 +35,7 @@ from ledger_engine.store.postgres.errors import (
 from ledger_engine.store.postgres.hosts import Hosts
 from ledger_engine.store.postgres.locks import OF_SERVERS, Locks
 from ledger_engine.store.postgres.migrations import PostgresTables
-from ledger_engine.store.postgres.notifications import Follower
+from ledger_engine.store.postgres.notifications import NotificationFollower
 from ledger_engine.store.postgres.rate_counts import ANSWER_S as COUNT_ANSWER_S
 from ledger_engine.store.postgres.rate_counts import RateCounts
 from ledger_engine.store.postgres.rate_limits import CountedTogether
@@ -43,7 +43,7 @@ from ledger_engine.store.postgres.readers import Readers
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, SeenCommits, Timeline
 from ledger_engine.store.postgres.unit import Numeric
-from ledger_engine.store.threaded import CLOSE_S, SILENT, Job, ThreadedDatabase, call_soon
+from ledger_engine.store.threaded import CLOSE_S, SILENT, QueuedWork, ThreadedDatabase, call_soon
 
 # The time that counting a request and everything else except the work may take while the request is answered.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
@@ -111,9 +111,11 @@ class PostgresDatabase(ThreadedDatabase):
             self._confirmations,
         )
         self._readers = Readers(self._connect, clock, self.ids, self._numeric)
-        self._follower: Follower | None = None
+        self._follower: NotificationFollower | None = None
         if serving:
-            self._follower = Follower(self._connect, self._announce, self._seen_commits, self._confirmations)
+            self._follower = NotificationFollower(
+                self._connect, self._announce, self._seen_commits, self._confirmations
+            )
         self.rate_limits = CountedTogether(RateCounts(self._hosts.open))
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -199,7 +201,7 @@ class PostgresDatabase(ThreadedDatabase):
             await asyncio.to_thread(self._follower.stop, CLOSE_S)
         self._seen_commits.keep()
 
-    def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> Connection:
+    def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> PostgresConnection:
         """Open a connection for works; a server never uses an older database."""
         if not self._has_limits:
             return self._open(further)
@@ -208,8 +210,8 @@ class PostgresDatabase(ThreadedDatabase):
         return connection
 
     def _open(
-        self, further: Sequence[str] = (), require: Callable[[Connection], None] | None = None
-    ) -> Connection:
+        self, further: Sequence[str] = (), require: Callable[[PostgresConnection], None] | None = None
+    ) -> PostgresConnection:
         settings = [*further]
         if self._has_limits:
             settings += [
@@ -222,18 +224,18 @@ class PostgresDatabase(ThreadedDatabase):
             settings += UNLIMITED
         return self._hosts.open(self._answer_s, settings, require)
 
-    def _require_newest(self, connection: Connection, *, writes: bool = False) -> None:
+    def _require_newest(self, connection: PostgresConnection, *, writes: bool = False) -> None:
         self._seen_commits.require_newest(connection, self._clock.now(), writes=writes)
 
     def _abandon_others(self, timeline: Timeline) -> None:
         """Have readers and writer on one timeline."""
         self._hosts.abandon(lambda each: each.timeline not in (None, timeline))
 
-    def _abandon_all_but(self, connection: Connection) -> None:
+    def _abandon_all_but(self, connection: PostgresConnection) -> None:
         """Have nobody write under the number that the server had."""
         self._hosts.abandon(lambda each: each is not connection)
 
-    def _follow_clocks(self, connection: Connection) -> None:
+    def _follow_clocks(self, connection: PostgresConnection) -> None:
         """Go on after everything that was written: what has expired must not be valid again."""
         (newest,) = connection.rows(rendered(kept_time.NEWEST_EVENT), {})
         if newest["id"] is not None:
@@ -280,7 +282,7 @@ class PostgresDatabase(ThreadedDatabase):
                 self._settle(works, Everything() if unknown else topics, ends_group=not left)
         self._committer.close()
 
-    def _give_up(self, group: list[Job], error: Exception) -> None:
+    def _give_up(self, group: list[QueuedWork], error: Exception) -> None:
         failure = public_error(error)
         if isinstance(error, OutcomeUnknown):
             failure = unavailable(error.__cause__ or error, unknown=True)

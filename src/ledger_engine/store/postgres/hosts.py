@@ -15,7 +15,7 @@ from weakref import WeakSet
 from psycopg import Error
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ledger_engine.store.postgres.connection import CONNECT_S, Connection, connected
+from ledger_engine.store.postgres.connection import CONNECT_S, PostgresConnection, connected
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, Silent
 
 NAME = "ledger-engine"  # of the connections of servers and commands that write, in pg_stat_activity …
@@ -41,7 +41,7 @@ class Hosts:
     def __init__(self, url: str, name: str = NAME) -> None:
         """Read the address; operators see `name` in the list of connections. Raises ConnectionLost."""
         self._hosts = _one_host_each(url, name)
-        self._connections: WeakSet[Connection] = WeakSet()
+        self._connections: WeakSet[PostgresConnection] = WeakSet()
         self.opened_total = 0
         self._lock = threading.Lock()
         self._probing = threading.Lock()
@@ -51,8 +51,8 @@ class Hosts:
         self,
         answer_s: float,
         settings: Sequence[str] = (),
-        require: Callable[[Connection], object] | None = None,
-    ) -> Connection:
+        require: Callable[[PostgresConnection], object] | None = None,
+    ) -> PostgresConnection:
         """Connect to the first host that can, and of which `require` raises no ConnectionLost.
 
         Each host gets its share of CONNECT_S seconds to answer. Raises ConnectionLost.
@@ -76,7 +76,7 @@ class Hosts:
         states = [error.state for error in errors if error.state]
         raise ConnectionLost("; ".join(map(str, errors)), OLDER if OLDER in states else "".join(states[:1]))
 
-    def open_greatest(self, key: Callable[[Connection], int], answer_s: float) -> None:
+    def open_greatest(self, key: Callable[[PostgresConnection], int], answer_s: float) -> None:
         """Put the host with the greatest `key` first, if there are several."""
         hosts = self._hosts
         candidates: list[tuple[int, str]] = []
@@ -88,14 +88,14 @@ class Hosts:
         if candidates:
             self._put(max(candidates, key=lambda each: each[0])[1], first=True)
 
-    def abandon(self, is_wrong: Callable[[Connection], bool]) -> None:
+    def abandon(self, is_wrong: Callable[[PostgresConnection], bool]) -> None:
         """Have no connection used any more that is wrong."""
         with self._lock:
             for each in self._connections:
                 each.must_not_be_used = each.must_not_be_used or is_wrong(each)
 
-    def _open(self, host: str, hosts: int, answer_s: float, settings: Sequence[str]) -> Connection:
-        connection = Connection(
+    def _open(self, host: str, hosts: int, answer_s: float, settings: Sequence[str]) -> PostgresConnection:
+        connection = PostgresConnection(
             host,
             answer_s,
             settings,
@@ -133,7 +133,7 @@ class Hosts:
             self._hosts = [host, *others] if first else [*others, host]
 
 
-def connect(url: str, answer_s: float, settings: Sequence[str] = ()) -> Connection:
+def connect(url: str, answer_s: float, settings: Sequence[str] = ()) -> PostgresConnection:
     """Open one connection to a database. Raises ConnectionLost."""
     return Hosts(url, _OF_OTHERS).open(answer_s, settings)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import PostgresUnit
@@ -62,7 +62,7 @@ class PostgresAuditUnit(PostgresUnit):
 
     __slots__ = ("_unlike", "report")
 
-    def __init__(self, connection: Connection, unlike: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, connection: PostgresConnection, unlike: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(connection, SystemClock(), IdSource(), {})
         self._unlike = unlike
         self.report: ReportRows = report_nothing
@@ -82,7 +82,7 @@ class PostgresAuditUnit(PostgresUnit):
         return list(self._unlike)
 
 
-def why_not(connection: Connection) -> str | None:
+def why_not(connection: PostgresConnection) -> str | None:
     """Return why the indexes cannot be checked here, for the middle of a sentence, or None."""
     (reason,) = connection.rows(_FOUND, {})
     if not reason["there"]:
@@ -90,7 +90,7 @@ def why_not(connection: Connection) -> str | None:
     return None if reason["allowed"] else "the role may not execute bt_index_check of amcheck"
 
 
-def faults(connection: Connection) -> list[str]:
+def faults(connection: PostgresConnection) -> list[str]:
     """Check foreign keys, the values of transactions, and indexes where that is possible.
 
     Return a sentence for each one at fault.
@@ -100,7 +100,7 @@ def faults(connection: Connection) -> list[str]:
     return _missing(connection) or _forbidden(connection) or _wrong_indexes(connection)
 
 
-def _missing(connection: Connection) -> list[str]:
+def _missing(connection: PostgresConnection) -> list[str]:
     """Return the tables whose rows refer to missing rows."""
     keys = connection.rows(_FOREIGN_KEYS, {})
     if not keys:
@@ -109,12 +109,12 @@ def _missing(connection: Connection) -> list[str]:
     return [f"a row of {row['named_by']} refers to a missing row of {row['named']}" for row in rows]
 
 
-def _forbidden(connection: Connection) -> list[str]:
+def _forbidden(connection: PostgresConnection) -> list[str]:
     rows = connection.rows(_FORBIDDEN, {})
     return [f"transaction {row['id']} has an amount or a type that is not allowed" for row in rows]
 
 
-def _wrong_indexes(connection: Connection) -> list[str]:
+def _wrong_indexes(connection: PostgresConnection) -> list[str]:
     if why_not(connection) is not None:
         return []
     indexes: list[str] = []

@@ -26,8 +26,8 @@ from hashlib import blake2b
 from psycopg.pq.abc import PGresult
 
 from ledger_engine.store.postgres import rendering
-from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.rendering import Row, Statement, rendered
+from ledger_engine.store.postgres.connection import PostgresConnection
+from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, rendered
 
 LEDGER = 0  # the lock of the whole ledger, which the locks of single books share
 _LEDGER_KEY = 0x6C6564676572  # "ledger": among the advisory locks of a database, which others may use too
@@ -38,7 +38,7 @@ _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
 # Takes at most this many free locks, and stores them for the next statement, which needs no answer.
-_LOCK_FREE = Statement(
+_LOCK_FREE = SqlStatement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
     (), False, True,
@@ -52,12 +52,12 @@ _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
 _OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
-_OF_OTHERS_LOCKED = Statement(
+_OF_OTHERS_LOCKED = SqlStatement(
     b"SELECT max(moment) AS moment, current_setting('ledger.locked') AS locked FROM heads"
     b" WHERE server <> $1 AND lock = ANY (string_to_array(current_setting('ledger.locked'), ',')::bigint[])",
     (), True, True,
 )  # fmt: skip
-_STORE = Statement(
+_STORE = SqlStatement(
     b"INSERT INTO heads (lock, moment, announced, server)"
     b" SELECT lock, $1, $2, $3 FROM unnest($4) AS lock"
     b" ON CONFLICT (lock) DO UPDATE SET moment = excluded.moment, server = excluded.server,"
@@ -91,7 +91,7 @@ class Locks:
 
     def begin(
         self,
-        connection: Connection,
+        connection: PostgresConnection,
         locks: Sequence[int],
         at_most: int,
         waits_for: Collection[int] = (),
@@ -123,15 +123,21 @@ class Locks:
         return frozenset(map(int, rows["locked"].split(","))) - {LEDGER}, rows["moment"]
 
     def _found(
-        self, connection: Connection, statement: Statement, values: list[bytes | None], types: tuple[int, ...]
-    ) -> Row:
+        self,
+        connection: PostgresConnection,
+        statement: SqlStatement,
+        values: list[bytes | None],
+        types: tuple[int, ...],
+    ) -> RenderedRow:
         """Return the row of an aggregate, which always has one row."""
         connection.put_dumped(statement, values, types)
         last = connection.settle()
         assert last is not None, "it has a row"
         return rendering.rows_of(last)[0]
 
-    def note(self, connection: Connection, locks: Collection[int], moment: int, *, announces: bool) -> None:
+    def note(
+        self, connection: PostgresConnection, locks: Collection[int], moment: int, *, announces: bool
+    ) -> None:
         """Store, within the transaction, up to which time ids were given out under these locks.
 
         With `announces` the commit counts as announcing something.
@@ -151,6 +157,6 @@ class Locks:
         ]
         return int(number or b"")
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: PostgresConnection) -> None:
         """Give the locks back, with the next statement sent."""
         connection.send(_UNLOCK)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from ledger_engine.core.clock import SystemClock, iso
 from ledger_engine.store import schema
-from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.rendering import Statement, rendered
+from ledger_engine.store.postgres.connection import PostgresConnection
+from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
 _LOCK = 0x6C656467  # "ledg": this and the next number lock the migrations
 _UNLOGGED = "UNLOGGED "
@@ -83,7 +83,7 @@ class PostgresTables(schema.Tables):
 
     engine = "postgres"
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
 
     def names(self) -> list[str]:
@@ -120,11 +120,11 @@ class PostgresTables(schema.Tables):
         self._connection.send(_APPLIED, {"name": name, "at": iso(SystemClock().now())})
 
 
-def _as_it_is(statement: str) -> Statement:
-    return Statement(statement.encode(), (), False, False)
+def _as_it_is(statement: str) -> SqlStatement:
+    return SqlStatement(statement.encode(), (), False, False)
 
 
-def unlike_made(connection: Connection) -> list[tuple[str, str]]:
+def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
     """Return what somebody has changed in the tables of an up-to-date database; see `AuditUnit.unlike_made`.
 
     They are compared with temporary ones, which are made in a transaction that is rolled back. Where these
@@ -156,7 +156,7 @@ def unlike_made(connection: Connection) -> list[tuple[str, str]]:
     return schema.unlike_made(parts | same, parts_made, refusing)
 
 
-def definitions(connection: Connection) -> dict[schema.Object, str]:
+def definitions(connection: PostgresConnection) -> dict[schema.Object, str]:
     """Return how each table, index, constraint, view and trigger is defined."""
     rows = connection.rows(_OBJECTS, {})
     return {(row["kind"], row["name"]): row["definition"] for row in rows}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from ledger_engine.store import Everything
 from ledger_engine.store.postgres.confirmations import Confirmations
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.locks import OF_SERVERS
 from ledger_engine.store.postgres.rendering import rendered
@@ -39,18 +39,18 @@ log = logging.getLogger("ledger_engine.store.postgres.notifications")
 Announce = Callable[[frozenset[str]], None]
 
 
-def notify(connection: Connection, server: int, number: int, topics: set[str]) -> None:
+def notify(connection: PostgresConnection, server: int, number: int, topics: set[str]) -> None:
     """Tell other servers the topics of a commit that the standby has: the server's one with this number."""
     if topics:
         connection.send(_NOTIFY, {"payload": f"{server} {number} {' '.join(sorted(topics))}"})
 
 
-class Follower:
+class NotificationFollower:
     """A thread that calls `announce` with the topics of other servers' commits."""
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
+        connect: Callable[[], PostgresConnection],
         announce: Announce,
         seen_commits: SeenCommits,
         confirmations: Confirmations,
@@ -77,7 +77,7 @@ class Follower:
             os.close(self._waker)
 
     def _run(self) -> None:
-        connection: Connection | None = None
+        connection: PostgresConnection | None = None
         while not self._stopping.is_set():
             try:
                 if connection is None:
@@ -97,7 +97,7 @@ class Follower:
         if connection is not None:
             connection.close()
 
-    def _follow(self, connection: Connection) -> None:
+    def _follow(self, connection: PostgresConnection) -> None:
         """Follow the commits of other servers until asked to stop. Raises what the connection raises."""
         counts = self._announced(connection)
         self._confirmations.doubt(counts)  # nobody knows which of these commits the standby has
@@ -130,7 +130,7 @@ class Follower:
         self._confirmations.confirm(int(server), int(number))
         return topics
 
-    def _doubt(self, connection: Connection, late: Mapping[int, int]) -> None:
+    def _doubt(self, connection: PostgresConnection, late: Mapping[int, int]) -> None:
         """Be in doubt because of commits without a notification, and of commits that wait for long."""
         late = self._confirmations.unconfirmed(late)
         if late and not self._confirmations.are_doubted(late):
@@ -139,7 +139,7 @@ class Follower:
         if waiting["commits"] and not self._confirmations.in_doubt:
             self._confirmations.doubt()
 
-    def _announced(self, connection: Connection) -> dict[int, int]:
+    def _announced(self, connection: PostgresConnection) -> dict[int, int]:
         """Return how many commits of each other server announced something."""
         if not connection.usable:
             raise ConnectionLost("another timeline is used")

@@ -16,9 +16,9 @@ from psycopg.pq.abc import PGresult
 
 from ledger_engine.limits import WallClock
 from ledger_engine.store.postgres import rendering
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost
-from ledger_engine.store.postgres.rendering import Statement, rendered
+from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
 ANSWER_S = 1.0  # after this time a server counts by itself
 CLEAN_EVERY_S = 60
@@ -28,7 +28,7 @@ _LEAST = "least(requests, per_minute, per_second)"
 # A statement that has waited for another server's count has an older time than that count: the newer window
 # stays, unless the clock of the database was set back. `grants` is how many of the requests are let through.
 # Callers come in order, so two servers never wait for each other.
-_COUNT = Statement(
+_COUNT = SqlStatement(
     f"""
 INSERT INTO rate_counts AS c
     (who, moment, in_second, in_minute, granted, requests, per_minute, per_second)
@@ -89,12 +89,14 @@ class RateCounts:
     """The table of counts, on a connection that `connect` opens with its settings."""
 
     def __init__(
-        self, connect: Callable[[float, Sequence[str]], Connection], wall_clock: WallClock | None = None
+        self,
+        connect: Callable[[float, Sequence[str]], PostgresConnection],
+        wall_clock: WallClock | None = None,
     ) -> None:
         """With a `wall_clock` the windows follow that clock instead of the database's."""
         self._connect = connect
         self._wall_clock = wall_clock
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._descriptor = -1
         self._answer: asyncio.Future[None] | None = None
         self._cleans_at = time.monotonic() + CLEAN_EVERY_S
@@ -134,7 +136,7 @@ class RateCounts:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             connection.close()
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> PostgresConnection:
         # A count may be lost with a crash of the database, so nothing waits for its disk.
         settings = [
             f"SET statement_timeout TO {int(ANSWER_S * 1000)}",
@@ -145,7 +147,7 @@ class RateCounts:
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
         return connection
 
-    async def _answer_of(self, connection: Connection) -> PGresult | None:
+    async def _answer_of(self, connection: PostgresConnection) -> PGresult | None:
         """Return the result of the statement sent; other tasks use the event loop until then."""
         self._answer = asyncio.get_running_loop().create_future()
         connection.end()

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
-from ledger_engine.store.threaded import Job, ReadingThreads, call_soon, insist
+from ledger_engine.store.threaded import QueuedWork, ReadingThreads, call_soon, insist
 
 READERS = 4
 TRIES = 3  # of a work whose connection is lost, the last ones on connections just opened
@@ -22,7 +22,7 @@ class Readers(ReadingThreads):
     """Run works in parallel, each on a snapshot of the database."""
 
     def __init__(
-        self, connect: Callable[[], Connection], clock: Clock, ids: IdSource, numeric: Numeric
+        self, connect: Callable[[], PostgresConnection], clock: Clock, ids: IdSource, numeric: Numeric
     ) -> None:
         super().__init__(READERS)
         self._connect = connect
@@ -31,7 +31,7 @@ class Readers(ReadingThreads):
         self._numeric = numeric
 
     def _run(self) -> None:
-        connection: Connection | None = None
+        connection: PostgresConnection | None = None
         while (job := self._next()) is not None:
             if job.outcome.done():  # given up or cancelled
                 continue
@@ -51,7 +51,7 @@ class Readers(ReadingThreads):
         if connection is not None:
             connection.close()
 
-    def _answer(self, connection: Connection, job: Job) -> None:
+    def _answer(self, connection: PostgresConnection, job: QueuedWork) -> None:
         """Run a work in a transaction, the end of which nobody waits for."""
         connection.send(_BEGIN)
         try:
@@ -65,7 +65,7 @@ class Readers(ReadingThreads):
         connection.end()
 
 
-def _roll_back(connection: Connection) -> None:
+def _roll_back(connection: PostgresConnection) -> None:
     try:
         if connection.usable:
             connection.send(_ROLLBACK)

@@ -32,7 +32,7 @@ _FLOATS = (700, 701)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Statement:
+class SqlStatement:
     """A statement and the names of its parameters, in the order of their numbers.
 
     `reads` says that it changes nothing, `has_rows` that it has a result to wait for; `words` contains the
@@ -47,7 +47,7 @@ class Statement:
 
 
 @lru_cache(maxsize=KEPT)
-def rendered(sql: str) -> Statement:
+def rendered(sql: str) -> SqlStatement:
     """Return a statement with `:name` parameters as PostgreSQL reads it."""
     numbers: dict[str, int] = {}
 
@@ -59,11 +59,11 @@ def rendered(sql: str) -> Statement:
     text = _PLACEHOLDERS.sub(replacement, _BY_TYPE.sub(_OF_TYPE, sql))
     words, reads = described(sql)
     has_rows = reads or _RETURNS.search(sql) is not None
-    return Statement(text.encode(), tuple(numbers), reads, has_rows, words)
+    return SqlStatement(text.encode(), tuple(numbers), reads, has_rows, words)
 
 
 @lru_cache(maxsize=256)
-def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | None) -> Statement:
+def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | None) -> SqlStatement:
     """Return the statement that inserts a row, or many with the values of each column as an array.
 
     `numeric` contains the columns of whole numbers; None is for one row.
@@ -77,7 +77,7 @@ def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | No
         )
         rows = f"SELECT * FROM unnest({arrays})"
     sql = f"INSERT INTO {table} ({', '.join(columns)}) {rows}"
-    return Statement(sql.encode(), columns, False, False, frozenset([table]))
+    return SqlStatement(sql.encode(), columns, False, False, frozenset([table]))
 
 
 def dumped(value: Value) -> bytes | None:
@@ -110,7 +110,7 @@ def element(value: Value) -> bytes:
     return b'"' + substituted(value).encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
-class Row(tuple[Any, ...]):
+class RenderedRow(tuple[Any, ...]):
     """A row of a result, by column name or position; made by `rows_of`."""
 
     __slots__ = ()
@@ -127,7 +127,7 @@ class Row(tuple[Any, ...]):
         return tuple.__iter__(self)
 
 
-def rows_of(result: PGresult) -> list[Row]:
+def rows_of(result: PGresult) -> list[RenderedRow]:
     """Return the rows of a result."""
     count = result.ntuples
     if not count:
@@ -142,10 +142,10 @@ def rows_of(result: PGresult) -> list[Row]:
 
 
 @cache
-def _row_class(names: tuple[bytes, ...]) -> type[Row]:
+def _row_class(names: tuple[bytes, ...]) -> type[RenderedRow]:
     index = {name.decode(): position for position, name in reversed(list(enumerate(names)))}
     index = dict(reversed(index.items()))
-    return type("Row", (Row,), {"_index": index, "__slots__": ()})
+    return type("Row", (RenderedRow,), {"_index": index, "__slots__": ()})
 
 
 def _load_int(value: bytes | None) -> int | None:

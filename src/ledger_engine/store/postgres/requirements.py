@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import rendered
 
@@ -29,7 +29,7 @@ SHARED = (
 )
 
 
-def require_usable(connection: Connection, connect: Callable[[], Connection]) -> None:
+def require_usable(connection: PostgresConnection, connect: Callable[[], PostgresConnection]) -> None:
     """Raise StorageUnavailable for a database that cannot store a ledger.
 
     The ledger needs PostgreSQL 16 or newer, the encoding UTF8, and a session for each connection. `connect`
@@ -56,7 +56,7 @@ def require_version(number: int, version: str) -> None:
         raise StorageUnavailable(f"it is {product}, and the ledger needs PostgreSQL 16 or newer")
 
 
-def tells_rows_apart(connection: Connection) -> bool:
+def tells_rows_apart(connection: PostgresConnection) -> bool:
     """Return whether the database remembers enough rows that serializable transactions have read.
 
     Then a transaction does not fail because a concurrent one writes other rows (docs/postgresql.md#sizing).
@@ -66,7 +66,7 @@ def tells_rows_apart(connection: Connection) -> bool:
     return all(limits[name] >= rows for name, rows in least)
 
 
-def _require_sessions(connection: Connection, connect: Callable[[], Connection]) -> None:
+def _require_sessions(connection: PostgresConnection, connect: Callable[[], PostgresConnection]) -> None:
     """Raise StorageUnavailable if transactions of several connections share a session.
 
     Locks, prepared statements, settings and notifications belong to sessions, so a ledger would seem to work
@@ -87,6 +87,6 @@ def _require_sessions(connection: Connection, connect: Callable[[], Connection])
             raise StorageUnavailable(SHARED)
 
 
-def _process_of(connection: Connection) -> int:
+def _process_of(connection: PostgresConnection) -> int:
     process: int = connection.rows(_PROCESS, {})[0]["process"]
     return process

@@ -22,10 +22,10 @@ from ledger_engine.core.clock import DAY, iso
 from ledger_engine.store import OF_NO_PROJECT, BookKey, Losses
 from ledger_engine.store.files import write_private
 from ledger_engine.store.postgres import rendering
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.locks import new_server
-from ledger_engine.store.postgres.rendering import Statement, rendered
+from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
 FORGOTTEN_AFTER = 30 * DAY  # the row of a server that has not written for so long may be gone
 _OWN_MAX = 5000  # commits of this server of which is known what they changed
@@ -35,7 +35,7 @@ _PLACE = rendered(
     "SELECT (SELECT system_identifier FROM pg_control_system()) AS system, CASE WHEN pg_is_in_recovery()"
     " THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END AS timeline"
 )
-_COMMITS = Statement(
+_COMMITS = SqlStatement(
     b"SELECT server, announced, moment FROM heads WHERE lock = ANY($1) AND server = lock", (), True, True
 )
 _ADVICE = (
@@ -78,13 +78,13 @@ class _Own:
     works: Counter[BookKey]
 
 
-def timeline_of(connection: Connection) -> Timeline:
+def timeline_of(connection: PostgresConnection) -> Timeline:
     """Return which cluster this is. Raises DatabaseFailed where it cannot be asked for."""
     (row,) = connection.rows(_PLACE, {})
     return Timeline(row["system"], row["timeline"])
 
 
-def has_timelines(connection: Connection) -> bool:
+def has_timelines(connection: PostgresConnection) -> bool:
     """Return whether the role may ask for the timeline."""
     try:
         return bool(timeline_of(connection))
@@ -104,7 +104,7 @@ class SeenCommits:
         self.losses = Losses()
         self.has_timelines = False
         self.moved: Callable[[Timeline], None] = lambda _timeline: None
-        self.accepted: Callable[[Connection], None] = lambda _connection: None
+        self.accepted: Callable[[PostgresConnection], None] = lambda _connection: None
         self.server = new_server()
         self._accepts_loss = accepts_loss
         self._timeline: Timeline | None = None
@@ -143,7 +143,7 @@ class SeenCommits:
             }
             self._keep()
 
-    def require_newest(self, connection: Connection, now: int, *, writes: bool = False) -> None:
+    def require_newest(self, connection: PostgresConnection, now: int, *, writes: bool = False) -> None:
         """Raise ConnectionLost for a standby, and for a database that lacks what was seen before.
 
         `writes` is for the connection of the thread that calls `committed`.

@@ -8,19 +8,19 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
 from ledger_engine.store.postgres import inspection, migrations, requirements
-from ledger_engine.store.postgres.connection import UNLIMITED, Connection
+from ledger_engine.store.postgres.connection import UNLIMITED, PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.store.postgres.hosts import connect
 from ledger_engine.store.postgres.migrations import PostgresTables
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.snapshot import ReportRows, Snapshot, UnitReader
+from ledger_engine.store.snapshot import ReadSnapshot, ReportRows, UnitReader
 
 _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 
 @contextmanager
-def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[Snapshot]:
+def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
     """Open the database for this many threads that all see the same state of it, without changing it.
 
     `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
@@ -41,14 +41,14 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[Snapsh
                 UnitReader(inspection.PostgresAuditUnit(connection, unlike), connection.interrupt, report)
                 for connection in connections
             ]
-            snapshot = Snapshot(open_connections, inspection.why_not(connections[0]))
+            snapshot = ReadSnapshot(open_connections, inspection.why_not(connections[0]))
             stack.callback(snapshot.close)
             yield snapshot
     except (ConnectionLost, DatabaseFailed) as error:
         raise unavailable(error) from error
 
 
-def _begin(connection: Connection, snapshot: str | None) -> str:
+def _begin(connection: PostgresConnection, snapshot: str | None) -> str:
     """Begin on this snapshot, or on a new one; return its name."""
     connection.send(_BEGIN)
     if snapshot is None:

@@ -20,15 +20,15 @@ from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
 from ledger_engine.store import kept_time, schema
 from ledger_engine.store.postgres import inspection, locks, migrations, requirements
-from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED, Connection
+from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED, PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.store.postgres.hosts import Hosts, connect
 from ledger_engine.store.postgres.inspection import PostgresAuditUnit
 from ledger_engine.store.postgres.migrations import PostgresTables
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.snapshot import ReportRows, Snapshot, UnitReader
+from ledger_engine.store.snapshot import ReadSnapshot, ReportRows, UnitReader
 from ledger_engine.store.sql_text import SUBSTITUTE, restored
-from ledger_engine.store.transfer import ROWS_AT_ONCE, Applied, Line, Table, lines_of, refusal
+from ledger_engine.store.transfer import ROWS_AT_ONCE, Applied, CopiedTable, Line, lines_of, refusal
 
 _NAME = "ledger-engine migrate"  # of its connections, in pg_stat_activity
 _SERVED = (
@@ -60,13 +60,13 @@ class PostgresSource:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         self._heads = connection.execute(_HEADS).fetchall()
 
-    def count(self, table: Table) -> int:
+    def count(self, table: CopiedTable) -> int:
         return int(self._one(f"SELECT count(*) FROM {table.name}"))
 
-    def lines(self, table: Table) -> Iterator[tuple[bytes, int]]:
+    def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
         return _lines(self._connection, table)
 
-    def rows(self, table: Table) -> Iterator[list[Line]]:
+    def rows(self, table: CopiedTable) -> Iterator[list[Line]]:
         texts = [number for number, name in enumerate(table.columns) if name not in table.numeric]
         rows: list[Line] = []
         with self._connection.cursor() as cursor, cursor.copy(_copy_out(table)) as copy:
@@ -105,7 +105,7 @@ class PostgresSource:
 class PostgresTarget:
     """A database that becomes a ledger, within one transaction. Open with `open_target`."""
 
-    def __init__(self, own: Connection) -> None:
+    def __init__(self, own: PostgresConnection) -> None:
         self._own = own
         self._definitions_made = migrations.definitions(own)
         with self._own.lent() as connection:
@@ -114,11 +114,11 @@ class PostgresTarget:
                 connection.execute(drop)
             connection.execute("DELETE FROM kept_time")  # the baseline inserts its row
 
-    def lines(self, table: Table) -> Iterator[tuple[bytes, int]]:
+    def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
         with self._own.lent() as connection:
             yield from _lines(connection, table)
 
-    def write(self, table: Table, rows: list[Line]) -> None:
+    def write(self, table: CopiedTable, rows: list[Line]) -> None:
         query = f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN".encode()
         with self._own.lent() as connection, connection.cursor() as cursor, cursor.copy(query) as copy:
             copy.write(lines_of(rows))
@@ -143,12 +143,12 @@ class PostgresTarget:
             cursor.execute("ANALYZE")
 
     @contextmanager
-    def snapshot(self, readers: int, report: ReportRows) -> Iterator[Snapshot]:
+    def snapshot(self, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
         """Open it for the audit, with one reader: nobody else sees what the transaction has written."""
         unlike = schema.unlike_made(migrations.definitions(self._own), self._definitions_made, {})
         unit = PostgresAuditUnit(self._own, unlike)
         reader = UnitReader(unit, self._own.interrupt, report)
-        with closing(Snapshot([reader], inspection.why_not(self._own))) as snapshot:
+        with closing(ReadSnapshot([reader], inspection.why_not(self._own))) as snapshot:
             yield snapshot
 
 
@@ -221,11 +221,11 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def _copy_out(table: Table) -> bytes:
+def _copy_out(table: CopiedTable) -> bytes:
     return f"COPY ({table.select()}) TO STDOUT".encode()
 
 
-def _lines(connection: psycopg.Connection, table: Table) -> Iterator[tuple[bytes, int]]:
+def _lines(connection: psycopg.Connection, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
     with connection.cursor() as cursor, cursor.copy(_copy_out(table)) as copy:
         for line in copy:
             yield bytes(line), 1

@@ -10,8 +10,8 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.store import Columns, Parameters, Row, Value
 from ledger_engine.store.group_cache import NOTHING, CachingUnit
 from ledger_engine.store.postgres import rendering
-from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.rendering import Statement, insertion, rendered
+from ledger_engine.store.postgres.connection import PostgresConnection
+from ledger_engine.store.postgres.rendering import SqlStatement, insertion, rendered
 
 _SAVEPOINT, _RELEASE = rendered("SAVEPOINT work"), rendered("RELEASE SAVEPOINT work")
 _UNDO = rendered("ROLLBACK TO SAVEPOINT work")
@@ -33,7 +33,7 @@ class PostgresUnit(CachingUnit):
 
     __slots__ = ("_connection", "_numeric")
 
-    def __init__(self, connection: Connection, clock: Clock, ids: IdSource, numeric: Numeric) -> None:
+    def __init__(self, connection: PostgresConnection, clock: Clock, ids: IdSource, numeric: Numeric) -> None:
         super().__init__(clock, ids)
         self._connection = connection
         self._numeric = numeric
@@ -71,14 +71,14 @@ class PostgresUnit(CachingUnit):
     def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         self._send_each(rendered(sql), rows)
 
-    def _rows_of(self, statement: Statement, parameters: Parameters) -> list[Row]:
+    def _rows_of(self, statement: SqlStatement, parameters: Parameters) -> list[Row]:
         if not statement.has_rows:
             self._connection.send(statement, parameters)
             return []
         rows: list[Any] = self._connection.rows(statement, parameters)
         return rows
 
-    def _send_each(self, statement: Statement, rows: list[dict[str, Value]]) -> None:
+    def _send_each(self, statement: SqlStatement, rows: list[dict[str, Value]]) -> None:
         for row in rows:
             self._connection.send(statement, row)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store.committer import GroupCommitter, Transaction, WorkFailed
+from ledger_engine.store.committer import DatabaseTransaction, GroupCommitter, WorkFailed
 from ledger_engine.store.sqlite.connection import FATAL, code_of, public_error, reason_of
 from ledger_engine.store.sqlite.unit import SqliteUnit
-from ledger_engine.store.threaded import Job
+from ledger_engine.store.threaded import QueuedWork
 
 
 class CommitFailed(Exception):
@@ -35,7 +35,7 @@ class Committer(GroupCommitter[SqliteUnit]):
         self.begin = begin
         self.newest_event = ""  # the greatest id of an event that was committed, or that others have
 
-    def commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
+    def commit(self, connection: sqlite3.Connection, group: list[QueuedWork]) -> set[str]:
         """Run the works in one transaction and return the topics they announced.
 
         Raises sqlite3.Error or CommitFailed when none of them was committed. Then the connection is of no
@@ -44,17 +44,17 @@ class Committer(GroupCommitter[SqliteUnit]):
         return self.commit_group(_Transaction(self, connection, group))
 
 
-class _Transaction(Transaction[SqliteUnit]):
+class _Transaction(DatabaseTransaction[SqliteUnit]):
     """The transaction of one group."""
 
     failures = (sqlite3.Error,)
 
-    def __init__(self, committer: Committer, connection: sqlite3.Connection, group: list[Job]) -> None:
+    def __init__(self, committer: Committer, connection: sqlite3.Connection, group: list[QueuedWork]) -> None:
         self._committer = committer
         self._connection = connection
         self._group = group
 
-    def begin(self) -> tuple[SqliteUnit, list[Job]]:
+    def begin(self) -> tuple[SqliteUnit, list[QueuedWork]]:
         committer, connection = self._committer, self._connection
         if committer.begin(connection):
             committer.forget()
@@ -69,7 +69,7 @@ class _Transaction(Transaction[SqliteUnit]):
     def public_error(self, error: BaseException) -> BaseException:
         return public_error(error)
 
-    def commit(self, unit: SqliteUnit, works: list[Job], topics: set[str], *, wrote: bool) -> bool:
+    def commit(self, unit: SqliteUnit, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
         try:
             self._connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:

@@ -35,7 +35,7 @@ from ledger_engine.store.sqlite.log import log_file
 from ledger_engine.store.sqlite.migrations import SqliteTables
 from ledger_engine.store.sqlite.readers import Readers
 from ledger_engine.store.sqlite.unit import SqliteUnit
-from ledger_engine.store.threaded import CHECK_S, SILENT, Job, ThreadedDatabase, call_soon, insist
+from ledger_engine.store.threaded import CHECK_S, SILENT, QueuedWork, ThreadedDatabase, call_soon, insist
 
 FULL = "the disk is full"
 log = logging.getLogger("ledger_engine.store")
@@ -51,7 +51,7 @@ class SqliteDatabase(ThreadedDatabase):
         self._clock = clock
         self._path = path
         self.ids = IdSource()
-        self._steps: queue.SimpleQueue[Job] = queue.SimpleQueue()  # to run between two groups
+        self._steps: queue.SimpleQueue[QueuedWork] = queue.SimpleQueue()  # to run between two groups
         self._looking: Callable[[Any], None] = self._look
         self._is_doubted = False  # whether a reader has found the file malformed
         self._seen_version = -1
@@ -147,7 +147,7 @@ class SqliteDatabase(ThreadedDatabase):
         if connection is not None:
             connection.close()  # rolls back what is open
 
-    def _write_group(self, group: list[Job]) -> None:
+    def _write_group(self, group: list[QueuedWork]) -> None:
         topics: set[str] = set()
         try:
             # Each transaction checks whether the file still has its name (`begin_to_write`).
@@ -207,7 +207,7 @@ class SqliteDatabase(ThreadedDatabase):
         )
         log.error("%s", self.losses.accepted)
 
-    def _give_up(self, group: list[Job], error: Exception) -> None:
+    def _give_up(self, group: list[QueuedWork], error: Exception) -> None:
         """Restore the connection, and set the outcome of every work of the group."""
         committing = isinstance(error, CommitFailed)
         reason = error.reason if isinstance(error, CommitFailed) else error

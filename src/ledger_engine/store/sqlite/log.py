@@ -28,7 +28,7 @@ _TRIES = 3  # a server may write between two reads
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class WriteAheadLog:
     """The content of a log's complete transactions.
 
     `page_count` is the number of pages of the database after them, `pages` are the pages in the log, and
@@ -57,7 +57,7 @@ def log_file(database: Path) -> Path:
     return database.with_name(f"{database.name}-wal")
 
 
-def read_log(database: Path) -> Log | None:
+def read_log(database: Path) -> WriteAheadLog | None:
     """Return the log of `database`; None when there is none, or none with a complete transaction.
 
     SQLite checks the checksums: the salts distinguish current frames from frames of earlier rounds.
@@ -70,7 +70,7 @@ def read_log(database: Path) -> Log | None:
         return read_frames(file)
 
 
-def read_frames(file: FileIO) -> Log | None:
+def read_frames(file: FileIO) -> WriteAheadLog | None:
     """Do the same for a log that is open, from its beginning."""
     header = file.read(_LOG_HEADER.size)
     if len(header) < _LOG_HEADER.size:
@@ -120,7 +120,7 @@ def require_file_of_log(database: Path) -> None:
             raise _refusal(database, "is missing" if size is None else "is empty")
 
 
-def why_not_its_own(database: Path, log: Log) -> str | None:
+def why_not_its_own(database: Path, log: WriteAheadLog) -> str | None:
     """Return what shows that the log belongs to another file or to another state of it; None for nothing."""
     try:
         with database.open("rb", buffering=0) as file:
@@ -131,7 +131,7 @@ def why_not_its_own(database: Path, log: Log) -> str | None:
     return difference(first_page, size, log)
 
 
-def difference(first_page: bytes, size: int, log: Log) -> str | None:
+def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
     """Do the same for a file of `size` bytes that begins with `first_page`."""
     header = first_page[:_FILE_HEADER_SIZE]
     if not header.startswith(b"SQLite format 3\0"):
@@ -156,7 +156,7 @@ def difference(first_page: bytes, size: int, log: Log) -> str | None:
     return None if same else "it was changed before the log began, or after it ended"
 
 
-def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
+def _read_frames(file: FileIO, page_size: int, salts: bytes) -> WriteAheadLog | None:
     pages: list[int] = []
     counters: list[int] = []
     first_pages: list[bytes] = []
@@ -179,7 +179,9 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
         return None
     # A writer adds 1 to the counter that it read, which may come from its own last change.
     bounds = (min(counters) - 1, max(counters)) if counters else None
-    return Log(page_size, page_count, frozenset(pages[:frames]), frames, bounds, frozenset(first_pages))
+    return WriteAheadLog(
+        page_size, page_count, frozenset(pages[:frames]), frames, bounds, frozenset(first_pages)
+    )
 
 
 def _refusal(database: Path, what: str) -> StorageUnavailable:

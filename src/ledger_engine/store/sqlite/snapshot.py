@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store.snapshot import ReportRows, Snapshot, UnitReader, report_nothing
+from ledger_engine.store.snapshot import ReadSnapshot, ReportRows, UnitReader, report_nothing
 from ledger_engine.store.sqlite.backup import open_to_read
 from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
@@ -43,7 +43,7 @@ class ConnectionReader(UnitReader):
 
 
 @contextmanager
-def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing) -> Iterator[Snapshot]:
+def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing) -> Iterator[ReadSnapshot]:
     """Open a file for this many threads that all see the same state of it, without changing it.
 
     If others write so often that no two readers see the same state, there is one reader. `report` is called
@@ -55,7 +55,7 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
                 stack.enter_context(closing(ConnectionReader(file, report))) for _ in range(readers)
             ]
             watch = stack.enter_context(closing(open_to_read(file)))
-            snapshot = Snapshot(_on_one_state(watch, connection_readers))
+            snapshot = ReadSnapshot(_on_one_state(watch, connection_readers))
             stack.callback(snapshot.close)
             yield snapshot
     except (sqlite3.Error, UnicodeDecodeError) as error:

@@ -12,14 +12,14 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.store import kept_time
 from ledger_engine.store.files import work_folder
-from ledger_engine.store.snapshot import ReportRows, Snapshot
+from ledger_engine.store.snapshot import ReadSnapshot, ReportRows
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock
 from ledger_engine.store.sqlite.log import require_own_log, require_reachable
 from ledger_engine.store.sqlite.migrations import RECORD, SqliteTables
 from ledger_engine.store.sqlite.snapshot import open_snapshot
-from ledger_engine.store.transfer import ROWS_AT_ONCE, Applied, Line, Table, lines_of, refusal
+from ledger_engine.store.transfer import ROWS_AT_ONCE, Applied, CopiedTable, Line, lines_of, refusal
 
 _CACHE_KB = 65_536
 _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
@@ -32,16 +32,16 @@ class _File:
         self._connection = connection
         connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
 
-    def count(self, table: Table) -> int:
+    def count(self, table: CopiedTable) -> int:
         (row,) = self._connection.execute(f"SELECT count(*) FROM {table.name}")
         return int(row[0])
 
-    def rows(self, table: Table) -> Iterator[list[Line]]:
+    def rows(self, table: CopiedTable) -> Iterator[list[Line]]:
         cursor = self._connection.execute(table.select())
         while rows := cursor.fetchmany(ROWS_AT_ONCE):
             yield rows
 
-    def lines(self, table: Table) -> Iterator[tuple[bytes, int]]:
+    def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
         for rows in self.rows(table):
             yield lines_of(rows), len(rows)
 
@@ -89,7 +89,7 @@ class FileTarget(_File):
             connection.execute(f"DROP INDEX {name}")
         connection.execute("DELETE FROM kept_time")  # the baseline inserts its row
 
-    def write(self, table: Table, rows: list[Line]) -> None:
+    def write(self, table: CopiedTable, rows: list[Line]) -> None:
         places = ", ".join("?" * len(table.columns))
         self._connection.executemany(
             f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({places})", rows
@@ -109,7 +109,7 @@ class FileTarget(_File):
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (moment,))
         self._connection.execute("COMMIT")
 
-    def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
+    def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[ReadSnapshot]:
         return open_snapshot(self._file, readers, report)
 
 
@@ -156,14 +156,14 @@ def open_target(file: Path) -> Iterator[FileTarget]:
 
 
 @cache
-def ledger_tables() -> tuple[Table, ...]:
+def ledger_tables() -> tuple[CopiedTable, ...]:
     """Return the tables of a ledger of this version."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         SqliteTables(connection).bring_up_to_date()
         return tuple(_tables(connection))
 
 
-def _tables(connection: sqlite3.Connection) -> list[Table]:
+def _tables(connection: sqlite3.Connection) -> list[CopiedTable]:
     names = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
         " AND name <> ? ORDER BY rowid",
@@ -174,7 +174,7 @@ def _tables(connection: sqlite3.Connection) -> list[Table]:
         columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
         key = sorted((position, column) for _, column, _, _, _, position in columns if position)
         tables.append(
-            Table(
+            CopiedTable(
                 name,
                 tuple(column for _, column, *_ in columns),
                 frozenset(column for _, column, kind, *_ in columns if kind == "INTEGER"),

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ledger_client.answers import Client
-from ledger_engine.tools.conform.examiner import RULES, Examiner, Fault, Unreachable, Unusable
+from ledger_engine.tools.conform.examiner import RULES, Examiner, RuleFault, Unreachable, Unusable
 from ledger_engine.tools.conform.reading import READING
 from ledger_engine.tools.conform.writing import WRITING
 
@@ -19,13 +19,13 @@ _UNREACHED = "what this rule needs failed before it"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """The verdict on one rule: `passed`, `failed` with the fault, or `not applicable` with the reason."""
 
     rule: str
     sentence: str
     result: str
-    fault: Fault | None = None
+    fault: RuleFault | None = None
     reason: str | None = None
 
     def shown(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ async def examine(
     *,
     read_only: bool,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-) -> list[Verdict]:
+) -> list[RuleVerdict]:
     """Examine the server, and return a verdict on every rule. Raises Unreachable.
 
     `mark` is part of the names and keys of the objects that it makes, so it must differ each time.
@@ -79,7 +79,7 @@ async def _require_ledger(ask: Examiner) -> None:
         )
 
 
-def junit(verdicts: list[Verdict], url: str) -> bytes:
+def junit(verdicts: list[RuleVerdict], url: str) -> bytes:
     """Return the report as JUnit's XML, a test case for each rule."""
     results = [verdict.result for verdict in verdicts]
     suite = ElementTree.Element(
@@ -102,9 +102,9 @@ def junit(verdicts: list[Verdict], url: str) -> bytes:
     return document
 
 
-def _verdict(ask: Examiner, rule: str, sentence: str, otherwise: str) -> Verdict:
+def _verdict(ask: Examiner, rule: str, sentence: str, otherwise: str) -> RuleVerdict:
     if rule in ask.faults:
-        return Verdict(rule, sentence, "failed", fault=ask.faults[rule])
+        return RuleVerdict(rule, sentence, "failed", fault=ask.faults[rule])
     if rule in ask.passed:
-        return Verdict(rule, sentence, "passed")
-    return Verdict(rule, sentence, "not applicable", reason=ask.reasons.get(rule, otherwise))
+        return RuleVerdict(rule, sentence, "passed")
+    return RuleVerdict(rule, sentence, "not applicable", reason=ask.reasons.get(rule, otherwise))

@@ -35,7 +35,7 @@ class Unusable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ExaminedExchange:
     """A request and its answer. `sent` and `got` are their texts, without secrets."""
 
     status: int
@@ -68,7 +68,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RuleFault:
     """A broken rule: what was expected, the request, and the answer."""
 
     wanted: str
@@ -122,7 +122,7 @@ class Examiner:
         self.key = key
         self.mark = mark
         self.passed: set[str] = set()
-        self.faults: dict[str, Fault] = {}
+        self.faults: dict[str, RuleFault] = {}
         self.reasons: dict[str, str] = {}
         self._client = client
         self._sleep = sleep
@@ -144,7 +144,7 @@ class Examiner:
         anonymous: bool = False,
         content: bytes | None = None,
         patient: bool = True,
-    ) -> Exchange:
+    ) -> ExaminedExchange:
         """Send a request with the key, unless it is `anonymous`, and return what came back.
 
         When it is `patient`, an answer 429 is waited out. Raises Unreachable.
@@ -176,17 +176,17 @@ class Examiner:
             await self._sleep(min(float(after) if is_number(after) else 1.0, 65.0))
         raise Unreachable(f"{method} {path} is still rate limited after several tries.")
 
-    def expect(self, rules: str, holds: object, exchange: Exchange, requirement: str) -> bool:
+    def expect(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> bool:
         """Note whether these rules hold in this exchange; `requirement` states the requirement."""
         for rule in rules.split():
             assert rule in RULES, rule
             if holds:
                 self.passed.add(rule)
             else:
-                self.faults.setdefault(rule, Fault(requirement, exchange.sent, exchange.got))
+                self.faults.setdefault(rule, RuleFault(requirement, exchange.sent, exchange.got))
         return bool(holds)
 
-    def require(self, rules: str, holds: object, exchange: Exchange, requirement: str) -> None:
+    def require(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> None:
         """Do the same, and raise Unusable when they do not hold."""
         if not self.expect(rules, holds, exchange, requirement):
             raise Unusable
@@ -197,7 +197,7 @@ class Examiner:
             assert rule in RULES, rule
             self.reasons.setdefault(rule, reason)
 
-    def _look(self, method: str, path: str, exchange: Exchange) -> None:
+    def _look(self, method: str, path: str, exchange: ExaminedExchange) -> None:
         """Look at what every answer must have."""
         headers, status = exchange.headers, exchange.status
         limit, remaining = headers.get("X-RateLimit-Limit", ""), headers.get("X-RateLimit-Remaining", "")
@@ -230,7 +230,7 @@ class Examiner:
             self.expect("errors-json", isinstance(exchange.json, dict), exchange, "a JSON object")
             self._look_at_error(path, exchange)
 
-    def _look_at_error(self, path: str, exchange: Exchange) -> None:
+    def _look_at_error(self, path: str, exchange: ExaminedExchange) -> None:
         error, message = exchange.field("error"), exchange.field("message")
         if exchange.status == 429:
             leaks = error == "rate_limited" and any(letter.isdigit() for letter in str(message))
@@ -247,7 +247,7 @@ class Examiner:
 
     def _exchange(
         self, answer: httpx.Response, request_headers: dict[str, str], content: bytes | None
-    ) -> Exchange:
+    ) -> ExaminedExchange:
         request = [f"{answer.request.method} {answer.request.url}"[:300]]
         request += [f"{name}: {value}"[:200] for name, value in request_headers.items()]
         if content is not None:
@@ -259,7 +259,7 @@ class Examiner:
             if name in header_names or name.startswith("x-rate")
         ]
         got = [f"{answer.status_code} {answer.reason_phrase}", *lines, "", answer.text[:_BODY_SHOWN]]
-        return Exchange(
+        return ExaminedExchange(
             answer.status_code,
             answer.headers,
             answer.text,

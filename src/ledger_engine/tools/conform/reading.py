@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ledger_engine.tools.conform.examiner import Examiner, Exchange, is_number
+from ledger_engine.tools.conform.examiner import ExaminedExchange, Examiner, is_number
 
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)")
 
@@ -72,7 +72,7 @@ async def lists(ask: Examiner) -> None:
     ask.expect("errors-400", answer.status == 400, answer, "400 for an unknown type")
 
 
-def envelope(ask: Examiner, answer: Exchange) -> None:
+def envelope(ask: Examiner, answer: ExaminedExchange) -> None:
     """Expect the envelope of a ledger list."""
     body = answer.json if isinstance(answer.json, dict) else {}
     after = body.get("next_cursor")

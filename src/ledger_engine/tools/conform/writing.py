@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger_engine.tools.conform.examiner import Examiner, Exchange, is_id, is_number
+from ledger_engine.tools.conform.examiner import ExaminedExchange, Examiner, is_id, is_number
 from ledger_engine.tools.conform.reading import envelope, is_amount, is_time
 
 _MANY = 21  # one more than a page contains without a limit
@@ -356,7 +356,7 @@ async def rates(ask: Examiner) -> None:
 _RATES = ("errors-429", "rates-over", "errors-rate-limit-body")
 
 
-async def _account(ask: Examiner, **more: object) -> Exchange:
+async def _account(ask: Examiner, **more: object) -> ExaminedExchange:
     body = {"name": _name(ask), "currency": "EUR", **more}
     account = await ask.send("POST", "/v1/accounts", body)
     ask.require("post-accounts", account.status == 201, account, "201 and an account")
@@ -367,7 +367,7 @@ async def _account(ask: Examiner, **more: object) -> Exchange:
     return account
 
 
-async def _exchange(ask: Examiner, grant: str, value: Any) -> Exchange:
+async def _exchange(ask: Examiner, grant: str, value: Any) -> ExaminedExchange:
     ask.hide(value)
     answer = await ask.send("POST", "/v1/auth/token", {"grant_type": grant, grant: value}, anonymous=True)
     ask.hide(answer.field("access_token"))

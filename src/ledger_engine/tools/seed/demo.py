@@ -24,7 +24,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.tools.seed import loading, reading, recent
 from ledger_engine.tools.seed.deeds import Past
 from ledger_engine.tools.seed.reading import read
-from ledger_engine.tools.seed.steps import History, Step, UnitInThePast, steps_of
+from ledger_engine.tools.seed.steps import SeedHistory, SeedStep, UnitInThePast, steps_of
 
 # The receivers of its webhooks: one good, one slow and flaky, one that fails until it is repaired. They
 # listen on one port of this machine, each at its own path. `POST {path}/repair` repairs one; the dashboard's
@@ -35,7 +35,7 @@ _HEAD_MAX = 64 * 1024
 
 
 @dataclass(slots=True)
-class Receiver:
+class DemoReceiver:
     """The answers of one receiver: after `least_s` to `most_s`, with a share of 503 instead of 200."""
 
     path: str
@@ -49,17 +49,17 @@ class Receiver:
         self.failing = 0.0
 
 
-def make_receivers() -> list[Receiver]:
+def make_receivers() -> list[DemoReceiver]:
     """Return the three receivers as they begin."""
     return [
-        Receiver("/shop", ("*",), 0.002, 0.02, failing=0.0),
-        Receiver("/warehouse", ("order.created", "order.paid", "order.shipped"), 0.1, 0.9, failing=0.2),
-        Receiver("/bookkeeping", ("invoice.opened", "invoice.paid"), 0.005, 0.03, failing=1.0),
+        DemoReceiver("/shop", ("*",), 0.002, 0.02, failing=0.0),
+        DemoReceiver("/warehouse", ("order.created", "order.paid", "order.shipped"), 0.1, 0.9, failing=0.2),
+        DemoReceiver("/bookkeeping", ("invoice.opened", "invoice.paid"), 0.005, 0.03, failing=1.0),
     ]
 
 
 @asynccontextmanager
-async def receiving(receivers: list[Receiver], random: Random) -> AsyncIterator[str]:
+async def receiving(receivers: list[DemoReceiver], random: Random) -> AsyncIterator[str]:
     """Run the receivers; yield their root URL."""
     by_path = {each.path: each for each in receivers}
     handlers: set[asyncio.Task[None]] = set()
@@ -102,7 +102,7 @@ async def _read_path(reader: asyncio.StreamReader) -> str:
     return path
 
 
-async def _status_for(path: str, by_path: dict[str, Receiver], random: Random) -> int:
+async def _status_for(path: str, by_path: dict[str, DemoReceiver], random: Random) -> int:
     """Return the status of the answer; a repair is done at once, a delivery takes the receiver's time."""
     repaired = by_path.get(path.removesuffix("/repair")) if path.endswith("/repair") else None
     if repaired is not None:
@@ -160,9 +160,9 @@ class Demo:
         try:
             # Imported in a thread: the HTTP client takes a tenth of a second to load.
             await asyncio.to_thread(__import__, "ledger_engine.tools.seed.traffic")
-            from ledger_engine.tools.seed.traffic import Traffic
+            from ledger_engine.tools.seed.traffic import DemoTraffic
 
-            await Traffic(url, self._keys, self._past, BURST, certfile).run()
+            await DemoTraffic(url, self._keys, self._past, BURST, certfile).run()
         except Exception:  # a demo without traffic is better than none
             log.exception("the demo has no traffic any more")
 
@@ -186,7 +186,7 @@ async def staged(engine: Engine, report: Report) -> AsyncIterator[Demo]:
 
 
 async def load(
-    engine: Engine, report: Report, receivers: Sequence[Receiver] = (), root: str = "", seed: int = 1
+    engine: Engine, report: Report, receivers: Sequence[DemoReceiver] = (), root: str = "", seed: int = 1
 ) -> tuple[Tenant, Past]:
     """Load the data set and the minutes before now, in short turns; return what traffic needs."""
     data_set = read(reading.path(DATA_SET))
@@ -209,11 +209,11 @@ async def load(
     tenant = loading.tenant_of(project)
     start = loading.start_of(data_set, begin)  # so it ends before the last minutes, also after midnight
     ids = IdSource()
-    history = History()
+    history = SeedHistory()
     for at in range(0, len(steps), _TURN_STEPS):
         turn = steps[at : at + _TURN_STEPS]
 
-        def work(unit: Unit, turn: Sequence[Step] = turn) -> None:
+        def work(unit: Unit, turn: Sequence[SeedStep] = turn) -> None:
             loading.happen(history, UnitInThePast(unit, ids), tenant, turn, start)
 
         await engine.write(work)
@@ -227,7 +227,7 @@ async def load(
     return tenant, past
 
 
-def _register(unit: Unit, tenant: Tenant, receivers: Sequence[Receiver], root: str) -> None:
+def _register(unit: Unit, tenant: Tenant, receivers: Sequence[DemoReceiver], root: str) -> None:
     for each in reversed(receivers):  # lists are newest first, so the good one is on top
         secret = endpoints.new_secret()
         new = NewEndpoint(root + each.path, [*each.kinds])

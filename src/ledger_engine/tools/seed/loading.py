@@ -26,7 +26,7 @@ from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.log import require_own_log
 from ledger_engine.tools.seed.reading import BadDataSet, DataSet
-from ledger_engine.tools.seed.steps import History, Step, UnitInThePast, steps_of
+from ledger_engine.tools.seed.steps import SeedHistory, SeedStep, UnitInThePast, steps_of
 
 TABLES = ("accounts", "transactions", "invoices", "users", "orders")
 
@@ -36,7 +36,7 @@ class LoadingStopped(Exception):
 
 
 @dataclass(slots=True)
-class Progress:
+class LoadingProgress:
     """How many of the steps are done; another thread reads it while the work runs, or stops the work."""
 
     done: int = 0
@@ -59,14 +59,14 @@ class LoadResult:
 
 
 async def load(
-    database: Location, project: str | None, data_set: DataSet, progress: Progress | None = None
+    database: Location, project: str | None, data_set: DataSet, progress: LoadingProgress | None = None
 ) -> LoadResult:
     """Load the data set into the project with this id, by default the first one; or change nothing.
 
     A ledger without a project gets one. Call it in a process that does not use the ledger. Raises what
     `load_into` does, NotFound, and StorageUnavailable.
     """
-    progress = progress or Progress()
+    progress = progress or LoadingProgress()
     work = partial(load_into, project=project, data_set=data_set, steps=steps_of(data_set), progress=progress)
     if not _is_missing(database):
         return await _write(database, project, work, progress)
@@ -100,7 +100,7 @@ def _is_missing(database: Location) -> bool:
 
 
 async def _write(
-    database: Location, project: str | None, work: Work[LoadResult], progress: Progress
+    database: Location, project: str | None, work: Work[LoadResult], progress: LoadingProgress
 ) -> LoadResult:
     """Run the load as one transaction.
 
@@ -124,7 +124,7 @@ def _awaits_data(unit: Unit) -> bool:
 
 
 def load_into(
-    unit: Unit, project: str | None, data_set: DataSet, steps: Sequence[Step], progress: Progress
+    unit: Unit, project: str | None, data_set: DataSet, steps: Sequence[SeedStep], progress: LoadingProgress
 ) -> LoadResult:
     """Load the data set in this work.
 
@@ -146,7 +146,7 @@ def load_into(
     _require_older(unit, tenant, start)
     before = _count(unit, tenant)
     progress.done, progress.steps = 0, len(steps)  # from the start, because a work may run again
-    happen(History(), UnitInThePast(unit, IdSource()), tenant, steps, start, progress.count)
+    happen(SeedHistory(), UnitInThePast(unit, IdSource()), tenant, steps, start, progress.count)
     after = _count(unit, tenant)
     return LoadResult(tenant.project, {table: after[table] - before[table] for table in TABLES})
 
@@ -167,10 +167,10 @@ def start_of(data_set: DataSet, now: int) -> int:
 
 
 def happen(
-    history: History,
+    history: SeedHistory,
     unit: UnitInThePast,
     tenant: Tenant,
-    steps: Sequence[Step],
+    steps: Sequence[SeedStep],
     start: int,
     count: Callable[[], None] = lambda: None,
 ) -> None:

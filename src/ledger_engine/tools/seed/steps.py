@@ -77,7 +77,7 @@ _MONTHS = (
 
 
 @dataclass(slots=True)
-class History:
+class SeedHistory:
     """The ids of the objects that steps have made, by their names in the data set.
 
     `unit` and `tenant` are where the next step makes its own.
@@ -91,27 +91,27 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SeedStep:
     """`at` is in milliseconds from the start of the history; `path` is the entry that the step is from."""
 
     at: int
     path: str
-    happen: Callable[[History], None]
+    happen: Callable[[SeedHistory], None]
 
 
-Happening = tuple[int, Callable[[History], None]]  # after the time in milliseconds
+Happening = tuple[int, Callable[[SeedHistory], None]]  # after the time in milliseconds
 
 
-def steps_of(data_set: DataSet) -> list[Step]:
+def steps_of(data_set: DataSet) -> list[SeedStep]:
     """Return all steps in order. Raises BadDataSet when there are far too many."""
-    steps: list[Step] = []
+    steps: list[SeedStep] = []
     for path, entry in data_set.entries.items():
         random = Random(path)
         for number, moment in enumerate(_moments(entry, data_set.days, random), 1):
             for at, happen in _steps(entry, moment, number, f"{path} {number}", random):
                 # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
                 if at < data_set.days * DAY:
-                    steps.append(Step(at, path, happen))
+                    steps.append(SeedStep(at, path, happen))
                 if len(steps) > STEPS_MAX:
                     raise BadDataSet(path, f"the data set has more than {STEPS_MAX:,} steps.")
     steps.sort(key=lambda step: step.at)
@@ -151,17 +151,17 @@ def _later(at: int, days: Whole, random: Random) -> int:
 # Accounts and users
 
 
-def _open_account(entry: AccountEntry, history: History) -> None:
+def _open_account(entry: AccountEntry, history: SeedHistory) -> None:
     new = accounts.NewAccount(entry.name, entry.currency, entry.metadata)
     history.accounts[entry.ref] = accounts.create(history.unit, history.tenant, new).id
 
 
 def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Happening]:
-    def join(history: History) -> None:
+    def join(history: SeedHistory) -> None:
         new = users.NewUser(entry.name, entry.email, entry.role)
         history.users[entry.ref] = users.create(history.unit, history.tenant, new).id
 
-    def leave(history: History) -> None:
+    def leave(history: SeedHistory) -> None:
         users.deactivate(history.unit, history.tenant, history.users[entry.ref])
 
     yield at, join
@@ -180,7 +180,7 @@ def _transaction(
     amount = entry.amount.draw(random) if entry.amount else None
     description = _drawn(entry.description, random) if entry.description else None
 
-    def post(history: History) -> None:
+    def post(history: SeedHistory) -> None:
         unit = history.unit
         postings = Postings(unit, history.tenant)
         id = _opened(history, account, "account")
@@ -198,7 +198,7 @@ def _transaction(
             new = NewTransaction(id, fee, "debit", entry.fee.description, to)
             postings.add(unit.new_id("txn"), new, "")
 
-    def reverse(history: History) -> None:
+    def reverse(history: SeedHistory) -> None:
         if key in history.made:
             transactions.reverse(history.unit, history.tenant, history.made[key])
 
@@ -222,7 +222,7 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, key: str, random: Random
         for line in _picked(entry.lines, entry.pick, random)
     ]
 
-    def draft(history: History) -> None:
+    def draft(history: SeedHistory) -> None:
         due = None if entry.due_in is None else iso(history.unit.now + entry.due_in * DAY)[:10]
         new = NewInvoice(
             account=_opened(history, entry.account, "account"),
@@ -253,7 +253,7 @@ def _order(entry: OrderEntry, at: int, key: str, random: Random) -> Iterator[Hap
         for item in _picked(entry.items, entry.pick, random)
     ]
 
-    def place(history: History) -> None:
+    def place(history: SeedHistory) -> None:
         if user not in history.users:
             raise InvalidRequest("invalid_value", f"{user!r} has not joined yet.", "user")
         new = NewOrder(history.users[user], items)
@@ -268,12 +268,12 @@ def _order(entry: OrderEntry, at: int, key: str, random: Random) -> Iterator[Hap
         yield _later(paid_at, entry.ship_after, random), partial(_move, orders.ship, key)
 
 
-def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: History) -> None:
+def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: SeedHistory) -> None:
     """Move the invoice or order that an earlier step has made to its next state."""
     move(history.unit, history.tenant, history.made[key])
 
 
-def _opened(history: History, ref: str, field: str) -> str:
+def _opened(history: SeedHistory, ref: str, field: str) -> str:
     if ref not in history.accounts:
         raise InvalidRequest("invalid_value", f"{ref!r} is not open yet at that time.", field)
     return history.accounts[ref]

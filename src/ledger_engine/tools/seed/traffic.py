@@ -43,7 +43,7 @@ log = logging.getLogger("ledger_engine.tools.seed.traffic")
 Record = dict[str, Any]
 
 
-class Traffic:
+class DemoTraffic:
     """Sends requests to the server at `url` with these keys, by the names of their clients.
 
     To deeds it is the ledger's `Books`.
@@ -215,13 +215,13 @@ class Traffic:
         await asyncio.gather(*(self.send("old import", "GET", "/v1/accounts", limit=1) for _ in range(many)))
 
 
-Act = Callable[[Traffic], Awaitable[None]]
+Act = Callable[[DemoTraffic], Awaitable[None]]
 # The frequency of each, for a hundred deeds.
 ACTS: dict[Act, int] = dict[Act, int](DEEDS.items()) | {
-    Traffic.look: 12,
-    Traffic.ask_wrongly: 4,
-    Traffic.ask_for_nothing: 4,
-    Traffic.overstep: 1,
-    Traffic.repeat: 1,
-    Traffic.pay_again: 1,
+    DemoTraffic.look: 12,
+    DemoTraffic.ask_wrongly: 4,
+    DemoTraffic.ask_for_nothing: 4,
+    DemoTraffic.overstep: 1,
+    DemoTraffic.repeat: 1,
+    DemoTraffic.pay_again: 1,
 }

@@ -27,11 +27,11 @@ from ledger_tui.formats import plot
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import since
 from ledger_tui.resources.base import Link, Place
-from ledger_tui.resources.proofs import NO_LOG, PART, Checkpoint, parse_checkpoint
+from ledger_tui.resources.proofs import NO_LOG, PART, CheckpointText, parse_checkpoint
 from ledger_tui.ui.handlers import asks, while_running
 from ledger_tui.ui.status_bar import awaited
 from ledger_tui.ui.tiles import MARGIN, Tile, TileContent, TiledView, sentence
-from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, Row
+from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound, ScreenRow
 
 _PAGES = 10  # read at most for one figure, on a server with a high rate limit
 _PAGES_OF_STAGE = 3
@@ -121,8 +121,8 @@ class Overview(TiledView):
 
     def compose(self) -> ComposeResult:
         yield self.caption
-        yield Row(*self.tiles[:2], classes="upper")
-        yield Row(*self.tiles[2:5], classes="middle")
+        yield ScreenRow(*self.tiles[:2], classes="upper")
+        yield ScreenRow(*self.tiles[2:5], classes="middle")
         yield Container(*self.tiles[5:], classes="lower")
 
     def on_resize(self, event: events.Resize) -> None:
@@ -227,7 +227,7 @@ class Overview(TiledView):
         elif isinstance(figure, str):
             self.figures[name] = figure
         elif name == "postings":
-            self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
+            self.rate.take(figure.rows, now=figure.now, all_read=figure.reached)
             self.history.take(figure.rows, all_read=figure.reached, currency=self.context.names.currency)
             self.latest = figure.rows[:EVENTS_READ] if figure.rows else self.latest
             self.figures[name] = self.rate
@@ -310,7 +310,7 @@ class Overview(TiledView):
         log, latest = self.figures.get("log"), self.figures.get("events")
         if self.context.session.moment_ms is not None:  # the log counts the events of now
             return left
-        if not isinstance(log, Checkpoint):
+        if not isinstance(log, CheckpointText):
             text, tone = f"   {log}" if log == NO_LOG else "", "$muted"
         else:
             now = datetime.fromtimestamp(self.context.session.server_time, UTC)

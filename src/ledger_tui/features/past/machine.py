@@ -154,7 +154,7 @@ def long(ms: int) -> str:
 
 
 if TYPE_CHECKING:
-    from ledger_tui.features.past.reading import Read
+    from ledger_tui.features.past.reading import PastReading
 
 _HELD_SECONDS = 0.2  # between two steps while a key is held down
 _STRIDES = ((60, 25), (20, 5))  # after this many steps of a held key each counts as this many
@@ -311,7 +311,7 @@ class TimeMachine(Widget):
                 self.call_later(self._fail, literal(error))
 
     @while_running
-    def _take_around(self, read: Read, side: str, ms: int | None, steps: int, number: int) -> None:
+    def _take_around(self, read: PastReading, side: str, ms: int | None, steps: int, number: int) -> None:
         """Know more events, and go this many steps from `ms`."""
         if number != self._reads:
             return

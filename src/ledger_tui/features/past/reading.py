@@ -22,7 +22,7 @@ _SERVER_ERRORS = 500
 
 
 @dataclass(frozen=True)
-class Read:
+class PastReading:
     """A run of happenings, oldest first, and whether nothing is before or after them."""
 
     known: list[Happening]
@@ -45,30 +45,30 @@ async def require_looking_back(api: Api) -> None:
     api.looks_back = True
 
 
-async def read_around(api: Api, ms: int | None) -> Read:
+async def read_around(api: Api, ms: int | None) -> PastReading:
     """Return what happened until this moment, or until now. Raises NotOffered of a server that forgets it."""
     await require_looking_back(api)
     at = {} if ms is None else {"at": moment_text(ms)}
     return replace(await _events(api, at, Want(0, "page", 0, None)), ends=ms is None)
 
 
-async def read_older(api: Api, first: Happening) -> Read:
+async def read_older(api: Api, first: Happening) -> PastReading:
     """Return the happenings just before one."""
     return await _events(api, {}, Want(0, "page", 0, first.id))
 
 
-async def read_newer(api: Api, last: Happening) -> Read:
+async def read_newer(api: Api, last: Happening) -> PastReading:
     """Return the happenings just after one; none where the server cannot page upwards."""
     try:
         read = await _events(api, {}, Want(0, "newer", 0, last.id))
     except LedgerError:
-        return Read([], False, True)
-    return Read(read.known, False, read.begins)  # in this direction the last page is the newest
+        return PastReading([], False, True)
+    return PastReading(read.known, False, read.begins)  # in this direction the last page is the newest
 
 
-async def _events(api: Api, filters: dict[str, str], want: Want) -> Read:
+async def _events(api: Api, filters: dict[str, str], want: Want) -> PastReading:
     page = await fetch_page(api, "/v1/events", filters, want, "events")
-    return Read(happenings(page.rows), page.older is None, False)
+    return PastReading(happenings(page.rows), page.older is None, False)
 
 
 async def read_first(api: Api, now_ms: int) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import moment
-from ledger_tui.features.trace.reading import Change, Step, Trace, balance_before, changes, later
+from ledger_tui.features.trace.reading import FieldChange, Trace, TraceStep, balance_before, changes, later
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import KIND_OF_OBJECT, Cell, Link, Tone, currency_of, text_of, time_of
@@ -124,13 +124,13 @@ def can_send_again(node: Node | None) -> bool:
 # ---------------------------------------------------------------------- requests
 
 
-def _started(step: Step) -> str | None:
+def _started(step: TraceStep) -> str | None:
     request = step.request
     created = request.get("created") if request else next(iter(step.events), {}).get("created")
     return created if isinstance(created, str) else None
 
 
-def _request(step: Step, start: str | None, before: str | None) -> Node:
+def _request(step: TraceStep, start: str | None, before: str | None) -> Node:
     """Return the node of a step; `before` is when the one above it started."""
     time = time_of({"at": start}, "at").text
     gap = ""
@@ -191,7 +191,7 @@ def _asked_by(request: Record, day: str) -> tuple[Line, ...]:
 # ---------------------------------------------------------------------- objects and events
 
 
-def _caused(trace: Trace, step: Step, start: float | None, names: AccountNames) -> Iterator[Node]:
+def _caused(trace: Trace, step: TraceStep, start: float | None, names: AccountNames) -> Iterator[Node]:
     """Yield what a request changed, with the events and the deliveries of each change."""
     if step.no_events:
         yield _note(1, step.no_events)
@@ -214,7 +214,7 @@ def _event(event: Record, start: float | None, entry: int | None) -> Node:
     return Node("event", 2, line, _later(event, "created", start), place="events", record=event)
 
 
-def _object(event: Record, about: Record, step: Step, names: AccountNames) -> Node:
+def _object(event: Record, about: Record, step: TraceStep, names: AccountNames) -> Node:
     noun = literal(about.get("object", "object"))
     label = "  ".join(known_by(about, names)) or literal(about.get("id", "–"))
     below = _difference(event, about, step, names)
@@ -223,7 +223,7 @@ def _object(event: Record, about: Record, step: Step, names: AccountNames) -> No
     return Node("object", 1, line, "", below, place, about)
 
 
-def _difference(event: Record, about: Record, step: Step, names: AccountNames) -> tuple[Line, ...]:
+def _difference(event: Record, about: Record, step: TraceStep, names: AccountNames) -> tuple[Line, ...]:
     """Return the fields that the event's change has changed; of a posting, its account's balance."""
     currency = currency_of(about, names)
     if str(event.get("type")).endswith(".created"):
@@ -233,7 +233,9 @@ def _difference(event: Record, about: Record, step: Step, names: AccountNames) -
         code = names.get(about.get("account"))
         name = literal(code.name) if code else "balance"
         return (
-            _compared(Change("balance", before, about["balance_after"]), currency, name, max(12, len(name))),
+            _compared(
+                FieldChange("balance", before, about["balance_after"]), currency, name, max(12, len(name))
+            ),
         )
     old = step.before.get(str(event.get("id")))
     if old is None:
@@ -246,7 +248,7 @@ def _difference(event: Record, about: Record, step: Step, names: AccountNames) -
     return tuple(lines)
 
 
-def _compared(change: Change, currency: object, name: str, width: int) -> Line:
+def _compared(change: FieldChange, currency: object, name: str, width: int) -> Line:
     return (
         Cell(f"{fit(literal(name), min(width, 24))} ", "dim"),
         Cell(_value(change.name, change.before, currency), "dim" if change.before is None else "minus"),
@@ -271,7 +273,7 @@ def _value(name: str, value: Any, currency: object) -> str:
 # ---------------------------------------------------------------------- deliveries
 
 
-def _deliveries(trace: Trace, step: Step, event: str, start: float | None) -> Iterator[Node]:
+def _deliveries(trace: Trace, step: TraceStep, event: str, start: float | None) -> Iterator[Node]:
     if event not in step.deliveries:
         if step.no_deliveries:
             yield _note(3, step.no_deliveries)

@@ -27,7 +27,7 @@ _DEPTH_MAX = 4
 
 
 @dataclass(frozen=True)
-class Step:
+class TraceStep:
     """One request, or a command, with the events it caused, oldest first.
 
     `before` is the object of an event as it was before, for the events where the ledger knows it.
@@ -53,7 +53,7 @@ class Trace:
 
     kind: str
     record: Record
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TraceStep, ...] = ()
     more_steps: int = 0
     endpoints: Mapping[str, Record] = field(default_factory=dict)
     problem: str = ""
@@ -90,7 +90,7 @@ _DELIVERIES_WITHIN_SECONDS = 30.0
 NOT_LOGGED = "not in the request log (yet)"
 
 
-class Change(NamedTuple):
+class FieldChange(NamedTuple):
     """One field that differs; None where it is absent or null."""
 
     name: str
@@ -98,12 +98,12 @@ class Change(NamedTuple):
     after: Any
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
     """Return the fields that differ, in the order of `after`; a field of an inner object by a dotted name."""
     old, new = dict(_fields(before)), dict(_fields(after))
     names = [*new, *(name for name in old if name not in new)]
     return [
-        Change(name, old.get(name), new.get(name))
+        FieldChange(name, old.get(name), new.get(name))
         for name in names
         if old.get(name) != new.get(name) and name not in _NOT_COMPARED
     ]
@@ -244,12 +244,12 @@ async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace
     yield replace(trace, steps=tuple(steps), complete=True, requests=reader.count)
 
 
-async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list[Step], int]:
+async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list[TraceStep], int]:
     """Return a step for each request that concerns the record, oldest first, and how many more there are."""
     record_id = str(record.get("id", ""))
     if kind == "requests":
         own = record_id.startswith(OWN_PREFIX)
-        return [Step(record_id, record, _NO_LOG if own else "", no_events=NO_EVENTS if own else "")], 0
+        return [TraceStep(record_id, record, _NO_LOG if own else "", no_events=NO_EVENTS if own else "")], 0
     if kind == "events":
         events = [record]
     elif kind == "deliveries":
@@ -260,7 +260,7 @@ async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list
     for event in events:
         by_request.setdefault(str(event.get("request") or event.get("id")), []).append(event)
     steps = [
-        Step(_request_of(events_of_request[0]), events=tuple(events_of_request))
+        TraceStep(_request_of(events_of_request[0]), events=tuple(events_of_request))
         for events_of_request in by_request.values()
     ]
     return steps[-_STEPS_SHOWN:], max(0, len(steps) - _STEPS_SHOWN)
@@ -282,7 +282,7 @@ async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
     return endpoints, "" if endpoints else _NO_ENDPOINTS
 
 
-async def _with_request(reader: _Reader, step: Step) -> Step:
+async def _with_request(reader: _Reader, step: TraceStep) -> TraceStep:
     """Return the step with its request, which names the events it caused."""
     if step.request_id is None or step.no_request or isinstance((step.request or {}).get("events"), list):
         return step
@@ -296,7 +296,7 @@ async def _with_request(reader: _Reader, step: Step) -> Step:
     return replace(step, request=request)
 
 
-async def _with_events(reader: _Reader, step: Step) -> Step:
+async def _with_events(reader: _Reader, step: TraceStep) -> TraceStep:
     """Return the step with all the events of its request, up to a maximum."""
     ids = (step.request or {}).get("events")
     if not isinstance(ids, list) or step.no_events:
@@ -315,7 +315,7 @@ async def _with_events(reader: _Reader, step: Step) -> Step:
     return replace(step, events=events, more_events=max(0, len(ids) - len(events)))
 
 
-async def _with_before(reader: _Reader, step: Step) -> Step:
+async def _with_before(reader: _Reader, step: TraceStep) -> TraceStep:
     """Return the step with each object as it was before, read from the event before."""
     before = dict(step.before)
     for event in step.events:
@@ -332,7 +332,7 @@ async def _with_before(reader: _Reader, step: Step) -> Step:
     return replace(step, before=before)
 
 
-async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Record) -> Step:
+async def _with_deliveries(reader: _Reader, step: TraceStep, none: str, record: Record) -> TraceStep:
     """Return the step with the deliveries of its events; the traced event's deliveries are read first.
 
     They are also read if no endpoint is registered: one may have been deleted since then.
@@ -360,7 +360,7 @@ async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Recor
     return replace(step, deliveries=by_event)
 
 
-def _after_deletion(step: Step) -> Step:
+def _after_deletion(step: TraceStep) -> TraceStep:
     """Return the step without the reason that no endpoint is registered."""
     if step.no_deliveries != _NO_ENDPOINTS:
         return step
@@ -368,7 +368,7 @@ def _after_deletion(step: Step) -> Step:
     return replace(step, deliveries=unsent | dict(step.deliveries), no_deliveries="")
 
 
-async def _with_entries(reader: _Reader, step: Step) -> Step:
+async def _with_entries(reader: _Reader, step: TraceStep) -> TraceStep:
     """Return the step with the numbers of its events in the log, as far as requests are left for that."""
     entries: dict[str, int] = {}
     for event in step.events:

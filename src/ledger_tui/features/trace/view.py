@@ -35,7 +35,7 @@ from ledger_tui.ui.view import (
     LinkFollowed,
     Location,
     LocationOpened,
-    Row,
+    ScreenRow,
     View,
     toned_line,
 )
@@ -186,7 +186,7 @@ class TraceView(View):
     def compose(self) -> ComposeResult:
         yield Static(id="trace-caption")
         yield Static(id="trace-summary")
-        with Row():
+        with ScreenRow():
             yield self._tree
             with VerticalScroll(id="trace-node", can_focus=False):
                 yield Static(id="trace-node-text")

@@ -5,7 +5,7 @@ import pytest
 
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.openapi.schemas import MOMENT, Records, of_bodies, of_query, with_null
+from ledger_engine.http.openapi.schemas import MOMENT, RecordSchemas, of_bodies, of_query, with_null
 
 
 class Line(TypedDict):
@@ -43,7 +43,7 @@ class Odd:
 
 
 def fields(kind: type[Any]) -> dict[str, Any]:
-    records = Records()
+    records = RecordSchemas()
     records.refer(kind)
     properties: dict[str, Any] = records.components[kind.__name__]["properties"]
     return properties
@@ -53,7 +53,7 @@ REFERENCE = {"$ref": "#/components/schemas/Thing"}
 
 
 def test_an_object_begins_with_its_id_and_its_kind_and_has_every_field_and_no_other() -> None:
-    records = Records()
+    records = RecordSchemas()
     assert records.refer(Thing) == REFERENCE
     schema = records.components["Thing"]
     assert list(schema["properties"])[:3] == schema["required"][:3] == ["id", "object", "name"]
@@ -87,7 +87,7 @@ class Dated:
 
 
 def test_a_text_has_the_format_that_its_type_notes_and_a_field_with_a_default_may_be_missing() -> None:
-    records = Records()
+    records = RecordSchemas()
     records.refer(Dated)
     assert records.components["Dated"]["properties"]["day"] == {"type": ["string", "null"], "format": "date"}
     assert records.components["Dated"]["required"] == ["day"]
@@ -95,7 +95,7 @@ def test_a_text_has_the_format_that_its_type_notes_and_a_field_with_a_default_ma
 
 def test_what_json_does_not_have_has_no_schema() -> None:
     with pytest.raises(TypeError, match="no schema"):
-        Records().refer(Odd)
+        RecordSchemas().refer(Odd)
 
 
 def test_a_choice_of_several_stays_one() -> None:

@@ -8,7 +8,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import rendered
 
@@ -17,12 +17,12 @@ PID = "SELECT pg_backend_pid() AS pid"
 
 
 @pytest.fixture
-def connection(address: str) -> Iterator[Connection]:
-    with closing(Connection(address, 60)) as connection:
+def connection(address: str) -> Iterator[PostgresConnection]:
+    with closing(PostgresConnection(address, 60)) as connection:
         yield connection
 
 
-def test_nothing_is_sent_on_one_that_was_closed(connection: Connection) -> None:
+def test_nothing_is_sent_on_one_that_was_closed(connection: PostgresConnection) -> None:
     connection.close()
     assert not connection.usable
     with pytest.raises(ConnectionLost, match="is closed"):
@@ -32,7 +32,7 @@ def test_nothing_is_sent_on_one_that_was_closed(connection: Connection) -> None:
 
 
 def test_one_that_does_not_answer_in_time_is_closed(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    connection: PostgresConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_answer_s", 0.02)
     with pytest.raises(ConnectionLost, match="it does not answer"):
@@ -40,14 +40,14 @@ def test_one_that_does_not_answer_in_time_is_closed(
     assert not connection.usable
 
 
-def test_more_than_the_system_takes_at_once_is_sent_in_parts(connection: Connection) -> None:
+def test_more_than_the_system_takes_at_once_is_sent_in_parts(connection: PostgresConnection) -> None:
     text = "x" * 8_000_000
     (row,) = connection.rows(rendered("SELECT length(:text) AS long"), {"text": text})
     assert row["long"] == len(text)
 
 
 def test_whoever_waits_for_notifications_is_told_that_the_server_ended_the_connection(
-    connection: Connection, beside: psycopg.Connection
+    connection: PostgresConnection, beside: psycopg.Connection
 ) -> None:
     (row,) = connection.rows(rendered(PID), {})
     beside.execute("SELECT pg_terminate_backend(%s, 60000)", (row["pid"],))
@@ -56,12 +56,14 @@ def test_whoever_waits_for_notifications_is_told_that_the_server_ended_the_conne
     assert not connection.usable
 
 
-def wait_for_ever(connection: Connection) -> None:
+def wait_for_ever(connection: PostgresConnection) -> None:
     while True:
         connection.wait_for_notifications(60, connection.descriptor)
 
 
-def test_a_sum_of_nothing_is_nothing_and_one_of_parts_is_no_whole_number(connection: Connection) -> None:
+def test_a_sum_of_nothing_is_nothing_and_one_of_parts_is_no_whole_number(
+    connection: PostgresConnection,
+) -> None:
     sql = "SELECT sum(n) AS total FROM (VALUES (1.5), (2)) AS given (n) WHERE n > :least"
     found = [connection.rows(rendered(sql), {"least": least})[0]["total"] for least in (0, 9)]
     assert found == [3.5, None]

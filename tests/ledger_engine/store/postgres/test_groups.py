@@ -16,8 +16,8 @@ from ledger_engine.ledger import accounts, invoices, transactions
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store import Parameters
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.rendering import Row, Statement
+from ledger_engine.store.postgres.connection import PostgresConnection
+from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement
 from tests import auditing
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
@@ -49,16 +49,16 @@ async def make_accounts(engine: Engine, tenant: Tenant, count: int) -> list[str]
     return [(await engine.write(partial(accounts.create, tenant=tenant, new=TILL))).id for _ in range(count)]
 
 
-def count_waits(patch: pytest.MonkeyPatch) -> list[Connection]:
+def count_waits(patch: pytest.MonkeyPatch) -> list[PostgresConnection]:
     """Return a list that gets the connection each time an answer of the server is waited for."""
-    waits: list[Connection] = []
-    settle = Connection.settle
+    waits: list[PostgresConnection] = []
+    settle = PostgresConnection.settle
 
-    def counted(self: Connection) -> object:
+    def counted(self: PostgresConnection) -> object:
         waits.append(self)
         return settle(self)
 
-    patch.setattr(Connection, "settle", counted)
+    patch.setattr(PostgresConnection, "settle", counted)
     return waits
 
 
@@ -84,14 +84,14 @@ async def test_the_next_postings_on_the_same_accounts_read_nothing(
     await engine.write(posting(tenant, id, 2))
     read: list[str] = []
 
-    def noted(self: Connection, statement: Statement, parameters: Parameters) -> list[Row]:
+    def noted(self: PostgresConnection, statement: SqlStatement, parameters: Parameters) -> list[RenderedRow]:
         text = statement.text.decode()
         if " announced" not in text:  # of the other servers, which are followed at any time
             read.append(text)
         return rows(self, statement, parameters)
 
-    rows = Connection.rows
-    monkeypatch.setattr(Connection, "rows", noted)
+    rows = PostgresConnection.rows
+    monkeypatch.setattr(PostgresConnection, "rows", noted)
     await engine.write(posting(tenant, id, 3))
     assert read == []
     monkeypatch.undo()

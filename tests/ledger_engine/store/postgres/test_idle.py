@@ -11,7 +11,7 @@ import pytest
 from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.postgres import locks, notifications
 from ledger_engine.store.postgres.database import open_database
-from ledger_engine.store.postgres.rendering import Statement
+from ledger_engine.store.postgres.rendering import SqlStatement
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import until
@@ -29,7 +29,7 @@ def nodes(plan: dict[str, object]) -> Iterator[dict[str, object]]:
 
 @pytest.mark.parametrize("statement", [notifications._ANNOUNCED, locks._OF_OTHERS])
 def test_what_is_asked_of_all_servers_reads_the_rows_of_servers_alone(
-    beside: psycopg.Connection, statement: Statement
+    beside: psycopg.Connection, statement: SqlStatement
 ) -> None:
     beside.execute(
         "INSERT INTO heads (lock, moment, announced, server)"

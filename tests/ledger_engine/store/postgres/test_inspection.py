@@ -12,7 +12,7 @@ from psycopg import sql
 
 from ledger_engine.cli import main
 from ledger_engine.store.postgres import inspection
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.rendering import rendered
 from tests.commands import answer_of_command, run_command
 from tests.postgres_server import new_database
@@ -77,7 +77,7 @@ def test_an_index_at_fault_is_named_with_its_table(address: str, index: str) -> 
 
 def test_of_many_indexes_at_fault_ten_are_looked_for(address: str) -> None:
     run(address, STAND_IN.replace("index::text = '%s'", "index::text <> ''") % "XX002")
-    with closing(Connection(address, 60)) as connection:
+    with closing(PostgresConnection(address, 60)) as connection:
         connection.send(rendered("BEGIN"))
         found = inspection.faults(connection)
         assert connection.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1, "the transaction goes on"

@@ -15,7 +15,7 @@ import pytest
 from ledger_engine.store import BookKey, Unit
 from ledger_engine.store.postgres import locks, requirements
 from ledger_engine.store.postgres.database import PostgresDatabase
-from ledger_engine.store.postgres.rendering import Statement, rendered
+from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.store.postgres.conftest import Serve
@@ -70,7 +70,7 @@ def take_locks_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "_LOCK_BOOK", rendered("SELECT :lock::bigint"))
     all_free = b"concat_ws(',', '0', array_to_string(($1::bigint[])[1:$2], ','))"
     said = b"SELECT set_config('ledger.locked', " + all_free + b", false)"
-    monkeypatch.setattr(locks, "_LOCK_FREE", Statement(said, (), False, True))
+    monkeypatch.setattr(locks, "_LOCK_FREE", SqlStatement(said, (), False, True))
 
 
 async def removed(servers: list[PostgresDatabase], works: list[Removal]) -> list[int]:

@@ -12,8 +12,8 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import Parameters, schema
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.postgres import database
-from ledger_engine.store.postgres.connection import Connection
-from ledger_engine.store.postgres.rendering import Statement
+from ledger_engine.store.postgres.connection import PostgresConnection
+from ledger_engine.store.postgres.rendering import SqlStatement
 from tests.postgres_server import bare_database
 from tests.versions import put_later_schema
 
@@ -64,17 +64,17 @@ async def test_servers_that_start_together_make_the_tables_once(bare: str) -> No
 async def test_a_server_that_ends_while_it_makes_the_tables_leaves_none(
     bare: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = Connection.send
+    send = PostgresConnection.send
 
     def end_at_a_view(
-        connection: Connection, statement: Statement, parameters: Parameters | None = None
+        connection: PostgresConnection, statement: SqlStatement, parameters: Parameters | None = None
     ) -> None:
         if statement.text.startswith(b"CREATE VIEW"):
             raise KeyboardInterrupt
         send(connection, statement, parameters)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Connection, "send", end_at_a_view)
+        patch.setattr(PostgresConnection, "send", end_at_a_view)
         with pytest.raises(KeyboardInterrupt):
             open_engine(bare)
     assert tables_of(bare) == []

@@ -19,9 +19,9 @@ from ledger_engine.http.operations import _TenantWork
 from ledger_engine.ledger import accounts
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres import notifications
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.database import open_database
-from ledger_engine.store.postgres.notifications import Follower
+from ledger_engine.store.postgres.notifications import NotificationFollower
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until, until
@@ -185,8 +185,10 @@ async def test_the_commit_of_a_server_whose_clock_is_behind_is_heard_of_too(
     engines: list[Engine], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listening, ahead, behind = engines
-    look, looks = Follower._announced, []
-    monkeypatch.setattr(Follower, "_announced", lambda *given: looks.append(given[0]) or look(*given))
+    look, looks = NotificationFollower._announced, []
+    monkeypatch.setattr(
+        NotificationFollower, "_announced", lambda *given: looks.append(given[0]) or look(*given)
+    )
     for engine in (behind, ahead):  # the first work of each is one of the whole ledger, which sets its clock
         project = await engine.write(partial(projects.create, new=projects.NewProject("Bakery")))
     ahead.clock.advance_past(ahead.clock.now() + 100)
@@ -208,7 +210,7 @@ async def test_a_lost_notification_is_noticed_beside_one_that_came(
     await until_heard(listening, one, tenant)
     notify = notifications.notify
 
-    def lose_credentials(connection: Connection, server: int, number: int, topics: set[str]) -> None:
+    def lose_credentials(connection: PostgresConnection, server: int, number: int, topics: set[str]) -> None:
         if api_keys.TOPIC not in topics:
             notify(connection, server, number, topics)
 

@@ -25,7 +25,7 @@ from ledger_engine.store.postgres.connection import UNLIMITED
 from ledger_engine.store.postgres.database import open_database
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.transfer import Table
+from ledger_engine.store.transfer import CopiedTable
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.postgres_server import bare_database, emptied_database, version
 from tests.versions import put_later_schema
@@ -178,7 +178,7 @@ async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command
 @pytest.mark.process
 def test_a_copy_is_filled_without_the_time_limits_of_the_role() -> None:
     limited = f"{bare_database()}&options=-cstatement_timeout%3D20"
-    slow = Table("pg_sleep(0.1)", ("1",), frozenset(), ("1",))
+    slow = CopiedTable("pg_sleep(0.1)", ("1",), frozenset(), ("1",))
     with open_target(limited) as target:
         assert list(target.lines(slow)) == [(b"1\n", 1)]
 

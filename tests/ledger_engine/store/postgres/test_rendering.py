@@ -10,7 +10,7 @@ import pytest
 from ledger_engine.store import Value
 from ledger_engine.store.engine import tables_of_ledger
 from ledger_engine.store.postgres import rendering
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import DatabaseFailed
 from ledger_engine.store.postgres.rendering import insertion, rendered
 
@@ -19,26 +19,26 @@ TEXTS = ("", "é", 'a "b" \\c\\ {d}, NULL', "a\0b", "\0", "\ufdd0", "\ufdd00", "
 
 
 @pytest.fixture
-def connection(address: str) -> Connection:
-    return Connection(address, 10)
+def connection(address: str) -> PostgresConnection:
+    return PostgresConnection(address, 10)
 
 
 @pytest.mark.parametrize("value", [None, 0, -1, 2**63 - 1, -(2**63), *TEXTS])
-def test_a_value_comes_back_as_it_was(connection: Connection, value: Value) -> None:
+def test_a_value_comes_back_as_it_was(connection: PostgresConnection, value: Value) -> None:
     for _ in range(3):  # also once the statement is prepared
         (row,) = connection.rows(rendered("SELECT :value AS value, :one AS one"), {"value": value, "one": 1})
         assert (row["value"], row[1], row.keys()) == (value, 1, ["value", "one"])
     connection.close()
 
 
-def test_a_place_may_have_none_first_and_a_number_later(connection: Connection) -> None:
+def test_a_place_may_have_none_first_and_a_number_later(connection: PostgresConnection) -> None:
     sql = rendered("SELECT :value AS value")
     found = [connection.rows(sql, {"value": value})[0]["value"] for value in (None, None, 7, None, 8, 9)]
     assert found == [None, None, 7, None, 8, 9]
     connection.close()
 
 
-def test_texts_in_an_array_come_back_as_they_were(connection: Connection) -> None:
+def test_texts_in_an_array_come_back_as_they_were(connection: PostgresConnection) -> None:
     connection.send(rendered("CREATE TEMPORARY TABLE texts (number BIGINT, text TEXT)"))
     rows = [*enumerate(TEXTS), (None, None)]
     arrays = [rendering.array(column) for column in zip(*rows, strict=True)]
@@ -48,14 +48,14 @@ def test_texts_in_an_array_come_back_as_they_were(connection: Connection) -> Non
     connection.close()
 
 
-def test_sums_counts_and_truths_are_whole_numbers(connection: Connection) -> None:
+def test_sums_counts_and_truths_are_whole_numbers(connection: PostgresConnection) -> None:
     sql = "SELECT sum(n) AS total, count(*) AS rows, 1 = 1 AS yes FROM (VALUES (:a), (:b)) AS given (n)"
     (row,) = connection.rows(rendered(sql), {"a": 2**62, "b": 2**62})
     assert tuple(row) == (2**63, 2, 1)
     connection.close()
 
 
-def test_an_error_is_that_of_the_first_statement_that_failed(connection: Connection) -> None:
+def test_an_error_is_that_of_the_first_statement_that_failed(connection: PostgresConnection) -> None:
     connection.send(rendered("SELECT 1"))
     connection.send(rendered("SELECT 1 / :zero"), {"zero": 0})
     connection.send(rendered("SELECT nothing"))
@@ -66,7 +66,7 @@ def test_an_error_is_that_of_the_first_statement_that_failed(connection: Connect
 
 
 def test_no_more_statements_are_kept_prepared_than_are_useful(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    connection: PostgresConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ledger_engine.store.postgres.connection.PREPARED_MAX", 5)
     for _ in range(3):

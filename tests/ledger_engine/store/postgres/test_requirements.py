@@ -10,7 +10,7 @@ import pytest
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.engine import open_engine, open_snapshot
 from ledger_engine.store.postgres import requirements
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from tests.postgres_server import bare_database, emptied_database
 
 
@@ -57,7 +57,7 @@ def test_another_engine_is_refused_when_it_is_opened_and_stays_empty() -> None:
 
 @pytest.mark.process
 def test_rows_are_told_apart_only_if_the_settings_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(Connection(emptied_database(), 60)) as connection:
+    with closing(PostgresConnection(emptied_database(), 60)) as connection:
         assert not requirements.tells_rows_apart(connection), "by its defaults it takes some rows for all"
         for name in ("_ROWS_OF_PAGE", "_ROWS_OF_TABLE", "_ROWS_OF_ALL"):
             monkeypatch.setattr(requirements, name, -1000)

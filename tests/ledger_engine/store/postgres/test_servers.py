@@ -24,9 +24,9 @@ from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store import ATTEMPTS, BookKey, BookWork, LongWork, Unit, in_one_book, kept_time
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres import locks, notifications
-from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost
-from ledger_engine.store.postgres.rendering import Statement, rendered
+from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 from tests import auditing
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.events.test_request_log import logged, note
@@ -223,15 +223,15 @@ async def test_a_connection_lost_after_the_commit_was_sent_leaves_the_outcome_un
 ) -> None:
     database = serve(ManualClock(START))
     await database.write(InBook(None))
-    send = Connection.send
+    send = PostgresConnection.send
 
-    def lose_after_commit(self: Connection, statement: Statement, parameters: Any = None) -> None:
+    def lose_after_commit(self: PostgresConnection, statement: SqlStatement, parameters: Any = None) -> None:
         send(self, statement, parameters)
         if statement.text == b"COMMIT":
             self.settle()
             self.close()
 
-    monkeypatch.setattr(Connection, "send", lose_after_commit)
+    monkeypatch.setattr(PostgresConnection, "send", lose_after_commit)
     with pytest.raises(StorageUnavailable, match="is not known"):
         await database.write(InBook(None))
     monkeypatch.undo()
@@ -296,7 +296,7 @@ async def test_what_fails_after_the_commit_undoes_and_repeats_nothing(
     database = serve(ManualClock(START))
     release = locks.Locks.release
 
-    def fail_to_release(self: locks.Locks, connection: Connection) -> None:
+    def fail_to_release(self: locks.Locks, connection: PostgresConnection) -> None:
         connection.send(rendered("SELECT 1 / 0"))
         release(self, connection)
 
@@ -315,21 +315,21 @@ async def test_a_connection_lost_while_the_commit_was_sent_leaves_the_outcome_un
     await database.write(InBook(None))
     database.listen(lambda topics: heard.append("anything" in topics))
     committing = False
-    send, settle = Connection.send, Connection.settle
+    send, settle = PostgresConnection.send, PostgresConnection.settle
 
-    def note_commit(self: Connection, statement: Statement, parameters: Any = None) -> None:
+    def note_commit(self: PostgresConnection, statement: SqlStatement, parameters: Any = None) -> None:
         nonlocal committing
         committing = statement.text == b"COMMIT"
         send(self, statement, parameters)
 
-    def lose_after_commit(self: Connection) -> object:
+    def lose_after_commit(self: PostgresConnection) -> object:
         result = settle(self)
         if committing:
             raise ConnectionLost("it was reset")
         return result
 
-    monkeypatch.setattr(Connection, "send", note_commit)
-    monkeypatch.setattr(Connection, "settle", lose_after_commit)
+    monkeypatch.setattr(PostgresConnection, "send", note_commit)
+    monkeypatch.setattr(PostgresConnection, "settle", lose_after_commit)
     with pytest.raises(StorageUnavailable, match="is not known"):
         await database.write(InBook(None))
     monkeypatch.undo()
@@ -406,7 +406,9 @@ async def test_where_others_are_met_half_of_the_books_are_left_to_them(
     begun: list[tuple[int, int]] = []
     begin = locks.Locks.begin
 
-    def noted(self: locks.Locks, connection: Connection, wanted: list[int], at_most: int, *of: Any) -> Any:
+    def noted(
+        self: locks.Locks, connection: PostgresConnection, wanted: list[int], at_most: int, *of: Any
+    ) -> Any:
         begun.append((len(wanted), at_most))
         return begin(self, connection, wanted, at_most, *of)
 
@@ -425,7 +427,10 @@ async def test_where_others_are_met_half_of_the_books_are_left_to_them(
 async def test_a_server_stopped_between_its_lock_and_its_transaction_loses_the_lock(
     address: str, beside: psycopg.Connection
 ) -> None:
-    with closing(Connection(address, 60)) as stopped, closing(Connection(address, 60)) as waiting:
+    with (
+        closing(PostgresConnection(address, 60)) as stopped,
+        closing(PostgresConnection(address, 60)) as waiting,
+    ):
         server = locks.Locks(1, own=1)
         server.begin(stopped, [7], 1)
         stopped.send(rendered("ROLLBACK"))
@@ -457,7 +462,7 @@ async def test_other_servers_are_followed_whatever_goes_wrong_once(
         def fail(*_: object) -> None:
             raise ValueError("of a kind that nobody has thought of")
 
-        patch.setattr(Connection, "wait_for_notifications", fail)
+        patch.setattr(PostgresConnection, "wait_for_notifications", fail)
         await until(lambda: "nobody has thought of" in caplog.text)
     heard.clear()
     while not heard.is_set():

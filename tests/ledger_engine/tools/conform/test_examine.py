@@ -16,14 +16,14 @@ from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.conform import examination, examiner, writing
-from ledger_engine.tools.conform.examination import Verdict, examine, junit
-from ledger_engine.tools.conform.examiner import RULES, Examiner, Exchange, Unusable
+from ledger_engine.tools.conform.examination import RuleVerdict, examine, junit
+from ledger_engine.tools.conform.examiner import RULES, ExaminedExchange, Examiner, Unusable
 from ledger_engine.tools.conform.reading import READING
 from ledger_engine.tools.conform.writing import WRITING
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.tools.conform.broken import BROKEN, PROVEN, Breakage, Reply, wrapped
 
-Examine = Callable[..., Awaitable[dict[str, Verdict]]]
+Examine = Callable[..., Awaitable[dict[str, RuleVerdict]]]
 _RUNS = itertools.count()
 
 
@@ -47,7 +47,7 @@ async def examined(engine: Engine, make_key: MakeKey) -> Examine:
     app = create_app(engine, auth_rate_limit=AuthRateLimit(25, 25), wall_clock=lambda: now_s)
     key = await make_key(role="owner")
 
-    async def run(breakage: Breakage | None = None, *, read_only: bool = False) -> dict[str, Verdict]:
+    async def run(breakage: Breakage | None = None, *, read_only: bool = False) -> dict[str, RuleVerdict]:
         number = next(_RUNS)
         served = app if breakage is None else wrapped(app, breakage)
         transport = httpx.ASGITransport(app=served, client=(f"127.0.1.{number}", 50_000))
@@ -63,7 +63,7 @@ async def examined(engine: Engine, make_key: MakeKey) -> Examine:
     return run
 
 
-def results(verdicts: dict[str, Verdict], result: str) -> set[str]:
+def results(verdicts: dict[str, RuleVerdict], result: str) -> set[str]:
     return {rule for rule, verdict in verdicts.items() if verdict.result == result}
 
 
@@ -119,7 +119,7 @@ def _end_at(patch: pytest.MonkeyPatch, rule: str) -> None:
         end_if_found(ask)
         return holds
 
-    async def send_on(ask: Examiner, *request: Any, **options: Any) -> Exchange:
+    async def send_on(ask: Examiner, *request: Any, **options: Any) -> ExaminedExchange:
         end_if_found(ask)
         return await send(ask, *request, **options)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ledger_client.answers import Client
 from ledger_engine.tools.conform import examination, reading
-from ledger_engine.tools.conform.examiner import Examiner, Exchange, Unreachable
+from ledger_engine.tools.conform.examiner import ExaminedExchange, Examiner, Unreachable
 
 Answer = Callable[[int], httpx.Response]
 
@@ -32,7 +32,7 @@ class Asked:
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
 
-    async def send(self, *, patient: bool = True) -> Exchange:
+    async def send(self, *, patient: bool = True) -> ExaminedExchange:
         return await self.ask.send("GET", "/v1/accounts", patient=patient)
 
 

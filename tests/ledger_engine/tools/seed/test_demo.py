@@ -4,11 +4,11 @@ from random import Random
 
 import httpx
 
-from ledger_engine.tools.seed.demo import Receiver, make_receivers, receiving
+from ledger_engine.tools.seed.demo import DemoReceiver, make_receivers, receiving
 
 
 async def test_each_answers_in_its_way_and_a_repaired_one_well() -> None:
-    receivers = [Receiver("/good", ("*",), 0, 0, 0.0), Receiver("/bad", ("*",), 0, 0, 1.0)]
+    receivers = [DemoReceiver("/good", ("*",), 0, 0, 0.0), DemoReceiver("/bad", ("*",), 0, 0, 1.0)]
     async with receiving(receivers, Random(1)) as root, httpx.AsyncClient(trust_env=False) as client:
 
         async def post(path: str) -> int:

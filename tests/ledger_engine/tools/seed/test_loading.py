@@ -22,7 +22,7 @@ from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
 from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.tools.seed import reading
-from ledger_engine.tools.seed.loading import TABLES, Progress, load, load_if_empty, load_into
+from ledger_engine.tools.seed.loading import TABLES, LoadingProgress, load, load_if_empty, load_into
 from ledger_engine.tools.seed.reading import BadDataSet, DataSet
 from ledger_engine.tools.seed.reading import read as read_data_set
 from ledger_engine.tools.seed.steps import steps_of
@@ -39,10 +39,10 @@ INVOICE: dict[str, Any] = {"account": "bank", "customer": "C", "amount": 700}
 
 
 async def seed(
-    engine: Engine, project: Project, data_set: DataSet, progress: Progress | None = None
+    engine: Engine, project: Project, data_set: DataSet, progress: LoadingProgress | None = None
 ) -> dict[str, int]:
     work = partial(load_into, project=project.id, data_set=data_set, steps=steps_of(data_set))
-    loaded = await engine.write(partial(work, progress=progress or Progress()))
+    loaded = await engine.write(partial(work, progress=progress or LoadingProgress()))
     assert loaded.project == project.id
     return loaded.counts
 
@@ -268,7 +268,7 @@ async def test_some_of_the_lines_are_picked(
 
 async def test_progress_is_seen_from_outside(engine: Engine, project: Project, written: Written) -> None:
     data_set = written(transactions=[{**CREDIT, "repeat": {"per_day": 4}}])
-    progress = Progress()
+    progress = LoadingProgress()
     await seed(engine, project, data_set, progress)
     assert progress.done == progress.steps == len(steps_of(data_set)) == 43
 
@@ -291,17 +291,17 @@ async def test_an_interrupted_load_has_changed_nothing(
     location: Location, engine: Engine, project: Project, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = await counted(engine)
-    data_set, progress = written(transactions=[{**CREDIT, "repeat": {"per_day": 4}}]), Progress()
+    data_set, progress = written(transactions=[{**CREDIT, "repeat": {"per_day": 4}}]), LoadingProgress()
     begun, interrupted = asyncio.Event(), threading.Event()
-    loop, count = asyncio.get_running_loop(), Progress.count
+    loop, count = asyncio.get_running_loop(), LoadingProgress.count
 
-    def wait_at_the_last(self: Progress) -> None:
+    def wait_at_the_last(self: LoadingProgress) -> None:
         if self.done == self.steps - 1:
             loop.call_soon_threadsafe(begun.set)
             interrupted.wait()
         count(self)
 
-    monkeypatch.setattr(Progress, "count", wait_at_the_last)
+    monkeypatch.setattr(LoadingProgress, "count", wait_at_the_last)
     loading = asyncio.create_task(load(location, project.id, data_set, progress))
     await begun.wait()
     loading.cancel()
@@ -319,13 +319,13 @@ async def test_a_new_ledger_has_its_name_only_when_it_is_complete(
 ) -> None:
     path = tmp_path / "new" / "ledger.db"
     path.parent.mkdir()
-    seen, count = set(), Progress.count
+    seen, count = set(), LoadingProgress.count
 
-    def look(self: Progress) -> None:
+    def look(self: LoadingProgress) -> None:
         seen.add(path.exists())
         count(self)
 
-    monkeypatch.setattr(Progress, "count", look)
+    monkeypatch.setattr(LoadingProgress, "count", look)
     late = {"day": 10, "account": "bank", "type": "credit", "amount": 2**53 - 1}
     with pytest.raises(BadDataSet, match=r"transactions\[1\]\.amount: "):
         await load(path, None, written(transactions=[CREDIT, late]))
@@ -340,7 +340,7 @@ async def test_a_new_ledger_replaces_none_that_was_created_meanwhile(
     tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ledger.db"
-    monkeypatch.setattr(Progress, "count", lambda self: path.write_bytes(b"another"))
+    monkeypatch.setattr(LoadingProgress, "count", lambda self: path.write_bytes(b"another"))
     with pytest.raises(Conflict, match="created in the meantime"):
         await load(path, None, written())
     assert path.read_bytes() == b"another"

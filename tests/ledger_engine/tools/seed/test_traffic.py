@@ -14,7 +14,7 @@ from ledger_client import AsyncLedger
 from ledger_client.errors import NotConnected
 from ledger_engine.tools.seed import deeds, traffic
 from ledger_engine.tools.seed.deeds import Past
-from ledger_engine.tools.seed.traffic import Traffic
+from ledger_engine.tools.seed.traffic import DemoTraffic
 from ledger_tui.server.embedded import Address, EmbeddedServer
 
 pytestmark = pytest.mark.process
@@ -33,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 class Shop:
     """A project with an account, a user and a key for each client; notes each answer's status."""
 
-    def __init__(self, root: httpx.AsyncClient, sent: Traffic) -> None:
+    def __init__(self, root: httpx.AsyncClient, sent: DemoTraffic) -> None:
         self.root = root
         self.traffic = sent
         self.statuses: list[int] = []
@@ -64,7 +64,7 @@ async def shop(served: Address, request: pytest.FixtureRequest) -> AsyncIterator
         invoice = SimpleNamespace(**like, lines=lines)
         order = SimpleNamespace(items=[{"name": "Beans", "quantity": 1, "unit_amount": 1250}])
         past = Past([posting], [invoice], [order])  # type: ignore[list-item]
-        sent = Traffic(served.url, keys, past, BURST, random=Random(1))
+        sent = DemoTraffic(served.url, keys, past, BURST, random=Random(1))
         opened = Shop(root, sent)
 
         async def note(answer: httpx.Response) -> None:
@@ -86,7 +86,7 @@ async def test_invoices_and_orders_are_moved_through_their_lives(shop: Shop) -> 
     orders = (await shop.root.get("/api/orders")).json()["data"]
     assert [each["status"] for each in (*invoices, *orders)] == ["paid", "shipped"]
     assert await shop.does(deeds.refund) == [200, 201]
-    assert await shop.does(Traffic.pay_again) == [200, 409]
+    assert await shop.does(DemoTraffic.pay_again) == [200, 409]
 
 
 async def test_what_somebody_else_drafts_is_left_alone(shop: Shop) -> None:
@@ -102,10 +102,10 @@ async def test_what_somebody_else_drafts_is_left_alone(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("act", "status"),
     [
-        (Traffic.ask_wrongly, 400),
-        (Traffic.ask_for_nothing, 404),
-        (Traffic.overstep, 403),
-        (Traffic.repeat, 409),
+        (DemoTraffic.ask_wrongly, 400),
+        (DemoTraffic.ask_for_nothing, 404),
+        (DemoTraffic.overstep, 403),
+        (DemoTraffic.repeat, 409),
     ],
 )
 async def test_a_mistake_has_its_status(shop: Shop, act: traffic.Act, status: int) -> None:
@@ -119,9 +119,13 @@ async def test_in_an_empty_project_nothing_is_changed_and_nothing_fails(shop: Sh
     shop.traffic.past = Past([], [], [])
     listed = {
         deeds.refund, deeds.finalize_invoice, deeds.pay_invoice, deeds.place_order, deeds.pay_order,
-        deeds.ship_order, Traffic.look, Traffic.pay_again,
+        deeds.ship_order, DemoTraffic.look, DemoTraffic.pay_again,
     }  # fmt: skip
-    for act in traffic.ACTS.keys() - {Traffic.ask_wrongly, Traffic.ask_for_nothing, Traffic.overstep}:
+    for act in traffic.ACTS.keys() - {
+        DemoTraffic.ask_wrongly,
+        DemoTraffic.ask_for_nothing,
+        DemoTraffic.overstep,
+    }:
         assert await shop.does(act) == ([200] if act in listed else []), act
 
 
@@ -129,7 +133,7 @@ async def test_more_than_an_account_holds_is_not_debited(shop: Shop) -> None:
     like: Any = shop.traffic.past.postings[0]
     like.type = "debit"
     assert await shop.does(deeds.post) == [200], "the balance is read, and no more"
-    assert await shop.does(Traffic.repeat) == []
+    assert await shop.does(DemoTraffic.repeat) == []
     like.type = "credit"
     for _ in range(3):  # together more than a debit like it takes
         await shop.does(deeds.post)
@@ -154,7 +158,7 @@ async def test_what_is_refused_is_not_taken_for_the_demos_own(shop: Shop) -> Non
 
 async def test_a_server_that_is_never_there_is_told_after_some_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "_TRIES", 2)
-    nowhere = Traffic("http://127.0.0.1:1", {}, Past([], [], []), BURST)
+    nowhere = DemoTraffic("http://127.0.0.1:1", {}, Past([], [], []), BURST)
     with pytest.raises(NotConnected):
         await nowhere.run()
 
@@ -162,5 +166,5 @@ async def test_a_server_that_is_never_there_is_told_after_some_tries(monkeypatch
 # More than this plan allows in a minute, so that it does not matter how fast the machine sends them.
 @pytest.mark.parametrize("shop", ["free"], indirect=True)
 async def test_more_than_a_client_may_send_is_429(shop: Shop) -> None:
-    statuses = await shop.does(Traffic.flood)
+    statuses = await shop.does(DemoTraffic.flood)
     assert set(statuses) == {200, 429}

@@ -6,13 +6,13 @@ import pytest
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.features.trace.nodes import Node, nodes_of, summary
-from ledger_tui.features.trace.reading import Step, Trace
+from ledger_tui.features.trace.reading import Trace, TraceStep
 
 CREATED = "2026-11-20T04:31:00.000Z"
 REQUEST = {"id": "req_1", "method": "POST", "path": "/v1/invoices", "created": CREATED, "status": 200}
 
 
-def drawn(*steps: Step, **of_trace: Any) -> list[str]:
+def drawn(*steps: TraceStep, **of_trace: Any) -> list[str]:
     """Return the lines of a trace of an invoice, as they are drawn."""
     trace = Trace("invoices", {"id": "inv_1", "created": CREATED, "customer": "Ada"}, steps, **of_trace)
     nodes = nodes_of(trace, AccountNames())
@@ -26,7 +26,7 @@ def event(number: int, kind: str = "invoice.updated", **about: Any) -> dict[str,
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Return the lines of what an event has changed."""
-    step = Step(
+    step = TraceStep(
         "req_1", REQUEST, events=(event(1, **after),), before={"evt_1": {"currency": "EUR", **before}}
     )
     return [line.rstrip() for line in drawn(step) if "→" in line or "more fields" in line]
@@ -54,7 +54,7 @@ def test_without_an_event_the_object_and_its_times_are_shown_with_the_reason(
 
 
 def test_what_is_left_out_is_counted() -> None:
-    step = Step("req_1", REQUEST, events=(event(1),), more_events=1200)
+    step = TraceStep("req_1", REQUEST, events=(event(1),), more_events=1200)
     lines = drawn(step, more_steps=1)
     assert lines[0] == "1 earlier request not shown"
     assert lines[-1] == "and 1,200 more events of this request"
@@ -65,35 +65,35 @@ def test_what_is_left_out_is_counted() -> None:
     ("step", "line"),
     [
         (
-            Step(None, events=(event(1),)),
+            TraceStep(None, events=(event(1),)),
             "○ a command of the administrator, not a request · 2026-11-20",
         ),
-        (Step("req_1", no_request="not read"), "● req_1  not read"),
-        (Step("req_1"), "● req_1  …"),
+        (TraceStep("req_1", no_request="not read"), "● req_1  not read"),
+        (TraceStep("req_1"), "● req_1  …"),
         (
-            Step("req_1", {**REQUEST, "query": "limit=1", "duration_ms": 1.25}),
+            TraceStep("req_1", {**REQUEST, "query": "limit=1", "duration_ms": 1.25}),
             "● POST /v1/invoices?limit=1  ✓ 200  1.2 ms",
         ),
-        (Step("req_1", {**REQUEST, "status": None}), "● POST /v1/invoices  ✕ no answer  – ms"),
+        (TraceStep("req_1", {**REQUEST, "status": None}), "● POST /v1/invoices  ✕ no answer  – ms"),
         (
-            Step("req_1", {**REQUEST, "status": 409, "error_code": "not_draft"}),
+            TraceStep("req_1", {**REQUEST, "status": 409, "error_code": "not_draft"}),
             "● POST /v1/invoices  ✕ 409 not_draft  – ms",
         ),
     ],
 )
-def test_a_request_is_named_with_its_end_and_a_command_is_none(step: Step, line: str) -> None:
+def test_a_request_is_named_with_its_end_and_a_command_is_none(step: TraceStep, line: str) -> None:
     assert drawn(step)[0] == line
 
 
 @pytest.mark.parametrize(
     ("steps", "counted"),
     [
-        ([Step("req_1")], "● 1 request ─▶"),
-        ([Step(None)], "○ 1 command ─▶"),
-        ([Step("req_1"), Step("req_2"), Step(None)], "● 2 requests ○ 1 command ─▶"),
+        ([TraceStep("req_1")], "● 1 request ─▶"),
+        ([TraceStep(None)], "○ 1 command ─▶"),
+        ([TraceStep("req_1"), TraceStep("req_2"), TraceStep(None)], "● 2 requests ○ 1 command ─▶"),
     ],
 )
-def test_a_command_is_not_counted_as_a_request(steps: list[Step], counted: str) -> None:
+def test_a_command_is_not_counted_as_a_request(steps: list[TraceStep], counted: str) -> None:
     line = summary(Trace("invoices", {"id": "inv_1"}, steps=tuple(steps)))
     assert "".join(cell.text for cell in line).startswith(counted)
 
@@ -101,23 +101,23 @@ def test_a_command_is_not_counted_as_a_request(steps: list[Step], counted: str) 
 @pytest.mark.parametrize(
     ("step", "note"),
     [
-        (Step("req_1", REQUEST, no_events="not read"), "not read"),
-        (Step("req_1", {**REQUEST, "events": []}), "it changed nothing"),
+        (TraceStep("req_1", REQUEST, no_events="not read"), "not read"),
+        (TraceStep("req_1", {**REQUEST, "events": []}), "it changed nothing"),
         (
-            Step("req_1", REQUEST, events=(event(1),), deliveries={"evt_1": ()}),
+            TraceStep("req_1", REQUEST, events=(event(1),), deliveries={"evt_1": ()}),
             "not sent: no endpoint has this event type, or it is still waiting",
         ),
-        (Step("req_1", REQUEST, events=(event(1),), no_deliveries="none here"), "none here"),
+        (TraceStep("req_1", REQUEST, events=(event(1),), no_deliveries="none here"), "none here"),
     ],
 )
-def test_what_is_not_there_below_a_request_is_said(step: Step, note: str) -> None:
+def test_what_is_not_there_below_a_request_is_said(step: TraceStep, note: str) -> None:
     assert drawn(step)[-1] == note
 
 
 def test_what_an_object_was_before_is_not_made_up() -> None:
-    lines = drawn(Step("req_1", REQUEST, events=(event(1),)))
+    lines = drawn(TraceStep("req_1", REQUEST, events=(event(1),)))
     assert "the earlier value is not known" in lines
-    assert "new" in drawn(Step("req_1", REQUEST, events=(event(1, "invoice.created"),)))
+    assert "new" in drawn(TraceStep("req_1", REQUEST, events=(event(1, "invoice.created"),)))
 
 
 def test_a_changed_field_is_written_as_what_it_is() -> None:
@@ -145,7 +145,7 @@ def test_a_failed_attempt_names_its_status_once() -> None:
         {"number": 3, "status": None, "error": "refused", "latency_ms": 5},
     ]
     delivery = {"id": "dlv_1", "endpoint": "whe_1", "status": "pending", "attempts": attempts}
-    step = Step("req_1", REQUEST, events=(event(1),), deliveries={"evt_1": (delivery,)})
+    step = TraceStep("req_1", REQUEST, events=(event(1),), deliveries={"evt_1": (delivery,)})
     lines = drawn(step, endpoints={"whe_1": {"url": "http://h/hooks"}})
     assert lines[-5:] == [
         "◔ h/hooks  pending after 3 attempts",

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.features.trace.reading import Change, Step, Trace, balance_before, changes, later, read_trace
+from ledger_tui.features.trace.reading import (
+    FieldChange,
+    Trace,
+    TraceStep,
+    balance_before,
+    changes,
+    later,
+    read_trace,
+)
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
 
@@ -90,11 +98,11 @@ def test_the_fields_that_differ_are_named_in_their_order() -> None:
     before = {"id": "inv_1", "status": "open", "metadata": {"a": "1", "b": "2"}, "due_date": "2026-12-01"}
     after = {"id": "inv_1", "status": "paid", "metadata": {"a": "1", "c": "3"}, "paid_at": "2026-11-22"}
     assert changes(before, after) == [
-        Change("status", "open", "paid"),
-        Change("metadata.c", None, "3"),
-        Change("paid_at", None, "2026-11-22"),
-        Change("metadata.b", "2", None),
-        Change("due_date", "2026-12-01", None),
+        FieldChange("status", "open", "paid"),
+        FieldChange("metadata.c", None, "3"),
+        FieldChange("paid_at", None, "2026-11-22"),
+        FieldChange("metadata.b", "2", None),
+        FieldChange("due_date", "2026-12-01", None),
     ]
 
 
@@ -140,7 +148,9 @@ def test_how_much_later_is_said_in_one_unit(seconds: float, text: str) -> None:
 
 def test_a_trace_with_a_pending_delivery_is_not_settled() -> None:
     def trace(state: str) -> Trace:
-        return Trace("events", {"id": "evt_1"}, (Step("req_1", deliveries={"evt_1": ({"status": state},)}),))
+        return Trace(
+            "events", {"id": "evt_1"}, (TraceStep("req_1", deliveries={"evt_1": ({"status": state},)}),)
+        )
 
     assert trace("succeeded").settled(NOW)
     assert trace("failed").settled(NOW)
@@ -160,5 +170,5 @@ def test_a_trace_with_an_event_whose_deliveries_may_still_come_is_not_settled(
     seconds_ago: int, deliveries: dict[str, Any], settled: bool
 ) -> None:
     created = datetime.fromtimestamp(NOW - seconds_ago, UTC).isoformat()
-    step = Step("req_1", events=({"id": "evt_1", "created": created},), deliveries=deliveries)
+    step = TraceStep("req_1", events=({"id": "evt_1", "created": created},), deliveries=deliveries)
     assert Trace("events", {"id": "evt_1"}, (step,)).settled(NOW) == settled

@@ -9,7 +9,7 @@ from textual.geometry import Offset
 from ledger_tui.client.session import ConnectionState
 from ledger_tui.features.trace import view as trace_view
 from ledger_tui.features.trace.nodes import Node
-from ledger_tui.features.trace.reading import Step, Trace
+from ledger_tui.features.trace.reading import Trace, TraceStep
 from ledger_tui.features.trace.view import TraceTree, TraceView
 from ledger_tui.resources.base import Cell
 from ledger_tui.resources.registry import TRACE
@@ -73,7 +73,7 @@ async def test_what_is_traced_again_is_read_again_and_stays_until_then() -> None
 async def test_the_path_of_a_delivery_is_that_of_its_event() -> None:
     event = {"id": "evt_1", "object": "event", "type": "account.created", "data": {"object": ACCOUNT}}
     delivery = {"id": "dlv_1", "event": "evt_1", "endpoint": "whe_1", "status": "pending", "attempts": []}
-    step = Step("req_1", events=(event,), deliveries={"evt_1": (delivery,)})
+    step = TraceStep("req_1", events=(event,), deliveries={"evt_1": (delivery,)})
     app = Alone(view := TraceView(TRACE, unconnected()))
     async with app.run_test():
         view.show_traced("events", event)
