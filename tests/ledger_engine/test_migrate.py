@@ -260,7 +260,7 @@ kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 setattr(PostgresTarget, step, kill)
 setattr(FileTarget, step, kill)
 ends = [end if "://" in end else Path(end) for end in (source, target)]
-migrate.move(*ends, migrate.Progress())
+migrate.move(*ends, migrate.MigrationProgress())
 """
 
 
