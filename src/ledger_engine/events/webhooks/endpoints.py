@@ -45,7 +45,7 @@ _COLUMNS = (
 @dataclass(slots=True)
 class WebhookEndpoint:
     """An endpoint for webhooks. `events` are kinds of events, or `*` for all. `disabled_reason` is `asked`,
-    `is_gone` (the receiver answered 410) or `failing` (no attempt succeeded for five days)."""
+    `gone` (the receiver answered 410) or `failing` (no attempt succeeded for five days)."""
 
     OBJECT: ClassVar[str] = "webhook_endpoint"
 
