@@ -22,7 +22,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Make the navigation from the list in docs/README.md: a tab for each kind of page."""
     listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     kinds = [part.split("\n", 1) for part in re.split(r"(?m)^## ", listed)[1:]]
-    design = [f"design/{file.name}" for file in sorted((ROOT / "docs" / "design").glob("0*.md"))]
+    design = [f"design/{file.name}" for file in sorted((ROOT / "docs" / "design").glob("[a-z]*.md"))]
     tabs = {kind: _for_each_reader(pages) for kind, pages in kinds}
     tabs["Reference"].append({"Every command's help": HELP})
     config.nav = ["README.md", *({kind: pages} for kind, pages in tabs.items())]
