@@ -1,7 +1,8 @@
-"""The prose and the names are plain English: CONTRIBUTING.md, "Words", measured page by page and package by package."""
+"""Pages, comments and names are plain English (CONTRIBUTING.md, "Words"), measured against limits."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,11 @@ WORDS_MIN = 300  # a shorter page or package may exceed the rate by one sentence
 PARTICIPLES_MAX = 1.5  # per cent of the names that a package binds
 WORDS_OF_DOCS_MAX = 45_000
 GENERATED = {"options.md", "events.md", "errors.md", "interface.md"}
-TO_THE_READER = ("How-to:", "Tutorial:")
 YOU_MIN = 10.0  # in a thousand words of a page that speaks to the reader
 PAGES = [page for page in pages() if page.name not in GENERATED and "tests" not in page.parts]
+HOW_TOS = [
+    page for page in PAGES if re.search(r"(?m)^(?:How-to|Tutorial):", page.read_text(encoding="utf-8"))
+]
 PACKAGES = sorted({file.parent for file in (ROOT / "src").rglob("*.py")})
 
 
@@ -57,19 +60,11 @@ def test_names_are_nouns_or_verb_phrases() -> None:
 
 
 def test_the_pages_are_no_longer_than_a_reader_needs() -> None:
-    docs = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in docs) <= WORDS_OF_DOCS_MAX
+    texts = [page.read_text(encoding="utf-8") for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    assert sum(len(re.findall(r"\S*\w\S*", text)) for text in texts) <= WORDS_OF_DOCS_MAX
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        page
-        for page in PAGES
-        if any(f"\n{begin}" in page.read_text(encoding="utf-8") for begin in TO_THE_READER)
-    ],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+@pytest.mark.parametrize("page", HOW_TOS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_how_to_speaks_to_the_reader(page: Path) -> None:
     text = " ".join(sentence.text for sentence in sentences_of_page(page.read_text(encoding="utf-8")))
     words = text.lower().replace("'", " ").split()
@@ -88,7 +83,7 @@ def test_a_how_to_speaks_to_the_reader(page: Path) -> None:
     ],
 )
 def test_odd_turns_are_seen_in_prose(sentence: str, stops: int) -> None:
-    assert [found.odd_turns for found in sentences_of_page(sentence)] == [stops]
+    assert [part.odd_turns for part in sentences_of_page(sentence)] == [stops]
 
 
 def test_bare_participles_are_seen_in_names() -> None:

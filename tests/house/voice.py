@@ -1,4 +1,4 @@
-"""Places in pages, docstrings, comments and names that a reader stops at: the patterns of CONTRIBUTING.md, "Words"."""
+"""Places at which a reader stops, in pages, docstrings, comments and names (CONTRIBUTING.md, "Words")."""
 
 from __future__ import annotations
 
@@ -33,9 +33,23 @@ ODD_TURNS = (
     re.compile(r"^\W*(?:Of|Beside|Among|Out of|To it|By it|In it|From it) "),
 )
 _IRREGULAR = (
-    "given taken made kept held sent written shown found lost known seen told begun done asked said built brought drawn "
-    "chosen paid meant met sold bought caught taught hidden broken forgotten gone"
-).split()
+    *("given", "taken", "made", "kept", "held", "sent", "written", "shown", "found", "lost", "known", "seen"),
+    *(
+        "told",
+        "begun",
+        "done",
+        "asked",
+        "said",
+        "built",
+        "brought",
+        "drawn",
+        "chosen",
+        "paid",
+        "meant",
+        "met",
+    ),
+    *("sold", "bought", "caught", "taught", "hidden", "broken", "forgotten", "gone"),
+)
 _PARTICIPLE = re.compile(rf"_?(?:[a-z]{{3,}}[^e\W]ed|{'|'.join(_IRREGULAR)})")
 _NOUNS = {"created"}  # a field of the interface
 _SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*`\[“(])")
@@ -103,7 +117,7 @@ def odd_turns_per_thousand_words(sentences: list[Sentence]) -> float:
 
 
 def bound_names(source: str) -> list[str]:
-    """Return the names that a module binds: variables, attributes, arguments and classes, each in lower case."""
+    """Return the names that a module binds: variables, attributes, arguments, and classes in lower case."""
     names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
