@@ -13,12 +13,12 @@ ODD_TURNS = (
     # A clause stands where a noun should: "What was refused is not there."
     re.compile(r"^\W*(?:What|Who|Whoever|Whatever|Whichever)\b(?!.*\?$)"),
     re.compile(
-        r"\b(?:of|for|by|with|in|from|than|about|after|and|or|is|are|has|says|shows|names|keeps) what (?!to\b)"
+        r"\b(?:of|for|by|with|in|from|than|about|after|and|or|is|are|has|says|shows|names) what (?!to\b)"
     ),
     re.compile(r"\b(?:is|are|was|were|of|for|by|and|or) (?:whoever|whatever)\b"),
     # A word points at another word: "those that", "the one before".
     re.compile(
-        r"\b(?:those (?:that|of|which|who|in|with|from|before)|that of|the ones? (?:that|of|before|after|with))\b"
+        r"\b(?:those (?:that|of|which|who|in|with|from|before)|that of|the ones? (?:that|before|with))\b"
     ),
     re.compile(r"\b(?:of (?:its|their|your) own|the latter|the former)\b"),
     # A sentence without an actor.
