@@ -59,8 +59,8 @@ CAMPAIGNS = (
         "heads and bodies read as h11 and llhttp read them",
         (
             f"{WIRE}framing.py::test_wrong_chunks_are_read_as_h11_reads_them_or_refused",
-            f"{WIRE}head.py::test_whatever_a_head_holds_it_is_read_as_h11_reads_it",
-            f"{WIRE}head.py::test_what_llhttp_takes_too_it_reads_as_we_do",
+            f"{WIRE}head.py::test_every_head_is_read_as_h11_reads_it",
+            f"{WIRE}head.py::test_a_head_that_llhttp_accepts_is_read_as_it_reads_it",
         ),
         f"a reader that takes more than it may is found ({CONTROLS})",
         200,

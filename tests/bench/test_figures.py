@@ -57,7 +57,7 @@ def test_a_ratio_of_times_is_worse_when_it_is_greater() -> None:
     assert not changed(paired("a", low, "/s"), paired("a", high, "/s"))
 
 
-def test_what_was_not_measured_is_in_the_table_and_not_in_the_history() -> None:
+def test_an_unmeasured_figure_is_in_the_table_and_not_in_the_history() -> None:
     result = missing("POST", label="posted", against="emulate's Stripe")
     assert json.loads(history.line_of(ABOUT, [result]))["figures"] == {}
     assert "| posted | | emulate's Stripe | not installed | |" in readme.figures(ABOUT, [result])

@@ -135,7 +135,7 @@ async def test_a_clock_set_forward_ends_tokens_and_they_stay_ended(tmp_path: Pat
         assert await status_with(client, token) == 401
 
 
-async def test_what_is_made_keeps_its_order_through_every_jump(tmp_path: Path, machine: Machine) -> None:
+async def test_new_objects_keep_their_order_through_every_jump(tmp_path: Path, machine: Machine) -> None:
     async with serving(tmp_path / "ledger.db") as (engine, client):
         key = await make_key(engine)
         made = []
@@ -228,7 +228,7 @@ async def let_everybody_in(engine: Engine) -> Held:
 @pytest.mark.parametrize(
     "lets_in", [has_token, can_refresh, app_has_token, app_can_refresh, has_code, is_signed_in]
 )
-async def test_what_was_refused_as_expired_is_refused_after_a_kill_and_a_clock_set_back(
+async def test_a_token_refused_as_expired_is_refused_after_a_kill_and_a_clock_set_back(
     tmp_path: Path, machine: Machine, lets_in: Callable[[Engine, httpx.AsyncClient, Held], Awaitable[bool]]
 ) -> None:
     path = tmp_path / "ledger.db"

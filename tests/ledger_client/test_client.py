@@ -147,7 +147,7 @@ def _proof(ledger: Ledger, id: str) -> str:
     return ""
 
 
-def test_whatever_has_no_method_is_a_request(ledger: Ledger) -> None:
+def test_a_path_without_a_method_is_a_request(ledger: Ledger) -> None:
     made = ledger.request("POST", "/v1/accounts", body={"name": "Till", "currency": "EUR"})
     assert (made.status, made.object["name"]) == (201, "Till")
     as_text = ledger.request("POST", "/v1/accounts", body=b'{"name": "Till", "currency": "EUR"}')

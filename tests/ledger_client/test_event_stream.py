@@ -66,7 +66,7 @@ BODY = '{"name": "a\u2028b\x85c"}'
         (None, sent("session", "{"), StreamMessage("evt_1", None, False)),
     ],
 )
-def test_what_a_message_has_is_read_and_nothing_is_believed_without_a_signature(
+def test_the_fields_of_a_message_are_read_and_nothing_is_believed_without_a_signature(
     session: Any, message: ServerSentEvent, received: StreamMessage | None
 ) -> None:
     connection = Session()

@@ -128,7 +128,7 @@ def test_a_record_has_the_fields_of_the_document(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "field"), INNER)
-def test_what_is_in_a_record_has_the_fields_of_the_document(name: str, field: str) -> None:
+def test_the_fields_of_a_record_are_the_documents(name: str, field: str) -> None:
     described = SCHEMAS[name]["properties"][field]["items"]
     assert {each.name for each in fields(INNER[name, field])} - {"more", "etag"} == field_names(described)
 

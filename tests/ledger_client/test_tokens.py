@@ -176,7 +176,7 @@ async def test_a_pair_is_rotated_and_kept_in_one_turn(shared: Tokens, store: Sto
     assert all(turn.closed for turn in store.turns)
 
 
-async def test_what_another_process_has_stored_is_taken_and_the_own_one_not_sent(
+async def test_a_pair_stored_by_another_process_is_taken_and_the_own_one_not_sent(
     shared: Tokens, store: Store, issuer: Issuer
 ) -> None:
     store.stored = Stored("at_7", "rt_7", 9e9)
@@ -456,7 +456,7 @@ def test_an_answer_without_an_access_token_is_no_pair(answer: object) -> None:
         token_pair(answer)
 
 
-def test_what_else_is_wrong_with_an_answer_is_left_out() -> None:
+def test_other_faults_of_an_answer_are_left_out() -> None:
     assert token_pair({"access_token": "at_1", "refresh_token": 5, "expires_in": {}}) == TokenPair(
         access_token="at_1", token_type=None, scope=None
     )

@@ -476,7 +476,7 @@ async def test_a_ledger_without_a_project_may_be_filled(ledger: Path, address: s
     assert transactions_in(address) == 3
 
 
-def test_what_is_served_is_not_moved(ledger: Path, tmp_path: Path, address: str) -> None:
+def test_a_served_ledger_is_not_moved(ledger: Path, tmp_path: Path, address: str) -> None:
     lock = ServingLock(ledger)
     try:
         with pytest.raises(StorageUnavailable, match="is served by"):

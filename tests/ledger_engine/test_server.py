@@ -580,7 +580,7 @@ def test_a_changed_project_and_a_revoked_key_are_heeded_soon(start: Start, datab
 
 
 @pytest.mark.sqlite
-def test_what_commands_write_beside_it_is_served_and_what_it_wrote_is_backed_up(
+def test_changes_by_commands_are_served_and_the_servers_own_are_backed_up(
     start: Start, database: Location, tmp_path: Path
 ) -> None:
     server = start("--port", "0")

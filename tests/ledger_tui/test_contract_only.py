@@ -172,7 +172,7 @@ async def test_postings_without_a_time_are_counted_as_they_are_seen(
     assert_sound(filled)
 
 
-async def test_what_is_not_offered_is_not_asked_for_again_and_again(
+async def test_a_missing_part_is_not_asked_for_again_and_again(
     server: ContractServer, filled: Driver
 ) -> None:
     for key in ("7", "9", "3"):

@@ -13,7 +13,7 @@ def test_only_the_cells_that_change_are_written() -> None:
     assert grid.changes() == ""
 
 
-def test_what_is_written_leads_to_the_same_screen_with_wide_characters_too() -> None:
+def test_written_text_leads_to_the_same_screen_with_wide_characters_too() -> None:
     drawn, played = TerminalGrid(12, 2), TerminalGrid(12, 2)
     for output in (
         "\x1b[1;1Ha漢字b",

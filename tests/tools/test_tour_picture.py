@@ -17,7 +17,7 @@ DRAWN: list[tuple[float, str, str]] = [
 ]
 
 
-def test_what_is_drawn_in_pieces_is_one_frame_from_when_it_began() -> None:
+def test_a_drawing_in_pieces_is_one_frame_from_its_beginning() -> None:
     found = [*frames(DRAWN, 30, 2)]
     assert [frame.begins for frame in found] == [0.0, 2.0, 5.0]
     assert found[1].rows[1] == (("  ", ""), ("漢字 & more", "38;2;255;0;0"))

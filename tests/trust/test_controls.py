@@ -71,4 +71,4 @@ def test_h11_finds_a_reader_that_takes_a_wrong_head(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(test_head, "read_head", lenient)
     with pytest.raises(AssertionError):
-        test_head.test_whatever_a_head_holds_it_is_read_as_h11_reads_it(1, 1, monkeypatch, nothing)
+        test_head.test_every_head_is_read_as_h11_reads_it(1, 1, monkeypatch, nothing)

@@ -67,7 +67,7 @@ def stale(clients: list[list[Step]], chance: random.Random) -> list[list[Step]]:
 
 @pytest.mark.process
 @pytest.mark.timeout(3600)
-async def test_what_three_clients_see_happened_in_one_order(
+async def test_the_answers_to_three_clients_fit_one_order(
     server: Server, soak: int, seed: int, tally: Tally
 ) -> None:
     key, chance, refused = server.make_key(), random.Random(seed), 0

@@ -66,7 +66,7 @@ def test_an_answer_that_is_not_json_is_printed_as_it_is(server: Server) -> None:
     assert ask(server, "api", "get", "/docs").stdout.startswith("<!")
 
 
-def test_what_the_server_refuses_is_one_line_with_the_code_and_the_field(server: Server) -> None:
+def test_a_refusal_of_the_server_is_one_line_with_the_code_and_the_field(server: Server) -> None:
     done = ask(server, "api", "post", "/v1/accounts", "name=Till", status=1)
     assert only_line(done.stderr) == "ledger-engine: 400 missing_field (currency): currency is required."
     done = ask(server, "api", "get", "/api/users/usr_x", status=1)

@@ -76,7 +76,7 @@ def test_an_impossible_address_is_reported_in_one_line(command: Command) -> None
 @pytest.mark.parametrize(
     "words", [("create", "Planner"), ("create", "--redirect-uri", REDIRECT), ("delete",)]
 )
-def test_what_is_left_out_is_asked_for(command: Command, words: tuple[str, ...]) -> None:
+def test_an_option_left_out_is_asked_for(command: Command, words: tuple[str, ...]) -> None:
     assert "Missing" in only_line(command("apps", *words, status=2).stderr)
 
 

@@ -84,5 +84,5 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_sent(
     assert server.requests == []
 
 
-def test_what_is_no_address_of_a_server_is_answered_with_one(command: Command) -> None:
+def test_a_text_that_is_no_address_of_a_server_is_answered_with_an_example(command: Command) -> None:
     assert "like http://127.0.0.1:8700." in command("conform", "ftp://x", "--key", KEY, status=2).stderr

@@ -225,7 +225,7 @@ def test_a_bad_call_is_reported_in_one_line(
     assert only_line(command("events", "resend", *words, status=status).stderr).startswith("ledger-engine: ")
 
 
-def test_what_is_registered_is_there_for_the_sender(
+def test_a_registered_endpoint_is_there_for_the_sender(
     run_json: RunJson, database: Location, project: str
 ) -> None:
     endpoint = run_json("webhooks", "create", URL)["id"]

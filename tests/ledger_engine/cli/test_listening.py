@@ -137,7 +137,7 @@ async def test_after_a_lost_connection_it_goes_on_where_it_was_with_the_same_sec
     assert "Connected again." in output.lines
 
 
-async def test_what_the_handler_refuses_is_reported_and_left(server: Server, key: str) -> None:
+async def test_a_delivery_that_the_handler_refuses_is_reported_and_left(server: Server, key: str) -> None:
     async with receiving(answering(500)) as receiver, listening_to(server, key, receiver) as output:
         await open_accounts(server.port, key, count=1)
         await output.until("<-- 500")
@@ -251,7 +251,7 @@ async def test_a_server_that_has_trouble_is_asked_again_and_named_without_repeat
     assert output.lines == [f"{reason} Trying again {wait}." for wait in waits]
 
 
-async def test_what_is_never_taken_is_tried_so_often_and_the_stream_waits_for_too_many(
+async def test_a_delivery_that_is_never_taken_is_tried_so_often_and_the_stream_waits_for_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(listening, "RETRIES_S", (0.01, 0.01))
@@ -274,7 +274,7 @@ async def test_what_is_never_taken_is_tried_so_often_and_the_stream_waits_for_to
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_waits_for_another_attempt_ends_with_the_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wait_for_another_attempt_ends_with_the_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "RETRIES_S", (1000,))
     sent = event('{"id": "evt_1", "type": "x"}')
     async with receiving(answering(500)) as receiver, speaking(STREAM + SESSION + sent) as url:
@@ -389,7 +389,7 @@ async def test_with_a_key_it_listens_to_any_server(server: Server, key: str, tmp
         (("--database", "{nowhere}"), 1),
     ],
 )
-def test_what_cannot_be_listened_to_is_reported_in_one_line(
+def test_a_server_that_cannot_be_listened_to_is_reported_in_one_line(
     server: Server, tmp_path: Path, words: tuple[str, ...], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LEDGER_API_KEY", raising=False)

@@ -145,7 +145,7 @@ def test_a_checkpoint_is_printed_as_it_is_and_as_json(
     )
 
 
-def test_what_is_not_there_has_no_proof(command: Command, sealed: tuple[str, str, bytes]) -> None:
+def test_a_missing_object_has_no_proof(command: Command, sealed: tuple[str, str, bytes]) -> None:
     for id, kind in (("txn_none", "transaction"), ("evt_none", "event"), ("acc_1", "event")):
         assert only_line(command("proof", id, status=1).stderr) == f"ledger-engine: No such {kind}: '{id}'."
 

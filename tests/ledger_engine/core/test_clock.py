@@ -298,7 +298,7 @@ def test_a_date_is_kept_as_it_is() -> None:
 @pytest.mark.parametrize(
     "text", ["", "2026-02-30", "20261120", "2026-11-20T00:00", "2026-1-2", "２０２６-11-20"]
 )
-def test_what_is_no_date_is_refused(text: str) -> None:
+def test_a_text_that_is_no_date_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_date(text, "due_date")
     assert (refused.value.code, refused.value.param) == ("invalid_value", "due_date")

@@ -96,7 +96,7 @@ def test_a_moment_outside_of_all_ids_has_a_border_too() -> None:
         "ACC_" + "0" * 26,
     ],
 )
-def test_what_is_no_id_of_the_prefix_is_told_apart(text: str) -> None:
+def test_a_text_that_is_no_id_of_the_prefix_is_told_apart(text: str) -> None:
     assert not is_id(text, "acc")
 
 

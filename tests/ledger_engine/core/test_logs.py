@@ -45,7 +45,7 @@ def test_a_line_of_text_has_its_time_in_utc(monkeypatch: pytest.MonkeyPatch) -> 
     assert line == "2026-09-21T14:13:20.123Z INFO request req_1"
 
 
-def test_what_would_steer_a_terminal_or_end_the_line_is_escaped() -> None:
+def test_a_character_that_would_steer_a_terminal_or_end_the_line_is_escaped() -> None:
     line = JsonFormatter().format(record("a\nb\x1b[31m\u202e\x9b"))
     assert len(line.splitlines()) == 1
     assert not set("\x1b\u202e\x9b") & set(line)
@@ -71,7 +71,7 @@ STEERING = [
 
 
 @pytest.mark.parametrize("character", [*STEERING, "\u200e", "\u200f", "\u061c"], ids=ascii)
-def test_what_steers_is_shown_as_its_escape(character: str) -> None:
+def test_a_steering_character_is_shown_as_its_escape(character: str) -> None:
     shown = printable(f"a{character}b")
     assert shown.isascii()
     assert shown.isprintable()
@@ -82,7 +82,7 @@ def test_what_steers_is_shown_as_its_escape(character: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["Café ☕", "Рога и копыта", "مقهى", "日本", "a\u00a0b", "👩\u200d💻"])
-def test_what_only_shows_stays(text: str) -> None:
+def test_a_printable_character_stays(text: str) -> None:
     assert printable(text) == text
     assert printable_json(text) == text
 

@@ -101,5 +101,5 @@ def test_a_word_with_the_end_of_a_kind_is_no_secret() -> None:
         r'{"name":"caf\u00e9 \u0041"}',
     ],
 )
-def test_what_is_no_secret_is_shown(text: str) -> None:
+def test_a_value_that_is_no_secret_is_shown(text: str) -> None:
     assert masked(text) == text

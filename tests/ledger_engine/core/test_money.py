@@ -31,7 +31,7 @@ def test_a_currency_is_taken_in_any_case_and_kept_in_upper_case(text: str, code:
         "978",
     ],
 )
-def test_what_is_no_active_currency_is_refused(text: str) -> None:
+def test_a_code_that_is_no_active_currency_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_currency(text)
     assert (refused.value.code, refused.value.param) == ("invalid_value", "currency")

@@ -20,6 +20,6 @@ def test_messages_come_whole_however_they_are_cut() -> None:
         assert found == sent
 
 
-def test_what_cannot_be_a_message_is_refused_and_not_waited_for() -> None:
+def test_an_object_that_cannot_be_a_message_is_refused_and_not_waited_for() -> None:
     with pytest.raises(UnreadableMessage, match="1869226587 bytes"):
         next(Messages().feed(b'["jobs",1]\n'))

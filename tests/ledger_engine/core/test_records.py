@@ -42,6 +42,6 @@ def test_text_stays_itself_and_takes_no_space() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_what_json_cannot_say_is_not_said(number: float) -> None:
+def test_a_value_that_json_cannot_express_is_left_out(number: float) -> None:
     with pytest.raises(ValueError):
         dumps(number)

@@ -35,7 +35,7 @@ async def windows(counts: RateCounts | None, wall: Wall) -> AsyncIterator[RateLi
         await together.close()
 
 
-async def test_who_looks_sees_what_remains_and_never_less_than_nothing(windows: RateLimits) -> None:
+async def test_a_look_shows_the_rest_and_never_less_than_nothing(windows: RateLimits) -> None:
     for _ in range(3):
         await windows.count("key_1", 60, 9)
     assert [(await windows.peek("key_1", limit)).remaining for limit in (1, 3, 4)] == [0, 0, 1]

@@ -34,7 +34,7 @@ async def test_of_several_semaphores_none_is_acquired_when_one_is_full() -> None
         pass
 
 
-async def test_who_waits_acquires_the_semaphore_when_it_is_released() -> None:
+async def test_a_waiting_caller_acquires_the_semaphore_when_it_is_released() -> None:
     semaphores = Semaphores()
     lease = Semaphore("lease", 1)
     order = []

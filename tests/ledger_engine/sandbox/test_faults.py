@@ -243,7 +243,7 @@ def test_faults_are_listed_page_by_page(own: Owned) -> None:
         ({"header": 16_385 * "x"}, {"status": 500}, "match.header"),
     ],
 )
-def test_what_is_no_fault_is_refused(
+def test_a_text_that_is_no_fault_is_refused(
     own: Owned, match: dict[str, Any], action: dict[str, Any], param: str
 ) -> None:
     refused = own.api.post(f"{ROOT}/faults", json={"match": match, "action": action})

@@ -66,7 +66,7 @@ def test_it_moves_to_a_time_and_refuses_one_that_is_past(own: Owned) -> None:
         ({"advance": LATEST / 1000}, "advance"),
     ],
 )
-def test_what_is_no_step_forward_is_refused(own: Owned, body: dict[str, object], param: str) -> None:
+def test_a_step_that_is_not_forward_is_refused(own: Owned, body: dict[str, object], param: str) -> None:
     refused = own.api.post(f"{ROOT}/clock", json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
 

@@ -318,7 +318,7 @@ def test_a_request_that_is_not_waited_for_fails_cleanly(own: Owned, monkeypatch:
     own.api.delete(f"{ROOT}/snapshots/slow")
 
 
-async def test_who_listens_goes_on_with_what_comes_next(own: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_listener_goes_on_with_the_next_events(own: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "RECONNECTS_S", (0.01,))
     lines: list[str] = []
 
@@ -348,7 +348,7 @@ async def test_who_listens_goes_on_with_what_comes_next(own: Owned, monkeypatch:
     await asyncio.to_thread(own.api.delete, f"{ROOT}/snapshots/listened")
 
 
-def test_what_was_begun_before_is_not_held_against_the_turnstile(server: HelpedServer, own: Owned) -> None:
+def test_requests_begun_before_are_not_held_against_the_turnstile(server: HelpedServer, own: Owned) -> None:
     """A restore waits for requests, and requests wait for it: both end."""
     own.made(f"{ROOT}/snapshots", name="turn")
     with httpx.Client(base_url=own.api.base_url, headers=own.api.headers) as other:

@@ -74,7 +74,7 @@ def count(unit: Unit) -> int:
     return int(unit.execute("SELECT count(*) FROM notes")[0][0])
 
 
-async def test_what_a_group_holds_of_a_book_is_read_and_written_once(
+async def test_a_groups_values_of_a_book_are_read_and_written_once(
     notes: Engine, hold: Hold, seen: Seen, made: list[Notes]
 ) -> None:
     async with hold():
@@ -119,7 +119,7 @@ async def test_a_statement_on_other_tables_leaves_what_is_held_where_it_is(
     assert [each.written for each in made] == [[["a", "b"]]]
 
 
-async def test_what_a_failing_work_holds_is_undone_with_it_alone(
+async def test_a_failing_works_values_are_undone_with_it_alone(
     notes: Engine, hold: Hold, seen: Seen, made: list[Notes]
 ) -> None:
     def fails(unit: Unit) -> None:
@@ -162,15 +162,13 @@ async def test_rows_that_cannot_be_written_fail_the_work_that_holds_them(
         await notes.write(add("a"))
 
 
-async def test_what_is_held_is_kept_for_the_next_transaction(
-    notes: Engine, seen: Seen, made: list[Notes]
-) -> None:
+async def test_values_are_kept_for_the_next_transaction(notes: Engine, seen: Seen, made: list[Notes]) -> None:
     for text in "abc":
         await notes.write(hold_note(text))
     assert (seen(), [each.written for each in made]) == (list("abc"), [[["a"], ["b"], ["c"]]])
 
 
-async def test_what_others_have_written_meanwhile_is_read_anew(
+async def test_values_that_others_have_written_are_read_again(
     notes: Engine, made: list[Notes], tmp_path: Path
 ) -> None:
     await notes.write(hold_note("a"))
@@ -186,7 +184,7 @@ async def test_what_others_have_written_meanwhile_is_read_anew(
     ]
 
 
-async def test_what_was_rolled_back_is_not_kept(notes: Engine, made: list[Notes]) -> None:
+async def test_rolled_back_values_are_not_kept(notes: Engine, made: list[Notes]) -> None:
     def fails(unit: Unit) -> None:
         hold_note("half done")(unit)
         raise ValueError("in the middle")
@@ -207,7 +205,7 @@ async def test_of_many_books_nothing_is_kept(
     assert [each.written for each in made] == [[["a"], ["b"]], [["c"]], [["d"]]]
 
 
-async def test_what_is_held_again_and_again_takes_no_more_memory(notes: Engine) -> None:
+async def test_values_held_again_and_again_take_no_more_memory(notes: Engine) -> None:
     class OfTwoTables(Notes):
         tables: ClassVar = frozenset({"notes", "kept_time"})
 

@@ -77,7 +77,7 @@ async def test_after_one_group_of_others_a_long_work_has_its_turn(writer: Writer
     assert await writer.until(6) == ["_", "ab", "X", "23", "Y", "4"]
 
 
-async def test_who_waited_for_a_long_work_is_handed_over_as_soon_as_it_is_done() -> None:
+async def test_works_that_waited_for_a_long_work_are_handed_over_as_soon_as_it_is_done() -> None:
     taken: list[str] = []
     group_commit: GroupCommit[Waiting] = GroupCommit(
         asyncio.get_running_loop(), lambda group: taken.append("".join(each.name for each in group))

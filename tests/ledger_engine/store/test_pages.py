@@ -45,7 +45,7 @@ async def test_a_list_without_objects_is_an_empty_last_page(engine: Engine, tena
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-async def test_what_fits_is_the_last_page(engine: Engine, tenant: Tenant, count: int) -> None:
+async def test_a_list_that_fits_is_the_last_page(engine: Engine, tenant: Tenant, count: int) -> None:
     made = await open_accounts(engine, tenant, count)
     only = await page(engine, tenant, limit=3)
     assert (ids(only), only.has_more, only.next_cursor) == (made, False, None)

@@ -207,7 +207,7 @@ async def test_every_statement_is_answered_from_an_index(
 
 
 @one_loop
-async def test_what_is_read_of_one_account_is_in_one_index(world: World, statements: Statements) -> None:
+async def test_the_columns_read_of_one_account_are_in_one_index(world: World, statements: Statements) -> None:
     def work(unit: Unit) -> None:
         id = transactions.page(unit, world.tenant, PageRequest()).items[0].account
         for type in (None, "credit"):

@@ -58,7 +58,7 @@ async def test_projects_take_turns_however_many_works_each_of_them_has_waiting()
     assert readers.read == ["busy", "busy", "other", None, "busy", None] + 98 * ["busy"]
 
 
-async def test_what_was_answered_in_time_is_not_given_up_with_what_was_not() -> None:
+async def test_a_work_answered_in_time_is_not_given_up_with_a_late_one() -> None:
     loop = asyncio.get_running_loop()
     given_up: list[QueuedWork] = []
     pending = Pending(loop, 0.01, given_up.append)

@@ -67,7 +67,7 @@ TESTS = """
             ledger_inbox.wait_for("order.shipped", timeout=0.01)
 
 
-    def test_what_is_refused_is_said(ledger, ledger_inbox, ledger_clock, ledger_faults):
+    def test_a_refusal_is_raised_with_its_message(ledger, ledger_inbox, ledger_clock, ledger_faults):
         with pytest.raises(InvalidRequest, match="ISO 4217"):
             ledger.make("/v1/accounts", name="Till", currency="EURO")
         with pytest.raises(InvalidRequest, match="must be one of account.created"):
@@ -154,7 +154,7 @@ def test_each_fixture_and_what_there_is_to_copy_do_what_they_say_in_two_workers(
 
 
 @pytest.mark.process
-def test_who_does_not_use_it_loads_nothing_of_it_and_a_server_needs_a_key(tmp_path: Path) -> None:
+def test_a_run_without_the_fixtures_loads_nothing_of_it_and_a_server_needs_a_key(tmp_path: Path) -> None:
     tests = """
         import sys
 

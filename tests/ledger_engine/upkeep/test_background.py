@@ -77,7 +77,7 @@ async def test_a_time_that_is_far_ahead_of_the_machines_clock_is_logged_at_the_s
     await engine.close()
 
 
-async def test_who_follows_is_told_when_the_server_begins_to_stop(engine: Engine) -> None:
+async def test_a_follower_is_told_when_the_server_begins_to_stop(engine: Engine) -> None:
     background = Background(engine, Seal(None))
     followers = Followers.of(engine)
     change = followers.next_change()

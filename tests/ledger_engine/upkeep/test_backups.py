@@ -112,7 +112,9 @@ def test_a_backup_under_load_is_whole_and_the_load_goes_on(ledger: Path, tmp_pat
     assert read_copy(ledger, audit.verify).fault is None
 
 
-def test_what_is_only_in_the_write_ahead_log_is_in_the_backup_too(ledger: Path, tmp_path: Path) -> None:
+def test_a_change_that_is_only_in_the_write_ahead_log_is_in_the_backup_too(
+    ledger: Path, tmp_path: Path
+) -> None:
     with closing(sqlite3.connect(ledger)) as reader:
         # A reader keeps the log from being folded into the file when the writer closes.
         reader.execute("BEGIN")
@@ -188,7 +190,7 @@ def test_a_database_in_use_is_not_overwritten_by_a_backup(ledger: Path, tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "dear diary, " * 1000])
-def test_what_is_no_ledger_is_not_backed_up(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_ledger_is_not_backed_up(tmp_path: Path, text: str) -> None:
     source = tmp_path / "source.db"
     source.write_text(text)
     with pytest.raises(StorageUnavailable):
@@ -345,7 +347,9 @@ def test_a_log_is_recovered_over_the_backup_it_goes_on_from(ledger: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_what_cannot_be_recovered_is_refused_and_nothing_is_made(ledger: Path, tmp_path: Path) -> None:
+def test_a_ledger_that_cannot_be_recovered_is_refused_and_nothing_is_made(
+    ledger: Path, tmp_path: Path
+) -> None:
     with pytest.raises(Conflict, match="nothing that could be recovered"):
         backups.recover(ledger, tmp_path / "new.db")
     backups.back_up(ledger, tmp_path / "copy.db")
@@ -373,7 +377,7 @@ def test_a_damaged_end_of_a_log_is_said(tmp_path: Path) -> None:
     assert recovered.report.transactions == 19
 
 
-def test_what_a_killed_command_left_is_removed_by_the_next_one_unless_it_is_in_use(
+def test_a_killed_commands_leftovers_are_removed_by_the_next_one_unless_they_are_in_use(
     ledger: Path, tmp_path: Path
 ) -> None:
     left = tmp_path / ".ledger-part-0badf00d"

@@ -112,7 +112,7 @@ async def test_requests_are_counted_by_route_and_status(api: httpx.AsyncClient, 
     assert (len(buckets), max(buckets)) == (14, 1)
 
 
-async def test_what_a_limit_refuses_is_counted(api: httpx.AsyncClient, metrics: Metrics) -> None:
+async def test_a_request_that_a_limit_refuses_is_counted(api: httpx.AsyncClient, metrics: Metrics) -> None:
     body = {"grant_type": "api_key", "api_key": "sk_test_" + "0" * 32}
     statuses = {(await api.post("/v1/auth/token", json=body)).status_code for _ in range(30)}
     assert statuses == {401, 429}

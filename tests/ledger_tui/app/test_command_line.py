@@ -84,7 +84,7 @@ def test_a_line_is_a_command_or_says_why_not(line: str, command: Command | BadLi
         ("nothing ", []),
     ],
 )
-def test_what_is_typed_is_completed(line: str, found: list[str], choices: Choices) -> None:
+def test_a_typed_line_is_completed(line: str, found: list[str], choices: Choices) -> None:
     assert [text for text, _about in completions(line, choices)] == found
 
 

@@ -88,7 +88,7 @@ async def test_each_try_asks_with_a_state_and_a_challenge_of_its_own() -> None:
     assert len(ours["state"]) >= 32
 
 
-async def test_what_comes_without_our_state_changes_nothing() -> None:
+async def test_an_answer_without_our_state_changes_nothing() -> None:
     async with SignIn(APP) as sign_in:
         waiting = asyncio.create_task(sign_in.answer())
         state = query_of(sign_in.url)["state"]

@@ -23,7 +23,7 @@ def test_a_moment_is_written_as_the_interface_does_and_read_again() -> None:
     assert moment_ms("soon") is None
 
 
-def test_what_looks_back_is_asked_with_the_moment() -> None:
+def test_a_request_about_the_past_names_the_moment() -> None:
     for path in (
         "/v1/accounts",
         "/v1/accounts/acc_1",
@@ -46,7 +46,7 @@ def test_a_statement_ends_at_the_moment() -> None:
     assert asked_then(path, {"to": BEFORE}, AT_MS) == {"to": BEFORE}
 
 
-def test_what_was_made_later_is_not_in_a_list() -> None:
+def test_later_objects_are_not_in_a_list() -> None:
     body = {"data": [{"id": "b", "created": AFTER}, {"id": "a", "created": BEFORE}], "has_more": False}
     assert as_then(body, AT_MS) == {"data": [{"id": "a", "created": BEFORE}], "has_more": False}
 
@@ -91,7 +91,7 @@ def test_keys_that_were_made_or_revoked_between_are_changes() -> None:
     ]
 
 
-def test_what_happened_is_named_by_type_and_object() -> None:
+def test_an_event_is_named_by_type_and_object() -> None:
     event = {
         "id": "evt_1",
         "type": "invoice.paid",

@@ -132,7 +132,7 @@ def test_a_request_without_an_answer_is_news_after_a_while_and_any_answer_ends_i
     assert session.answers
 
 
-def test_what_was_once_a_ledger_is_not_called_another_program_for_one_strange_answer() -> None:
+def test_a_server_that_was_a_ledger_once_is_not_called_another_program_for_one_strange_answer() -> None:
     session = Session()
     session.saw_no_ledger()
     session.answered(200, {})

@@ -124,7 +124,7 @@ def test_a_time_without_an_offset_is_utc_and_nonsense_is_no_time() -> None:
     assert [moment(value) for value in (None, 5, "yesterday", "", "2026-13-01T00:00:00Z")] == [None] * 5
 
 
-def test_what_was_posted_before_the_time_that_is_drawn_is_forgotten() -> None:
+def test_postings_before_the_drawn_time_are_forgotten() -> None:
     rate = PostingRate()
     rate.take([posting(1, MINUTE + 1)], now=MINUTE + 2, all_read=True)
     later = MINUTE + _KEPT_BUCKETS * S

@@ -31,7 +31,7 @@ def test_a_read_is_one_url_and_the_key_from_the_environment() -> None:
     )
 
 
-def test_what_a_shell_would_obey_is_quoted() -> None:
+def test_a_character_that_a_shell_would_obey_is_quoted() -> None:
     command = as_curl(sent("POST", "http://h/v1/accounts?x=$(id)&y", '{"name": "it\'s `id`"}', "k'1"))
     assert shlex.split(command) == [
         "curl", "-X", "POST", "http://h/v1/accounts?x=$(id)&y",

@@ -201,7 +201,7 @@ async def test_without_hard_links_a_name_that_cannot_be_taken_is_left_as_it_was(
     assert os.listdir(tmp_path) == ["first.csv"]
 
 
-async def test_what_is_no_regular_file_is_not_replaced(api: Api, tmp_path: Path) -> None:
+async def test_a_target_that_is_no_regular_file_is_not_replaced(api: Api, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "f.csv")
     with pytest.raises(CannotWrite, match=r"f\.csv is not a regular file\."):
         await export(api, request_for(tmp_path / "f.csv", replace=True), quiet)

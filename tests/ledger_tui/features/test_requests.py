@@ -55,7 +55,7 @@ def test_a_request_is_the_same_after_it_was_written_and_read() -> None:
         ('POST /v1/x\n\n{"key": "sk_test_••••"}', "A value is masked"),
     ],
 )
-def test_what_is_no_request_is_not_sent(text: str, reason: str) -> None:
+def test_a_text_that_is_no_request_is_not_sent(text: str, reason: str) -> None:
     with pytest.raises(RequestTextError, match=reason):
         parse_request(text)
 

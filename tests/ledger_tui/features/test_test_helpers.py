@@ -70,7 +70,7 @@ async def test_its_keys_do_nothing_where_nothing_is_chosen_and_one_asks_for_the_
         assert [each.request for each in asked if isinstance(each, HelperRequested)] == [resetting()]
 
 
-async def test_what_was_read_stays_when_reading_it_again_fails() -> None:
+async def test_a_list_stays_when_reading_it_again_fails() -> None:
     app = Alone(view := HelpersView(TEST_HELPERS, unconnected()))
     async with app.run_test():
         view.take_state(state(2))
@@ -112,7 +112,7 @@ def test_the_clock_is_moved_by_a_span_or_to_a_time(line: str, body: dict[str, An
 
 
 @pytest.mark.parametrize("line", ["", "-1d", "+", "tomorrow", "1 fortnight"])
-def test_what_is_no_time_is_refused(line: str) -> None:
+def test_a_text_that_is_no_time_is_refused(line: str) -> None:
     with pytest.raises(BadLine, match="Forward by"):
         parse_helper("clock", line)
 
@@ -170,7 +170,7 @@ def test_hits_are_counted_against_how_often_a_fault_may_happen() -> None:
     )
 
 
-def test_what_is_lost_is_asked_for_first() -> None:
+def test_a_loss_is_confirmed_first() -> None:
     assert "Go back to the snapshot" in parse_helper("restore", "before").question
     assert "Empty this project" in parse_helper("reset", "").question
     assert not parse_helper("snapshot", "before").question

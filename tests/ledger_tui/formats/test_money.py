@@ -68,14 +68,16 @@ def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int)
         ("90071992547409.92", "EUR", "The largest amount is 90,071,992,547,409.91."),
     ],
 )
-def test_what_is_no_amount_is_refused_with_a_sentence(typed: str, currency: str, sentence: str) -> None:
+def test_a_text_that_is_no_amount_is_refused_with_a_sentence(
+    typed: str, currency: str, sentence: str
+) -> None:
     with pytest.raises(BadAmount) as refused:
         parse_amount(typed, currency)
     assert str(refused.value) == sentence
 
 
 @given(st.integers(1, LARGEST_AMOUNT), st.sampled_from(["EUR", "JPY", "KWD", "CLF", "USD"]))
-def test_what_is_shown_reads_back_exactly(minor: int, currency: str) -> None:
+def test_a_shown_amount_reads_back_exactly(minor: int, currency: str) -> None:
     assert decimals(currency) in (0, 2, 3, 4)
     assert parse_amount(format_amount(minor, currency).replace(",", ""), currency) == minor
 

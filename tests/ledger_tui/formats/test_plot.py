@@ -31,7 +31,7 @@ def test_bars_are_eighths_and_what_is_not_known_is_a_dot() -> None:
     assert plot.bars([8, 16], 2, 16) == [" █", "██"]
 
 
-def test_what_happened_at_all_is_seen_beside_the_highest() -> None:
+def test_a_small_value_is_visible_next_to_the_highest() -> None:
     assert plot.bars([1, 100_000], 1, 100_000) == ["▁█"]
 
 

@@ -27,7 +27,7 @@ from ledger_tui.formats.text import fit, literal
         ("Ärger & Söhne 倉庫", "Ärger & Söhne 倉庫"),
     ],
 )
-def test_what_a_terminal_would_obey_is_shown_instead(hostile: str, shown: str) -> None:
+def test_a_character_that_a_terminal_would_obey_is_replaced(hostile: str, shown: str) -> None:
     assert literal(hostile) == shown
 
 

@@ -89,7 +89,7 @@ def test_a_question_names_its_object_as_people_know_it_with_the_id_under_it(
         ({"id": "ord_2"}, "ord_2", "id"),
     ],
 )
-def test_what_is_final_is_confirmed_by_a_number_an_amount_or_a_name(
+def test_a_final_action_is_confirmed_by_a_number_an_amount_or_a_name(
     record: dict[str, object], typed: str, what: str
 ) -> None:
     names = AccountNames()
@@ -120,7 +120,7 @@ def test_in_test_mode_a_form_is_sent_without_a_question() -> None:
         (Mode.UNKNOWN, "in an unknown mode (the server does not say which)"),
     ],
 )
-def test_what_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_again(
+def test_a_form_that_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_again(
     mode: Mode, where: str
 ) -> None:
     assert asked_of_form(TRANSACTIONS.form, mode, POSTING, POSTED) == (

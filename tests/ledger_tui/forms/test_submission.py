@@ -101,7 +101,7 @@ def test_a_name_that_begins_like_a_quantity_stands_after_one() -> None:
     "typed",
     ["2xMug @ 7", "2xl shirt", "2 xMug", "2,000 x Mug", "1.5 × Rope", "-2 x Mug", "2 * Mug", "2 x  @ 5"],
 )
-def test_what_may_be_a_quantity_is_refused_and_not_taken_for_a_name(typed: str) -> None:
+def test_a_text_that_may_be_a_quantity_is_refused_and_not_taken_for_a_name(typed: str) -> None:
     with pytest.raises(FieldErrors) as refused:
         items(f"Tray; {typed}")
     assert "Write 2 x Mug" in refused.value.errors["items"]
@@ -130,7 +130,7 @@ def test_a_price_that_no_amount_can_be_made_of_says_why(typed: str, reason: str)
 
 
 @pytest.mark.parametrize("typed", ["@ 1250", "Beans @ much", "Beans @ 1 @ 2"])
-def test_what_is_no_item_is_answered_with_how_one_is_written(typed: str) -> None:
+def test_a_text_that_is_no_item_is_answered_with_an_example(typed: str) -> None:
     with pytest.raises(FieldErrors) as refused:
         items(f"Tray; {typed}")
     assert refused.value.errors == {"items": "Write items like 2 x Beans @ 12.50 EUR; Filter."}

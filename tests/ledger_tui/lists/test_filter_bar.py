@@ -43,7 +43,7 @@ async def test_where_nothing_is_offered_the_keys_that_choose_change_nothing() ->
 
 
 @pytest.mark.parametrize("text", ["", "coffee beans"])
-async def test_what_is_no_filter_is_no_bookmark(text: str) -> None:
+async def test_a_text_that_is_no_filter_is_no_bookmark(text: str) -> None:
     app, bar = bar_of("transactions")
     async with app.run_test():
         bar.open()

@@ -266,7 +266,7 @@ def test_a_server_that_cannot_go_upwards_shows_what_is_below(window: Window) -> 
     assert shown(window, 0) == list(range(250, 240, -1))
 
 
-def test_what_did_not_change_stays_the_very_same_row(window: Window) -> None:
+def test_an_unchanged_row_stays_the_very_same_object(window: Window) -> None:
     server = ServerList(30)
     fetch(window, server, 0)
     before = window.row(3)

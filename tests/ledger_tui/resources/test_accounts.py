@@ -13,7 +13,7 @@ def without(*names: str) -> list[dict[str, object]]:
     return [{key: value for key, value in row.items() if key not in names} for row in POSTINGS]
 
 
-def test_what_the_balance_was_before_the_postings_it_was_not_in_their_time() -> None:
+def test_the_balance_before_the_postings_is_not_shown_in_their_time() -> None:
     assert balance_points(ACCOUNT, POSTINGS).balances == (1000, 750, 825)
 
 

@@ -42,7 +42,7 @@ def lines(section: Any) -> list[str]:
     )
 
 
-def test_what_was_sent_is_shown_once_and_the_answers_to_the_newest_three_attempts() -> None:
+def test_the_request_is_shown_once_and_the_answers_to_the_newest_three_attempts() -> None:
     sent = {"headers": {"Ledger-Attempt": "4"}, "body": '{"id": "evt_1"}'}
     made = [attempt(n, request=sent, response={"body": f"answer {n}"}) for n in (1, 2, 3)]
     delivery = {"attempts": [*made, attempt(4, request=sent, response=None)]}

@@ -42,7 +42,7 @@ def test_anything_else_is_no_proof(text: object) -> None:
     assert parse_proof(text) is None
 
 
-def test_what_is_not_proven_says_why() -> None:
+def test_a_missing_proof_gives_its_reason() -> None:
     for error, said in (
         (
             NotOffered("There is no such path.", status=404),

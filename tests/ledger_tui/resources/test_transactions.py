@@ -74,7 +74,7 @@ async def test_for_what_is_no_payment_nothing_is_asked(
         ({"id": "inv_1", "number": "INV-7", "customer": "Eve"}, ["INV-7  Eve"], ["inv_1"]),
     ],
 )
-def test_what_was_found_is_one_line_and_leads_to_the_invoice(
+def test_the_invoice_of_a_transaction_is_one_line_with_a_link(
     found: Any, facts: list[str], links: list[str]
 ) -> None:
     more = TRANSACTIONS.more

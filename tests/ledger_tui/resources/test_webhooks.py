@@ -121,7 +121,7 @@ def test_however_long_it_listens_it_forgets_the_oldest() -> None:
     assert log.received == KEPT + 10
 
 
-def test_what_is_forgotten_counts_anew_and_it_still_listens() -> None:
+def test_a_forgotten_log_counts_from_zero_and_still_listens() -> None:
     log = WebhookLog()
     log.listening = Listening.ON
     log.endpoints = {"whe_1": {"id": "whe_1"}}

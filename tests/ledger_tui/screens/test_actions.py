@@ -40,7 +40,7 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
     await driver.press("escape", "1", sees="12.50  EUR")
 
 
-async def test_what_the_state_forbids_is_greyed_and_does_nothing(driver: Driver) -> None:
+async def test_an_action_that_the_state_forbids_is_greyed_and_does_nothing(driver: Driver) -> None:
     await draft_an_invoice(driver)
     assert driver.view.check_action("act", ("finalize",)) is True
     assert driver.view.check_action("act", ("pay",)) is None
@@ -99,7 +99,7 @@ async def test_an_action_the_server_refuses_is_reported(driver: Driver) -> None:
 @pytest.mark.parametrize(
     ("key", "question"), [("F", "Finalize the draft"), ("p", "Pay INV-000001"), ("v", "Void INV-000001")]
 )
-async def test_what_cannot_be_taken_back_asks_first_and_names_what_it_is_about(
+async def test_an_action_that_cannot_be_taken_back_asks_first_and_names_its_object(
     driver: Driver, key: str, question: str
 ) -> None:
     await draft_an_invoice(driver)
@@ -183,7 +183,7 @@ async def test_an_edit_that_changes_nothing_says_so_and_sends_nothing(driver: Dr
     assert not [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
 
 
-async def test_what_is_no_draft_any_more_is_not_edited(driver: Driver) -> None:
+async def test_an_invoice_that_is_no_longer_a_draft_is_not_edited(driver: Driver) -> None:
     await draft_an_invoice(driver)
     assert driver.view.check_action("edit", ()) is True
     await driver.press("F", "y", sees="◐ open")

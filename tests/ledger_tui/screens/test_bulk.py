@@ -70,7 +70,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await until(lambda: None not in values(driver, "revoked_at"))
 
 
-async def test_what_is_stopped_midway_says_how_many_were_not_tried(
+async def test_a_series_stopped_midway_counts_the_objects_not_tried(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     server.users += [

@@ -13,7 +13,7 @@ from tests.ledger_tui.driving import Driver, until
 
 
 @pytest.mark.parametrize("opens", ["slash", "n"])
-async def test_what_follows_a_key_that_opens_a_line_is_typed_into_it(bare: Driver, opens: str) -> None:
+async def test_keys_after_a_key_that_opens_a_line_are_typed_into_it(bare: Driver, opens: str) -> None:
     await bare.burst(opens, *"quite \U0001f469\u200d\U0001f467")
     line = bare.app.focused
     assert isinstance(line, Input)

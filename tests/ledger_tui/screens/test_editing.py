@@ -52,7 +52,7 @@ async def test_a_change_is_sent_with_the_etag_of_the_draft(
     assert [tag is not None for tag in server.if_match] == [True]
 
 
-async def test_what_somebody_changed_meanwhile_is_named_and_nothing_is_sent(
+async def test_a_change_by_somebody_else_is_named_and_nothing_is_sent(
     server: ContractServer, draft: dict[str, Any], editor: Driver
 ) -> None:
     draft |= {"customer": "Grace", "amount": 1300}

@@ -61,7 +61,7 @@ async def test_a_file_that_is_there_is_replaced_only_when_asked(
     assert len(file.read_text(encoding="utf-8").splitlines()) == 3
 
 
-async def test_what_is_wrong_is_said_in_the_dialog(
+async def test_an_error_is_shown_in_the_dialog(
     server: ContractServer, dashboards: Dashboards, tmp_path: Path
 ) -> None:
     fill(server, 3)

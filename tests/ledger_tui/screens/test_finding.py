@@ -212,7 +212,7 @@ async def test_messages_are_shown_above_the_line_of_keys_one_at_a_time_and_never
         await driver.press("colon", gone="Copied acc_")
 
 
-async def test_what_is_wrong_with_a_filter_and_all_the_filters_there_are_stand_whole(
+async def test_a_filters_error_and_the_list_of_filters_are_shown_whole(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open((80, 24)) as driver:
@@ -222,7 +222,7 @@ async def test_what_is_wrong_with_a_filter_and_all_the_filters_there_are_stand_w
             await driver.sees(f"{filter_.name}:{filter_.example}")
 
 
-async def test_what_is_typed_behind_a_filter_is_another_word(
+async def test_a_text_typed_behind_a_filter_is_another_word(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     server.post(server.add_account("Till"), 100, "debit")

@@ -28,7 +28,7 @@ async def test_an_account_is_created_from_the_keyboard(
     assert len(server.idempotency_keys) == 1
 
 
-async def test_what_was_created_stays_selected_when_somebody_else_creates_more(
+async def test_a_created_object_stays_selected_when_somebody_else_creates_more(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     server.add_account("Bank")
@@ -155,7 +155,7 @@ async def test_keys_that_come_in_one_bunch_each_reach_their_field(
     ]
 
 
-async def test_what_is_missing_stands_at_its_field_and_nothing_is_sent(
+async def test_a_missing_value_is_reported_at_its_field_and_nothing_is_sent(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
@@ -163,7 +163,7 @@ async def test_what_is_missing_stands_at_its_field_and_nothing_is_sent(
     assert "POST" not in [method for method, _path, _args in server.requests]
 
 
-async def test_what_the_server_refuses_stands_at_the_field_it_names(bare: Driver) -> None:
+async def test_a_refusal_is_shown_at_the_field_that_the_server_names(bare: Driver) -> None:
     await bare.press("n")
     await bare.type("Beans", "tab")
     await bare.type("xxy", "ctrl+s", sees="✕ That is no currency.")
@@ -287,7 +287,7 @@ async def test_with_the_account_known_the_direction_is_asked_first_and_has_lette
     assert [(t["amount"], t["type"]) for t in server.transactions] == [(1000, "credit"), (400, "debit")]
 
 
-async def test_what_was_typed_is_thrown_away_only_on_a_second_escape(bare: Driver) -> None:
+async def test_typed_text_is_thrown_away_only_on_a_second_escape(bare: Driver) -> None:
     await bare.press("n")
     await bare.type("Beans", "escape", sees="Discard what you typed?")
     await bare.press("x", gone="Discard what you typed?")
@@ -300,7 +300,7 @@ async def test_what_was_typed_is_thrown_away_only_on_a_second_escape(bare: Drive
     assert bare.app.screen is bare.app.dashboard
 
 
-async def test_what_was_said_of_a_field_goes_as_soon_as_it_changes(bare: Driver) -> None:
+async def test_a_fields_error_goes_as_soon_as_the_field_changes(bare: Driver) -> None:
     await bare.press("2", "n", "ctrl+s", sees=("✕ Account is required.", "✕ Amount is required."))
     await bare.type("t", gone="✕ Account is required.")
     await bare.sees("✕ Amount is required.")

@@ -118,7 +118,7 @@ async def test_a_link_to_what_is_not_there_leaves_one_where_one_was(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_what_was_jumped_to_stays_open_when_its_list_comes(
+async def test_an_object_that_was_jumped_to_stays_open_when_its_list_comes(
     server: ContractServer, dashboards: Dashboards, size: tuple[int, int]
 ) -> None:
     fill(server)

@@ -124,7 +124,7 @@ async def test_postings_are_counted_as_they_come(driver: Driver) -> None:
     await until(lambda: overview.rate.newest != newest)
 
 
-async def test_what_was_not_read_is_distinguished_from_what_was(bare: Driver) -> None:
+async def test_an_unread_figure_differs_from_a_read_one(bare: Driver) -> None:
     await bare.press("0")
     overview = bare.app.dashboard.view
     assert isinstance(overview, Overview)

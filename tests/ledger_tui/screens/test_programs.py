@@ -43,7 +43,7 @@ def test_the_program_gets_a_private_file_that_is_removed_afterwards(
 
 @pytest.mark.process
 @pytest.mark.parametrize("kind", ["a/b", "\ud800", "x" * 300, 7])
-def test_what_a_server_calls_a_record_is_not_in_the_name_of_the_file(
+def test_a_name_from_the_server_is_not_in_the_name_of_the_file(
     kind: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAGER", "true")

@@ -72,7 +72,7 @@ async def test_so_does_a_refusal_and_the_form_is_there_to_go_on(server: Contract
         assert form_of(driver).typed()["currency"] == "EUR"
 
 
-async def test_what_the_rate_limit_holds_back_is_taken_back(
+async def test_a_request_held_back_by_the_rate_limit_is_taken_back(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
@@ -157,7 +157,7 @@ async def test_an_answer_that_is_no_ledgers_keeps_the_form(server: ContractServe
     await bare.press("ctrl+s", sees="Created acc_")
 
 
-async def test_what_is_wrong_with_a_field_stands_there_however_fast_it_was_sent(
+async def test_a_fields_error_is_shown_however_fast_the_form_was_sent(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     server.post(server.add_account("Till", "EUR"), 100)

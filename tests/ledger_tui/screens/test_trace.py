@@ -114,7 +114,7 @@ async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver:
     await driver.press("escape")
 
 
-async def test_what_was_sent_to_a_deleted_endpoint_stays_in_the_trace(driver: Driver) -> None:
+async def test_a_delivery_to_a_deleted_endpoint_stays_in_the_trace(driver: Driver) -> None:
     await paid_invoice(driver)
     endpoint = (await driver.app.api.read("/v1/webhook_endpoints")).record["data"][0]["id"]
     path = f"/v1/webhook_endpoints/{endpoint}/deliveries"
@@ -177,7 +177,7 @@ async def test_with_a_small_rate_limit_a_trace_takes_a_quarter_of_it(
 
 
 @pytest.mark.parametrize("limit", [5])
-async def test_what_a_trace_may_not_read_any_more_is_said(driver: Driver, limit: int) -> None:
+async def test_a_part_that_a_trace_may_no_longer_read_is_named(driver: Driver, limit: int) -> None:
     await paid_invoice(driver)
     await driver.press("3", sees="Ada Lovelace")
     driver.app.session.limit = 4 * limit

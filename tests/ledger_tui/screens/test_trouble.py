@@ -256,7 +256,7 @@ async def test_a_list_that_goes_round_in_a_circle_is_said_and_not_read_without_e
             assert len(driver.view.window) == 6
 
 
-async def test_what_waits_for_a_person_at_the_server_is_said_at_the_start(
+async def test_the_servers_notice_is_shown_at_the_start(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     server.health["notice"] = "The last backup failed, and there is none: the disk is full."

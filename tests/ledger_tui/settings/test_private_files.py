@@ -8,7 +8,7 @@ import pytest
 from ledger_tui.settings.config import write_private
 
 
-def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+def test_a_path_that_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
     """As `/dev/null` would be, which some name to have no config file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

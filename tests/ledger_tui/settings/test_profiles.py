@@ -37,7 +37,7 @@ def test_a_profile_is_added_to_a_file_that_is_not_there(file: Path) -> None:
     assert read_config(file).profiles == {"shop": profile}
 
 
-def test_what_was_there_stays_to_the_letter(file: Path) -> None:
+def test_other_text_of_the_file_stays_to_the_letter(file: Path) -> None:
     written(file, OWN)
     add_profile(file, Profile("third", "https://third"))
     assert file.read_text(encoding="utf-8") == OWN + '\n[profiles.third]\nurl = "https://third"\n'

@@ -42,7 +42,7 @@ def test_it_is_of_limited_length() -> None:
     assert steps == 100
 
 
-def test_what_was_looked_at_last_comes_first_and_once() -> None:
+def test_the_objects_looked_at_last_come_first_and_once() -> None:
     recent = RecentObjects()
     for number in (*range(60), 30):
         recent.saw(recent_of("accounts", {"id": f"acc_{number}", "name": f"Account {number}"}))

@@ -49,7 +49,7 @@ def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
         ({"refresh": "shift+/"}, "write the character that"),
     ],
 )
-def test_what_cannot_be_is_said(keys: dict[str, str], reason: str) -> None:
+def test_an_impossible_key_is_reported(keys: dict[str, str], reason: str) -> None:
     with pytest.raises(BadConfig) as bad:
         keymap(keys, "f.toml")
     assert str(bad.value).startswith("f.toml: ")

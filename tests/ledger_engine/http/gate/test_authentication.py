@@ -147,7 +147,9 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("header", MALFORMED.values(), ids=MALFORMED)
-async def test_what_has_not_the_form_of_a_credential_is_not_looked_up(look_up: LookUps, header: str) -> None:
+async def test_a_value_without_the_form_of_a_credential_is_not_looked_up(
+    look_up: LookUps, header: str
+) -> None:
     error = look_up.remembered(header)
     assert isinstance(error, AuthenticationError)
     assert error.code == "invalid_credential"
@@ -177,7 +179,7 @@ async def test_those_who_ask_for_one_value_at_once_share_a_look_up(look_up: Look
     assert look_up.reads == 1
 
 
-async def test_whoever_waits_for_a_look_up_that_is_called_off_looks_for_themselves(look_up: LookUps) -> None:
+async def test_a_caller_that_waits_for_a_cancelled_look_up_looks_by_itself(look_up: LookUps) -> None:
     read = asyncio.Event()
     look_up.before_answer = partial(_tell_and_wait, read)
     first = asyncio.ensure_future(look_up(look_up.good))

@@ -109,7 +109,7 @@ async def test_without_the_option_no_answer_has_such_headers(anyone: httpx.Async
         "ftp://shop.example",
     ],
 )
-def test_what_no_browser_sends_is_refused_as_an_origin(origin: str) -> None:
+def test_an_origin_that_no_browser_sends_is_refused(origin: str) -> None:
     with pytest.raises(BadSettings, match="--cors-origin"):
         ServeSettings(None, cors_origins=(origin,)).check()
     ServeSettings(None, cors_origins=(SHOP, "http://localhost:3000", "http://[::1]:5173")).check()

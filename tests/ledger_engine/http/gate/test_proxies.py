@@ -65,7 +65,7 @@ async def test_the_scheme_is_the_one_the_proxy_was_called_with(hops: int, told: 
     assert (await seen(hops, ("X-Forwarded-Proto", told)))["scheme"] == scheme
 
 
-async def test_what_is_no_request_is_passed_on_as_it_is() -> None:
+async def test_a_scope_that_is_no_request_is_passed_on_unchanged() -> None:
     passed: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -93,7 +93,7 @@ def test_a_text_has_the_format_that_its_type_notes_and_a_field_with_a_default_ma
     assert records.components["Dated"]["required"] == ["day"]
 
 
-def test_what_json_does_not_have_has_no_schema() -> None:
+def test_a_type_that_json_lacks_has_no_schema() -> None:
     with pytest.raises(TypeError, match="no schema"):
         RecordSchemas().refer(Odd)
 

@@ -253,7 +253,7 @@ async def test_an_id_that_is_no_event_of_theirs_is_a_400(
         assert refusal(answer) == (400, "invalid_cursor", "Last-Event-ID")
 
 
-async def test_what_another_process_does_is_received(
+async def test_another_processs_events_are_received(
     listening: Listening, engine: Engine, happen: Run, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.02)
@@ -396,7 +396,7 @@ async def test_with_a_key_no_secret_is_readable_in_the_file(
     assert rolled["secret"] not in stored
 
 
-async def test_who_may_not_read_users_is_not_sent_their_events(api_with: Run) -> None:
+async def test_a_credential_that_may_not_read_users_is_not_sent_their_events(api_with: Run) -> None:
     others = [kind for kind in outbox.KINDS if kind not in outbox.USER_KINDS]
     for scopes, wanted, events in (
         (["write:projects"], ["order.paid"], ["order.paid"]),

@@ -124,7 +124,7 @@ async def test_the_code_of_an_error_longer_than_what_is_kept_is_logged(recorded:
     assert entry["error_code"] == "duplicate_idempotency_key"
 
 
-async def test_what_is_over_the_rate_is_logged(engine: Engine, make_key: MakeKey) -> None:
+async def test_a_request_over_the_rate_is_logged(engine: Engine, make_key: MakeKey) -> None:
     new = projects.NewProject("Stall", "enterprise", rate_limit=2, burst=100)
     project = await engine.write(lambda unit: projects.create(unit, new))
     limited = Recorded(engine, await make_key(of=project.id))

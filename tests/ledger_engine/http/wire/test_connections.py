@@ -58,7 +58,7 @@ async def test_no_connection_is_taken_where_all_are_busy() -> None:
     assert registry.add(Client())
 
 
-async def test_what_stands_idle_too_long_is_closed_and_what_is_busy_is_not() -> None:
+async def test_a_connection_idle_too_long_is_closed_and_a_busy_one_is_not() -> None:
     registry = Connections(0.01)
     busy, awaited, idle = added(registry, 3)
     registry.note_busy(busy)
@@ -69,7 +69,7 @@ async def test_what_stands_idle_too_long_is_closed_and_what_is_busy_is_not() -> 
     await busy.closed.wait()
 
 
-async def test_what_is_idle_is_closed_when_the_server_stops() -> None:
+async def test_an_idle_connection_is_closed_when_the_server_stops() -> None:
     registry = Connections(NEVER_S)
     idle, busy = added(registry, 2)
     registry.note_busy(busy)

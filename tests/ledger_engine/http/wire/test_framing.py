@@ -103,7 +103,7 @@ def test_spaces_may_stand_before_an_extension() -> None:
         b"0\r\n" + b"X: 1234\r\n" * 2000,
     ],
 )
-def test_what_is_no_chunk_is_refused(wrong: bytes) -> None:
+def test_a_text_that_is_no_chunk_is_refused(wrong: bytes) -> None:
     with pytest.raises(BadRequest):
         read(ChunkedBody(), [wrong])
 

@@ -73,7 +73,7 @@ def is_read_alike(text: bytes) -> bool:
     return True
 
 
-def test_whatever_a_head_holds_it_is_read_as_h11_reads_it(
+def test_every_head_is_read_as_h11_reads_it(
     seed: int, soak: int, monkeypatch: pytest.MonkeyPatch, tally: Tally
 ) -> None:
     monkeypatch.setattr("h11._headers.CONTENT_LENGTH_MAX_DIGITS", 4300)
@@ -110,7 +110,7 @@ def by_llhttp(text: bytes) -> tuple[str, str, list[tuple[bytes, bytes]]] | None:
     return parser.get_method().decode(), parser.get_http_version(), seen.headers
 
 
-def test_what_llhttp_takes_too_it_reads_as_we_do(seed: int, soak: int, tally: Tally) -> None:
+def test_a_head_that_llhttp_accepts_is_read_as_it_reads_it(seed: int, soak: int, tally: Tally) -> None:
     """Each refuses some that the other takes, such as methods that are unknown to llhttp."""
     both = 0
     for text in heads(seed, HEADS * soak):
@@ -164,14 +164,14 @@ def test_lengths_in_doubt_are_refused(lengths: list[bytes]) -> None:
         (b"Expect: 100-continue", b"1.0", False, False),
     ],
 )
-def test_what_a_client_says_of_the_connection(
+def test_a_client_decides_whether_the_connection_stays(
     line: bytes, version: bytes, keeps_open: bool, expects: bool
 ) -> None:
     head = read_head(b"GET / HTTP/%b\r\nHost: a\r\n%b\r\n\r\n" % (version, line))
     assert (head.keeps_open, head.expects_continue) == (keeps_open, expects)
 
 
-def test_what_almost_fits_is_refused_as_fast_as_the_rest() -> None:
+def test_a_head_that_almost_fits_is_refused_as_fast_as_the_rest() -> None:
     """A pattern that tries again and again would take minutes."""
     for part in (b"X: " + b" " * 20_000, b"X:" + b"a \t" * 7_000, b"X: y\r\n" * 4_000):
         with pytest.raises(BadRequest):

@@ -220,7 +220,7 @@ async def test_a_handshake_has_a_limit_of_time(
 @pytest.mark.parametrize(
     ("offered", "selected"), [(["http/1.1"], "http/1.1"), (["h2", "http/1.1"], "http/1.1"), (["h2"], None)]
 )
-async def test_who_offers_http_2_alone_is_answered_in_http_1_1(
+async def test_a_client_that_offers_http_2_alone_is_answered_in_http_1_1(
     port: int, trusting: ssl.SSLContext, offered: list[str], selected: str | None
 ) -> None:
     trusting.set_alpn_protocols(offered)

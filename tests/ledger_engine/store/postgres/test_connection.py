@@ -46,7 +46,7 @@ def test_more_than_the_system_takes_at_once_is_sent_in_parts(connection: Postgre
     assert row["long"] == len(text)
 
 
-def test_whoever_waits_for_notifications_is_told_that_the_server_ended_the_connection(
+def test_a_wait_for_notifications_ends_when_the_server_closes_the_connection(
     connection: PostgresConnection, beside: psycopg.Connection
 ) -> None:
     (row,) = connection.rows(rendered(PID), {})

@@ -123,7 +123,7 @@ async def test_keys_of_a_group_are_looked_up_together_and_each_is_used_once(
     assert (await engine.read(partial(accounts.get, tenant=tenant, id=id))).balance == -(1 + 39 + 4)
 
 
-async def test_what_is_held_is_read_anew_when_others_wrote_it(engine: Engine, tenant: Tenant) -> None:
+async def test_cached_values_are_read_again_when_others_wrote_them(engine: Engine, tenant: Tenant) -> None:
     (id,) = await make_accounts(engine, tenant, 1)
     line = [{"description": "Beans", "quantity": 1, "unit_amount": 5}]
     invoice = invoices.NewInvoice(account=id, customer="Ada", lines=line)

@@ -28,7 +28,7 @@ def nodes(plan: dict[str, object]) -> Iterator[dict[str, object]]:
 
 
 @pytest.mark.parametrize("statement", [notifications._ANNOUNCED, locks._OF_OTHERS])
-def test_what_is_asked_of_all_servers_reads_the_rows_of_servers_alone(
+def test_a_question_about_all_servers_reads_the_rows_of_servers_alone(
     beside: psycopg.Connection, statement: SqlStatement
 ) -> None:
     beside.execute(

@@ -80,7 +80,7 @@ async def test_of_a_burst_over_all_servers_exactly_the_limit_is_let_through(
         await server.close()
 
 
-async def test_what_is_asked_at_the_same_time_is_one_question(
+async def test_questions_asked_at_the_same_time_are_one_statement(
     together: CountedTogether, place: Place
 ) -> None:
     asking = [together.count("key_1", 60, 12) for _ in range(12)] + [together.count("key_2", 10, 9)]
@@ -90,7 +90,7 @@ async def test_what_is_asked_at_the_same_time_is_one_question(
     assert [verdict.remaining for verdict in verdicts] == [*range(59, 49, -1), 0, 0, 0, 50]
 
 
-async def test_who_is_refused_is_remembered_until_the_window_ends(
+async def test_a_refused_caller_is_remembered_until_the_window_ends(
     together: CountedTogether, place: Place, wall: Wall
 ) -> None:
     await asyncio.gather(*[together.count("key_1", 60, 10) for _ in range(11)])
@@ -117,9 +117,7 @@ async def test_a_refusal_says_the_limit_and_that_nothing_remains_each_time(toget
     assert [(await together.peek("key_1", limit)).remaining for limit in (9, 10, 11)] == [0, 0, 1]
 
 
-async def test_who_only_looks_does_not_change_the_limits_that_are_asked_for(
-    together: CountedTogether, place: Place
-) -> None:
+async def test_a_look_does_not_change_the_limits_of_a_count(together: CountedTogether, place: Place) -> None:
     await asyncio.gather(together.count("key_1", 60, 12), together.peek("key_1", 30))
     assert place.asked == [[CountRequest("key_1", 1, 60, 12)]]
 
@@ -174,7 +172,7 @@ async def test_a_place_that_fails_again_is_asked_again_as_late_as_after_the_firs
         wall.seconds += rate_limits.RETRY_S
 
 
-async def test_whoever_waits_when_it_is_closed_is_answered_at_once(
+async def test_a_caller_that_waits_at_the_end_is_answered_at_once(
     together: CountedTogether, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rate_limits, "ANSWER_S", 3600)
@@ -233,7 +231,7 @@ async def test_a_count_that_comes_late_does_not_open_its_window_again(database: 
 
 
 @pytest.mark.process
-async def test_who_has_not_come_for_two_minutes_is_forgotten(
+async def test_a_caller_absent_for_two_minutes_is_forgotten(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rate_counts, "CLEAN_EVERY_S", 0)

@@ -127,7 +127,7 @@ async def test_a_commit_is_counted_once_while_other_connections_are_opened(
     await engine.check()
 
 
-async def test_what_others_have_committed_is_missed_too_also_after_a_restart(
+async def test_missing_commits_of_others_are_noticed_also_after_a_restart(
     start: Start, beside: psycopg.Connection, tmp_path: Path
 ) -> None:
     engine, other = start(state=tmp_path), start()

@@ -99,7 +99,7 @@ async def test_postings_on_one_account_through_two_servers_add_up(serve: Serve) 
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_what_a_server_holds_from_one_group_to_the_next_is_what_others_have_left(
+async def test_a_cache_kept_between_groups_equals_the_state_that_others_have_left(
     serve: Serve, seed: int
 ) -> None:
     servers = [Engine(serve(ManualClock(START)), ManualClock(START)) for _ in range(2)]
@@ -290,7 +290,7 @@ async def test_a_lock_that_another_server_keeps_is_503_in_time(
         await database.close()
 
 
-async def test_what_fails_after_the_commit_undoes_and_repeats_nothing(
+async def test_an_error_after_the_commit_undoes_and_repeats_nothing(
     serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = serve(ManualClock(START))
@@ -354,7 +354,7 @@ async def test_a_standby_is_left_for_whoever_can_be_written_to(
     assert notes.execute("SELECT count(*) FROM notes").fetchall() == [(1,)]
 
 
-async def test_who_posts_to_a_book_that_nobody_has_locked_waits_for_no_other_book(
+async def test_a_posting_to_a_free_book_waits_for_no_other_book(
     serve: Serve, notes: psycopg.Connection
 ) -> None:
     database = serve(ManualClock(START))

@@ -54,7 +54,7 @@ async def address(ledger: str) -> str:
         ),
     ],
 )
-def test_what_was_changed_is_named_to_whoever_verifies(address: str, change: str, fault: str) -> None:
+def test_a_changed_table_is_named_by_verify(address: str, change: str, fault: str) -> None:
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(change.encode())
     with open_snapshot(address, 1) as snapshot:
@@ -70,7 +70,7 @@ def test_a_server_does_not_start_without_its_unique_indexes(address: str) -> Non
         open_engine(address, serving=True)
 
 
-def test_what_others_have_added_is_no_fault(address: str) -> None:
+def test_additions_by_others_are_no_fault(address: str) -> None:
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("CREATE VIEW of_ours AS SELECT id FROM orders; CREATE INDEX ON orders (total)")
         with open_snapshot(address, 1):

@@ -69,7 +69,7 @@ def test_a_log_beside_either_name_is_never_taken_for_that_of_the_other_file(
     assert (tmp_path / "ledger.db").read_text() == "before"
 
 
-def test_what_goes_wrong_in_a_file_that_is_up_to_date_is_not_put_down_to_its_age(tmp_path: Path) -> None:
+def test_a_fault_in_a_file_that_is_up_to_date_is_not_put_down_to_its_age(tmp_path: Path) -> None:
     ledger = put_empty_ledger(tmp_path / "ledger.db")
     with pytest.raises(StorageUnavailable, match="no such table: nowhere"):
         read_copy(ledger, lambda unit: unit.execute("SELECT * FROM nowhere"))

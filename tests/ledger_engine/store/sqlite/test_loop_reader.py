@@ -112,7 +112,7 @@ async def test_works_of_one_turn_share_a_snapshot_and_those_of_the_next_have_a_n
     assert begun == 2
 
 
-async def test_whoever_has_written_reads_it(notes: Engine) -> None:
+async def test_a_writer_reads_its_own_change(notes: Engine) -> None:
     async def write_and_read(name: str) -> None:
         for number in range(20):
             written = await notes.write(note(f"{name}{number}"))
@@ -176,7 +176,7 @@ async def test_on_a_machine_that_is_busy_elsewhere_all_works_stay_in_the_loop(
         assert await notes.read_short(work) == threading.current_thread().name
 
 
-async def test_what_is_cached_is_read_once_until_somebody_writes(notes: Engine) -> None:
+async def test_a_cached_value_is_read_once_until_somebody_writes(notes: Engine) -> None:
     tenant = Tenant("prj_a", livemode=False)
     for number in range(3):
         for _ in range(3):

@@ -27,7 +27,7 @@ async def names(read: Run) -> list[str]:
     return [account.name for account in (await read(accounts.page, PageRequest(100))).items]
 
 
-async def test_what_came_after_the_copy_is_gone_and_ids_go_on_after_what_is_left(
+async def test_changes_after_the_copy_are_gone_and_ids_go_on_after_the_last_one_left(
     engine: Engine, tmp_path: Path, write: Run, read: Run
 ) -> None:
     kept = await write(accounts.create, NewAccount("kept", "EUR", {}))

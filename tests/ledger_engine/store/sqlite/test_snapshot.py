@@ -102,7 +102,7 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_what_works_have_read_is_reported_and_an_error_is_raised_where_they_were_started(
+def test_the_rows_that_works_have_read_are_reported_and_an_error_is_raised_at_their_start(
     ledger: Path,
 ) -> None:
     read: list[int] = []

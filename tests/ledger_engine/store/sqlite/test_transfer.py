@@ -31,7 +31,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("companion", ["new.db-wal", "new.db-journal"])
-def test_what_an_earlier_file_of_that_name_left_is_not_taken_for_a_part_of_the_new_one(
+def test_a_leftover_of_an_earlier_file_of_that_name_is_not_taken_for_a_part_of_the_new_one(
     tmp_path: Path, companion: str
 ) -> None:
     (tmp_path / companion).write_text("part of a file")

@@ -179,7 +179,7 @@ async def test_the_report_as_junit_has_a_case_for_each_rule(examined: Examine) -
     assert int(suite.get("failures", "")) == len(failed) > 0
 
 
-async def test_what_a_server_does_not_offer_is_not_applicable_and_no_fault(
+async def test_a_part_that_a_server_does_not_offer_is_not_applicable_and_no_fault(
     examined: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examination, "READING", ())

@@ -65,7 +65,9 @@ async def test_a_server_that_refuses_again_and_again_is_given_up() -> None:
 @pytest.mark.parametrize(
     ("left", "verdict"), [(("9", "8"), "passed"), (("9", "9"), "failed"), (None, "unseen")]
 )
-async def test_what_is_left_is_compared_within_one_window(left: tuple[str, str] | None, verdict: str) -> None:
+async def test_the_rest_of_the_rate_is_compared_within_one_window(
+    left: tuple[str, str] | None, verdict: str
+) -> None:
     """Without `left`, each answer is of another window."""
 
     def answer(number: int) -> httpx.Response:

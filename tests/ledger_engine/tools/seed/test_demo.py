@@ -19,7 +19,7 @@ async def test_each_answers_in_its_way_and_a_repaired_one_well() -> None:
         assert await post("/bad") == 200
 
 
-async def test_what_is_not_http_only_ends_its_connection() -> None:
+async def test_a_text_that_is_not_http_only_ends_its_connection() -> None:
     import asyncio
 
     async with receiving(make_receivers(), Random(1)) as root:

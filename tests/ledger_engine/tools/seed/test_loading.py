@@ -87,7 +87,7 @@ async def test_two_loads_are_the_same_but_for_the_ids(tmp_path: Path) -> None:
     assert histories[0] == histories[1]
 
 
-async def test_what_is_loaded_has_its_events_and_verifies(
+async def test_a_loaded_history_has_its_events_and_verifies(
     engine: Engine, project: Project, written: Written, recorded: Run
 ) -> None:
     loaded = await seed(engine, project, written(transactions=[CREDIT], invoices=[INVOICE]))
@@ -203,7 +203,7 @@ async def test_a_fee_is_its_percentage_rounded_half_up(
     assert [tuple(row) for row in rows] == [("Bank", 53), ("Till", 997)]
 
 
-async def test_what_is_reversed_is_reversed_through_the_rules(
+async def test_a_reversal_in_a_history_follows_the_rules(
     engine: Engine, project: Project, tenant: Tenant, written: Written
 ) -> None:
     await seed(engine, project, written(transactions=[{**CREDIT, "reverse": {"after": 3}}]))

@@ -118,7 +118,7 @@ def test_a_mistake_is_told_with_its_place(written: Written, fields: dict[str, An
         ("[" * 100_000, "made.json: it is nested too deeply."),
     ],
 )
-def test_what_is_no_json_object_is_told(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_is_no_json_object_is_reported(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "made.json"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(BadDataSet) as raised:
@@ -131,7 +131,7 @@ def test_a_data_set_has_the_name_of_its_file(written: Written) -> None:
     assert (data_set.name, data_set.title, data_set.days) == ("roasters", "Made up", 10)
 
 
-def test_what_varies_is_kept_for_later(written: Written) -> None:
+def test_a_varying_value_is_kept_for_later(written: Written) -> None:
     data_set = written(transactions=[{**CREDIT, "amount": {"from": 5, "to": 25, "step": 10}}])
     entry = data_set.entries["transactions[0]"]
     assert isinstance(entry, TransactionEntry)

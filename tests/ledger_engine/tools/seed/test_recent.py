@@ -124,7 +124,7 @@ async def test_an_empty_project_has_no_changes_and_no_trouble(engine: Engine) ->
     assert (report.transactions, report.invoices, report.fault) == (0, 0, None)
 
 
-async def test_what_the_rules_forbid_is_left_out_whole_and_ends_nothing(loaded: Loaded) -> None:
+async def test_a_deed_that_the_rules_forbid_is_left_out_whole_and_ends_nothing(loaded: Loaded) -> None:
     before = await loaded.engine.read(auditing.verify)
     tenant = Tenant(loaded.tenant.project, livemode=False, quota=1)
     await loaded._replace(tenant=tenant).go_on(100)

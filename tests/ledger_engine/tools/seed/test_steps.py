@@ -74,7 +74,7 @@ def test_accounts_and_users_are_there_before_what_happens_that_day(written: Writ
     assert {step.path for step in found[:3]} == {"accounts[0]", "accounts[1]", "users[0]"}
 
 
-def test_what_would_come_after_the_end_has_not_happened_yet(written: Written) -> None:
+def test_a_step_after_the_end_has_not_happened_yet(written: Written) -> None:
     paid = {**INVOICE, "day": 8, "finalize_after": 1, "pay_after": 5}
     found = steps_of(written(invoices=[paid]))
     assert [step.at // DAY + 1 for step in found if step.path == "invoices[0]"] == [8, 9]

@@ -89,7 +89,7 @@ async def test_invoices_and_orders_are_moved_through_their_lives(shop: Shop) -> 
     assert await shop.does(DemoTraffic.pay_again) == [200, 409]
 
 
-async def test_what_somebody_else_drafts_is_left_alone(shop: Shop) -> None:
+async def test_a_strangers_draft_is_left_alone(shop: Shop) -> None:
     account = (await shop.root.get("/v1/accounts")).json()["data"][0]["id"]
     draft = {"account": account, "amount": 1250, "customer": "Ada"}
     made = await shop.root.post("/v1/invoices", json=draft)
@@ -150,7 +150,7 @@ async def test_an_invoice_without_lines_has_a_similar_amount(shop: Shop) -> None
     assert 0 < invoice["amount"] < 2 * like.amount
 
 
-async def test_what_is_refused_is_not_taken_for_the_demos_own(shop: Shop) -> None:
+async def test_a_refused_object_is_not_taken_for_the_demos_own(shop: Shop) -> None:
     shop.traffic._keys = {**shop.traffic._keys, "tills": shop.traffic._keys["reporting"]}
     assert await shop.does(deeds.post) == [403]
     assert shop.traffic._ids == set()

@@ -34,7 +34,7 @@ def test_a_sum_was_as_much_less_as_was_posted_since() -> None:
     assert earlier(history) == [110, 113, 113, 93, 100]
 
 
-def test_what_comes_later_is_added_once() -> None:
+def test_later_transactions_are_added_once() -> None:
     history = BalanceHistory()
     first = [posting(1, 35, 3)]
     history.take(first, all_read=True, currency=euro)

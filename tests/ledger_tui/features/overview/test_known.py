@@ -48,7 +48,7 @@ def test_a_figure_that_was_skipped_is_known_for_the_moment_it_was_skipped_at() -
     assert not known.stays("invoices")  # forth again
 
 
-def test_what_was_never_read_or_could_not_be_is_read() -> None:
+def test_a_figure_that_was_never_read_or_could_not_be_is_read() -> None:
     known = KnownFigures()
     read_at(NOON + 3, known, "invoices")
     known.take("invoices", "an error", 0.0)
@@ -92,7 +92,7 @@ def test_in_the_present_a_figure_stays_until_another_event_or_another_day_comes(
     assert not known.stays("invoices")
 
 
-def test_what_was_read_in_the_present_is_read_in_the_past_and_the_other_way_round() -> None:
+def test_a_figure_read_in_the_present_is_read_in_the_past_and_the_other_way_round() -> None:
     known = KnownFigures()
     known.begin(None)
     known.take("events", events(*STORY), 0.0)

@@ -41,7 +41,7 @@ def test_now_is_no_earlier_moment() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-2x", "2026-13-01", "2h", "-"])
-def test_what_is_no_moment_is_refused_with_what_is(text: str) -> None:
+def test_a_text_that_is_no_moment_is_refused_with_examples(text: str) -> None:
     with pytest.raises(BadLine, match="-2h or now"):
         parse_moment(text, NOW)
 
@@ -59,7 +59,7 @@ def around(*times: int, begins: bool = True, ends: bool = True) -> Around:
     return found
 
 
-def test_what_happened_in_one_millisecond_is_one_step() -> None:
+def test_the_events_of_one_millisecond_are_one_step() -> None:
     known = around(10, 20, 20, 30)
     assert known.step(None, -1) == 20
     assert known.step(20, -1) == 10

@@ -53,7 +53,7 @@ def test_without_an_event_the_object_and_its_times_are_shown_with_the_reason(
     assert drawn(**of_trace) == lines
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_parts_left_out_are_counted() -> None:
     step = TraceStep("req_1", REQUEST, events=(event(1),), more_events=1200)
     lines = drawn(step, more_steps=1)
     assert lines[0] == "1 earlier request not shown"
@@ -110,11 +110,11 @@ def test_a_command_is_not_counted_as_a_request(steps: list[TraceStep], counted: 
         (TraceStep("req_1", REQUEST, events=(event(1),), no_deliveries="none here"), "none here"),
     ],
 )
-def test_what_is_not_there_below_a_request_is_said(step: TraceStep, note: str) -> None:
+def test_a_part_missing_below_a_request_is_named(step: TraceStep, note: str) -> None:
     assert drawn(step)[-1] == note
 
 
-def test_what_an_object_was_before_is_not_made_up() -> None:
+def test_an_objects_earlier_state_is_not_made_up() -> None:
     lines = drawn(TraceStep("req_1", REQUEST, events=(event(1),)))
     assert "the earlier value is not known" in lines
     assert "new" in drawn(TraceStep("req_1", REQUEST, events=(event(1, "invoice.created"),)))

@@ -55,7 +55,7 @@ async def test_while_it_is_read_and_when_that_fails_the_caption_says_so() -> Non
         assert caption(view).endswith("1 request read")
 
 
-async def test_what_is_traced_again_is_read_again_and_stays_until_then() -> None:
+async def test_an_object_traced_again_is_read_again_and_stays_until_then() -> None:
     app = Alone(view := TraceView(TRACE, unconnected()))
     async with app.run_test():
         view.show_traced("accounts", ACCOUNT)
