@@ -119,13 +119,15 @@ class Faults:
         self._entries: dict[str, _Entry] = {}
         self._owners_of_removed: dict[
             str, tuple[str, bool]
-        ] = {}  # ids, which as cursors still mark a place: whose
+            # the project and mode of each removed fault, by id, because a client may still use that id as a
+            # cursor
+        ] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, tenant: Tenant, fault: Fault) -> Fault:
-        """Add a fault; of too many the oldest is deleted."""
+        """Add a fault; if there are already FAULTS_MAX, delete the oldest."""
         own = self._of(tenant)
         if len(own) >= FAULTS_MAX:
             self._remove(own[0].id)
@@ -159,7 +161,8 @@ class Faults:
     def of_request(self, request: MatchedRequest, project: str | None, livemode: bool) -> Iterator[Fault]:
         """Yield the faults that happen to a request, in the order they were set.
 
-        `project` is None for a request without a credential. It contains only faults that name a path.
+        `project` is None for a request without a credential. Such a request meets only faults that name a
+        path, of any project.
         """
         for entry in list(self._entries.values()):
             fault = entry.fault
@@ -340,7 +343,8 @@ class FaultySender:
         self._report = report
         self._sender = make(self._take_result)
         self._endpoints: dict[str, _Endpoint] = {}
-        self._copies = itertools.count(-1, -1)  # numbers of the second of two attempts
+        # negative numbers for the copies of duplicated jobs, whose results are not reported
+        self._copies = itertools.count(-1, -1)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property

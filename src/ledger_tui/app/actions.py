@@ -73,7 +73,7 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
     text = question(message.resource, action, record, context.names)
     if action.name == "revoke" and context.tokens.is_own(record):
         text += "\n\nIt is the key of this dashboard, which will lose access."
-    # In live mode also what can be undone is confirmed, but nothing has to be typed for it.
+    # In live mode the user also confirms an action that can be undone, but types nothing.
     final = action.final and mode is not Mode.TEST
     proof_text, what = proof_of(record, context.names) if final else (None, "")
     act = partial(_act, navigation, message)
@@ -104,7 +104,7 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
 
 
 def _show_acted(navigation: Navigation, request: ActionRequested, record: Record, secret: str | None) -> None:
-    """Show what has changed: `record` is the object as it is now; and a new secret once."""
+    """Show the changed object (`record`, as it is now) and, once, a new secret."""
     answered_id = record.get("id")
     another = answered_id not in (None, request.record.get("id"))
     is_new = another and str(answered_id).startswith(request.resource.id_prefix)
@@ -154,7 +154,8 @@ def ask_helper(navigation: Navigation, request: HelperRequest) -> None:
 async def _ask_helper(navigation: Navigation, request: HelperRequest) -> None:
     api = navigation.context.api
     try:
-        # Asked first, as a 404 of the request itself may mean that there is no such snapshot.
+        # Read the clock first, to learn whether the server has test helpers: a 404 to the request itself
+        # could also mean a missing snapshot.
         await api.call("GET", f"{ROOT}/clock", part=PART)
         answer = await api.write(request.method, request.path, request.body, None)
         clock = await api.call("GET", f"{ROOT}/clock", part=PART)
@@ -275,7 +276,8 @@ def open_command_line(navigation: Navigation, line: str = "") -> None:
     now_ms = round(context.session.present_time * 1000)
     choices = Choices(context.profiles, [*context.themes], context.names, helpers, now_ms)
     actions = [*_actions(navigation), *_recent(navigation)]
-    # They would cover what is typed. Textual removes them only from the screen on top: still this one.
+    # Notifications would cover the command line. Clear them before pushing it, because Textual clears only
+    # those of the top screen.
     navigation.app.clear_notifications()
     navigation.app.push_screen(
         CommandScreen(choices, actions, navigation, line), partial(_run_command, navigation)

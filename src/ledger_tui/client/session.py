@@ -15,7 +15,8 @@ _FASTEST_POLL_SECONDS = 2.0
 # Seconds without an answer before the screen says that the server is slow.
 PATIENT_SECONDS = 2.5
 _LOOK_SECONDS = 0.15  # seven requests a second are within the burst of every plan
-_OFFSET_MS_MAX = 100 * 365 * 86_400_000  # a century; no date could be made of much more
+# a century; a much larger offset leads to years that no date can represent
+_OFFSET_MS_MAX = 100 * 365 * 86_400_000
 _WRITES = "write:projects"
 _LAST_TIME = 253_402_300_799.0  # the last second of the year 9999
 _LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
@@ -42,7 +43,10 @@ class ConnectionState(Enum):
 
 
 class Session:
-    """One server with one credential. Every change but of the rate limit calls `on_change`."""
+    """One server with one credential.
+
+    Every change except to the rate limit's numbers calls `on_change`.
+    """
 
     def __init__(self, *, read_only: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.read_only = read_only
@@ -69,7 +73,7 @@ class Session:
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
         self.moment_ms: int | None = (
-            None  # the moment that is shown, at the end of this millisecond; None for now
+            None  # the moment shown, including all of this millisecond; None means the present
         )
         self._key_mode = Mode.UNKNOWN
         self._seen_mode = Mode.UNKNOWN
@@ -86,7 +90,7 @@ class Session:
         return Mode.TEST if Mode.TEST in modes else Mode.UNKNOWN
 
     def begin(self, url: str, credential: str | None) -> None:
-        """Start with a server and a credential, of which only the key's prefix is known."""
+        """Start with a server and a credential; only a key's prefix is looked at, to tell its mode."""
         self.url = url
         self.known_ledger = self._foreign = False
         self.credential_changed()
@@ -174,7 +178,7 @@ class Session:
     def saw_no_ledger(self) -> None:
         """Note an answer that is not a ledger's.
 
-        When this was a ledger before, the answer is a fault and proves nothing.
+        If this server has answered as a ledger before, this answer is only a fault and is ignored.
         """
         if not self.known_ledger:
             self._foreign = True
@@ -184,7 +188,8 @@ class Session:
         """Note that the server gave an answer, of any kind."""
         self._answered_at = self.clock()
         self._note_limits(headers)
-        if self.state is ConnectionState.ENDED:  # from before its end, and read after it
+        # the server sent this answer before it ended; it was read afterwards
+        if self.state is ConnectionState.ENDED:
             return
         state = ConnectionState.FOREIGN if self._foreign else ConnectionState.ONLINE
         if status == 401:
@@ -237,7 +242,8 @@ class Session:
     def look_pause(self) -> float:
         """Return the seconds between two pages that are read in sequence to search them.
 
-        The first half of the rate limit may be used at once; the rest is left for the rest of the screen.
+        A search uses the first half of the rate limit at full speed, then slows down to leave requests for
+        the screen.
         """
         if self.limit and self.remaining is not None and self.remaining * 2 < self.limit:
             return self.pause_after(1)
@@ -257,7 +263,7 @@ class Session:
 
     @property
     def server_time(self) -> float:
-        """Return Unix time by the ledger's clock, which its figures use; always a time that a date can show.
+        """Return the ledger's clock as Unix time, clamped to times that a date can represent.
 
         While an earlier moment is shown it is that moment.
         """
@@ -300,7 +306,8 @@ class Session:
 
         with suppress(ValueError, OverflowError):
             ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
-            # The header gives whole seconds, cut off, so the greatest value seen is nearest.
+            # The header is truncated to whole seconds, so the largest difference seen is closest to the true
+            # one.
             if not ahead <= self._server_ahead < ahead + 1:
                 self._server_ahead = ahead
 

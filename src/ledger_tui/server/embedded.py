@@ -28,7 +28,9 @@ def _sets_another_server(name: str) -> bool:
 
 
 class ServerDied(Exception):
-    """The server ended, or printed something else, before it could serve; the message gives the reason."""
+    """The server ended, or printed something other than its address, before it could serve; the message gives
+    the reason.
+    """
 
 
 class Address(NamedTuple):

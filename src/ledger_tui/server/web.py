@@ -1,7 +1,7 @@
 """`ledger-tui --web`: the dashboard in a browser on this machine, served by textual-serve.
 
-The printed link contains a token that works once, in exchange for a session cookie. A request must name this
-very address in Host, which a rebound DNS name does not, and in Origin, or the answer is 403.
+The printed link contains a token that works once, in exchange for a session cookie. The server answers 403
+unless Host, and Origin if the browser sends it, names this server, which stops DNS rebinding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FONT = (
     '<style>@font-face { font-family: "Roboto Mono";'
     ' src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }</style>'
 )
-# Keys go to the terminal once it shows something, without a click; at the end to the button that restarts.
+# Focus the terminal as soon as it appears, so that no click is needed; at the end focus the restart button.
 _FOCUS = """<link rel="icon" href="data:,">
 <script>
   addEventListener("load", () => {
@@ -121,7 +121,7 @@ class WebDashboard(Server):
         """Print nothing, instead of textual-serve's banner: the command line prints the link."""
 
     async def open(self, port: int) -> web.AppRunner:
-        """Listen on a port of the loopback interface, with 0 on a free one. Raises OSError."""
+        """Listen on this port of the loopback interface; 0 means any free port. Raises OSError."""
         app = await self._make_app()
 
         @web.middleware
@@ -148,7 +148,7 @@ class WebDashboard(Server):
         return runner
 
     def _without_what_is_elsewhere(self, page: str) -> str:
-        """Remove the link to a web font from textual-serve's page, which also ships the font itself."""
+        """Replace the page's link to a web font with the copy of the font that textual-serve ships."""
         own = re.escape(self.public_url)
         return re.sub(rf'<link\b[^>]*\bhref="(?!{own}/)[a-z]*:?//[^>]*>', _FONT, page)
 
@@ -176,8 +176,8 @@ class CannotServe(Exception):
 def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:
     """Serve dashboards with these options until Ctrl-C, SIGTERM or SIGHUP.
 
-    `show_link` is called with the link. An own server is started once for all of them, and ended with them.
-    Raises CannotServe.
+    `show_link` is called with the link. Without a URL or profile, start one server for all the dashboards,
+    and stop it at the end. Raises CannotServe.
     """
     server = None
     url, key = options.url, options.key
@@ -229,7 +229,7 @@ async def _serve(
     end_event = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # nohup ignores SIGHUP, which comes when the terminal is closed; then it stays ignored.
+        # Under nohup, SIGHUP (sent when the terminal closes) is already ignored; leave it so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, end_event.set)
     last_words = _watch(server, end_event) if server is not None else []
@@ -253,6 +253,7 @@ def _watch(server: EmbeddedServer, end_event: asyncio.Event) -> list[str]:
             with suppress(RuntimeError):  # the loop was closed in the meantime
                 loop.call_soon_threadsafe(end_event.set)
 
-    # Not a thread of the event loop, whose end would wait for it, while it waits for the server.
+    # Not a thread of the loop's executor: the loop would wait for it when closing, while the thread waits for
+    # the server.
     threading.Thread(target=wait, name="server-end", daemon=True).start()
     return last_words

@@ -73,8 +73,8 @@ class ParsedUrl:
 def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
     """Return the parts of a URL that may be registered. Raises InvalidRequest.
 
-    A host that is a number is refused unless it is an address in its usual form, so that people read the same
-    address that is connected to. Names are not resolved here.
+    A numeric host is refused unless it is an IP address in its usual form, so that the address people read is
+    the one the server connects to. Names are not resolved here.
     """
     if (
         not 1 <= len(url) <= URL_MAX

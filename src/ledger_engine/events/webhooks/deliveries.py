@@ -3,8 +3,9 @@
 See docs/decisions.md#webhooks.
 
 `resend_failed` resends all that failed since a time, in short turns: in one commit they would make every
-other writer wait. When it is interrupted, part of the deliveries were resent and its idempotency key is not
-used: the same request does the rest. `measure` counts what is still to be sent, for the metrics.
+other writer wait. If it is interrupted, some deliveries have been resent, but its idempotency key is not yet
+recorded, so the same request can be sent again and resends the rest. `measure` counts what is still to be
+sent, for the metrics.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Attempt(TypedDict):
 
 
 class FailedDelivery(NamedTuple):
-    """A delivery whose last attempt, at that moment, failed."""
+    """A delivery whose last attempt, made at `attempted_at`, failed."""
 
     id: str
     attempted_at: int
@@ -133,7 +134,7 @@ def page(
 def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
     """Return the event's deliveries to the endpoints that are there or can be restored, in their order.
 
-    Raises NotFound, and PermissionDenied for the event of a user without `read:users`.
+    Raises NotFound, and PermissionDenied if the event is about a user and the tenant lacks `read:users`.
     """
     outbox.get(unit, tenant, event)
     status = {each.endpoint: each.status for each in endpoints.receivers(unit, tenant)}
@@ -154,9 +155,9 @@ def resend(
 ) -> Resent:
     """Send an event again, now: to each enabled endpoint that wants its kind, or to the one given.
 
-    If an attempt is under way, the event is sent again after it. If its first attempt has not begun, that one
-    is the resend. Raises NotFound for the event or the endpoint, and InvalidRequest for an endpoint that does
-    not receive this kind.
+    If an attempt is under way, the event is sent again after it. If the event has not been attempted yet, its
+    first attempt counts as the resend. Raises NotFound for the event or the endpoint, and InvalidRequest for
+    an endpoint that does not receive this kind.
     """
     message = outbox.get(unit, tenant, event)
     idempotency.take(unit, tenant, key, event)
@@ -192,9 +193,10 @@ def resend(
 def failed(
     unit: Unit, tenant: Tenant, endpoints: Sequence[str], since: int, until: int, limit: int
 ) -> list[FailedDelivery]:
-    """Return up to `limit` deliveries that failed and were last attempted in that time, the first one first.
+    """Return up to `limit` failed deliveries last attempted in that time, oldest attempt first.
 
-    `endpoints` are their endpoints, `until` is included. Deliveries that already wait to be resent are not.
+    `endpoints` are their endpoints, `until` is included. Deliveries that already wait to be resent are left
+    out.
     """
     if not endpoints:
         return []
@@ -314,11 +316,11 @@ async def resend_failed(
 ) -> ResentFailed:
     """Send again, now, the deliveries last attempted at `since` or later that failed; return how many.
 
-    Only to enabled endpoints, or to the one given. Deliveries that are already waiting to be resent stay as
-    they are. One with an attempt under way is sent again after it. Raises NotFound for the endpoint, and
-    DuplicateIdempotencyKey.
+    Only enabled endpoints get them; `endpoint` limits this to one. Deliveries that are already waiting to be
+    resent stay as they are. One with an attempt under way is sent again after it. Raises NotFound for the
+    endpoint, and DuplicateIdempotencyKey.
     """
-    # One at a time: the turns of several together would be grouped into one long commit.
+    # One resend at a time: the engine would group the turns of several resends into one long commit.
     async with engine.shared_state.semaphores.hold(_ONE_AT_A_TIME, wait=True):
         begin = partial(_begin, tenant=tenant, since=since, endpoint=endpoint, key=key)
         endpoint_ids, skips, until = await engine.read(begin)

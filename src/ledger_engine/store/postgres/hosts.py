@@ -53,7 +53,7 @@ class Hosts:
         settings: Sequence[str] = (),
         require: Callable[[PostgresConnection], object] | None = None,
     ) -> PostgresConnection:
-        """Connect to the first host that can, and of which `require` raises no ConnectionLost.
+        """Connect to the first host that accepts a connection for which `require` raises no ConnectionLost.
 
         Each host gets its share of CONNECT_S seconds to answer. Raises ConnectionLost.
         """
@@ -89,7 +89,7 @@ class Hosts:
             self._put(max(candidates, key=lambda each: each[0])[1], first=True)
 
     def abandon(self, is_wrong: Callable[[PostgresConnection], bool]) -> None:
-        """Have no connection used any more that is wrong."""
+        """Mark every connection for which `is_wrong` is true, so that it is not used again."""
         with self._lock:
             for each in self._connections:
                 each.must_not_be_used = each.must_not_be_used or is_wrong(each)

@@ -22,8 +22,8 @@ CHECKPOINT_PAGES = 4000
 # A batch of 1,000 writes 1.4 MB of new pages and some hundred old ones. They do not fit into SQLite's own
 # 2 MB, and reading the same pages again and again took a seventh of its time.
 WRITER_CACHE_KB = 8000
-# Holds most inner pages of the table and indexes of ten million transactions, where SQLite's 2 MB do not.
-# Larger ones gain nothing more, and filling them with pages that are read once takes time too.
+# Holds most inner pages of the table and indexes of ten million transactions, where SQLite's 2 MB do not. A
+# larger cache is no faster, and filling it with pages that are read only once costs time.
 READER_CACHE_KB = 16_000
 
 _PRAGMAS = (
@@ -51,7 +51,7 @@ Identity = tuple[int, int]  # device and inode
 def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
     """Open a connection with the settings of this project to an existing file.
 
-    Raises StorageUnavailable for a file without a write-ahead log that is not a ledger.
+    Raises StorageUnavailable if the file is not in WAL mode yet and is not a ledger.
     """
     require_file_of_log(path)
     connection = sqlite3.connect(
@@ -77,10 +77,11 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to a write-ahead log, which is a persistent setting, and so not for another program's.
+    """Switch the file to a write-ahead log. The file keeps this setting, so a file of another program is
+    refused first.
 
-    While another connection does the same to a new file, SQLite does not wait by itself, because two
-    connections that both read and want to write would wait for ever.
+    If another connection is switching the same new file, SQLite fails at once instead of waiting (two readers
+    that both want to write would deadlock), so this tries again.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
@@ -135,7 +136,9 @@ def require_one_name(path: Path) -> None:
 
 
 def companions(path: Path) -> list[Path]:
-    """Return the files that accompany a database file while it is in use: its logs, and the index of one."""
+    """Return the files next to a database file in use: the write-ahead log, its index, and the rollback
+    journal.
+    """
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
@@ -175,8 +178,8 @@ def reason_of(error: BaseException) -> str:
 def reason_not_opened(file: Path, error: Exception) -> str:
     """Return in words why a file could not be opened.
 
-    SQLite also needs the files next to a ledger to read it. It can read without them (`immutable`), but then
-    it misses later changes, and the owner of the file may open it at any moment.
+    SQLite also needs the files next to a ledger to read it. `immutable` avoids that, but such a reader would
+    miss the changes of a process that opens the ledger later.
     """
     folder = file.resolve().parent
     if code_of(error) in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN} and not os.access(
