@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ledger_engine.core.settings import Location, named
+from ledger_engine.store.copy_ends import fingerprint, refusal
 from ledger_engine.store.engine import open_source, open_target, tables_of_ledger
-from ledger_engine.store.transfer import fingerprint, refusal
 from ledger_engine.verify import audit
 from ledger_engine.verify.audit import AuditReport
 

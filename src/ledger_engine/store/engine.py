@@ -30,11 +30,11 @@ from ledger_engine.store import (
     kept_time,
     postgres,
 )
-from ledger_engine.store.snapshot import report_nothing
+from ledger_engine.store.read_snapshot import report_nothing
 
 if TYPE_CHECKING:
-    from ledger_engine.store.snapshot import ReadSnapshot, ReportRows
-    from ledger_engine.store.transfer import CopiedTable, CopyTarget, Source
+    from ledger_engine.store.copy_ends import CopiedTable, CopyTarget, Source
+    from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
 WRITE_TRIED_EVERY_S = 1.0  # it is true for every caller, because the question needs no credential

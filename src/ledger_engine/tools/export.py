@@ -21,7 +21,7 @@ from ledger_engine.core.records import as_json, dumps
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.transactions import Transaction
-from ledger_engine.store.snapshot import AuditUnit, AuditWork
+from ledger_engine.store.read_snapshot import AuditUnit, AuditWork
 
 AT_ONCE = 5_000  # transactions that are read together
 # The root of an account in a journal, by the `type` in its metadata; every other account is an asset. The

@@ -19,7 +19,7 @@ from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.stored import StoredLog
 from ledger_engine.log.tree import Edge
 from ledger_engine.store import T
-from ledger_engine.store.snapshot import AuditUnit, AuditWork
+from ledger_engine.store.read_snapshot import AuditUnit, AuditWork
 from ledger_engine.verify import checks, sealed, state
 from ledger_engine.verify.book import BookPass, PassStart, books_of, start_after
 from ledger_engine.verify.faults import Discrepancies, Discrepancy

@@ -18,7 +18,7 @@ from ledger_engine.events import outbox
 from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.log.entries import LoggedBook
 from ledger_engine.store import Row, Unit
-from ledger_engine.store.snapshot import AuditUnit
+from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import Discrepancies
 from ledger_engine.verify.sealed import EntryAudit
 

@@ -20,7 +20,7 @@ from ledger_engine.log import keys, stored
 from ledger_engine.log.entries import LoggedBook
 from ledger_engine.log.keys import LogKey
 from ledger_engine.store import Row, Value, kept_time
-from ledger_engine.store.snapshot import AuditUnit
+from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import NAMED_MAX, Discrepancies
 
 _ROWS_AT_ONCE = 1000

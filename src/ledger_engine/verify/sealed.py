@@ -21,7 +21,7 @@ from ledger_engine.log.stored import StoredLog
 from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.log.tree import TILE_WIDTH, Edge
 from ledger_engine.store import Row
-from ledger_engine.store.snapshot import AuditUnit
+from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import Discrepancies
 
 _AT_ONCE = 256  # tiles

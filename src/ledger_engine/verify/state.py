@@ -18,7 +18,7 @@ from ledger_engine.core.records import as_json
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, invoices, orders, users
 from ledger_engine.store import Row, Value
-from ledger_engine.store.snapshot import AuditUnit
+from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import Discrepancies
 
 _ROWS_AT_ONCE = 1000

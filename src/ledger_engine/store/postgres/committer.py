@@ -1,4 +1,4 @@
-"""The transactions of PostgreSQL in which the works of a group run (`store/committer.py`).
+"""The transactions of PostgreSQL in which the works of a group run (`store/group_committer.py`).
 
 A group may need several transactions: one for the books that are free, more for the books that another server
 had locked.
@@ -17,8 +17,8 @@ from typing import NamedTuple, TypeAlias
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import OF_NO_PROJECT, OWN, BookKey, book_of
-from ledger_engine.store.committer import DatabaseTransaction, GroupCommitter, WorkFailed
 from ledger_engine.store.group_cache import prefetch
+from ledger_engine.store.group_committer import DatabaseTransaction, GroupCommitter, WorkFailed
 from ledger_engine.store.postgres import notifications
 from ledger_engine.store.postgres.confirmations import Confirmations
 from ledger_engine.store.postgres.connection import PostgresConnection

@@ -16,7 +16,7 @@ from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import PostgresUnit
-from ledger_engine.store.snapshot import ReportRows, report_nothing
+from ledger_engine.store.read_snapshot import ReportRows, report_nothing
 
 _FAULTS_MAX = 10
 _OF_CONTENT = ("22", "42")  # values that are none, and tables or columns that are missing

@@ -13,7 +13,7 @@ from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, 
 from ledger_engine.store.postgres.hosts import connect
 from ledger_engine.store.postgres.migrations import PostgresTables
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.snapshot import ReadSnapshot, ReportRows, UnitReader
+from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows, UnitReader
 
 _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _EXPORT = rendered("SELECT pg_export_snapshot() AS name")

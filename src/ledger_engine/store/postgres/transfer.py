@@ -1,4 +1,4 @@
-"""A PostgreSQL database as the source or the target of a move to another engine (`store/transfer.py`).
+"""A PostgreSQL database as the source or the target of a move to another engine (`store/copy_ends.py`).
 
 Rows go in and out by COPY. A target is filled in one transaction: until it is committed nobody else sees even
 its tables. Until then the tables have only their primary keys; the other indexes and the foreign keys are
@@ -19,6 +19,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
 from ledger_engine.store import kept_time, schema
+from ledger_engine.store.copy_ends import ROWS_AT_ONCE, Applied, CopiedTable, Line, lines_of, refusal
 from ledger_engine.store.postgres import inspection, locks, migrations, requirements
 from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED, PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
@@ -26,9 +27,8 @@ from ledger_engine.store.postgres.hosts import Hosts, connect
 from ledger_engine.store.postgres.inspection import PostgresAuditUnit
 from ledger_engine.store.postgres.migrations import PostgresTables
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.snapshot import ReadSnapshot, ReportRows, UnitReader
+from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows, UnitReader
 from ledger_engine.store.sql_text import SUBSTITUTE, restored
-from ledger_engine.store.transfer import ROWS_AT_ONCE, Applied, CopiedTable, Line, lines_of, refusal
 
 _NAME = "ledger-engine migrate"  # of its connections, in pg_stat_activity
 _SERVED = (

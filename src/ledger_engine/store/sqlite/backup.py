@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import T
-from ledger_engine.store.snapshot import AuditWork
+from ledger_engine.store.read_snapshot import AuditWork
 from ledger_engine.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     code_of,

@@ -1,4 +1,4 @@
-"""The transaction of SQLite in which the works of a group run (`store/committer.py`)."""
+"""The transaction of SQLite in which the works of a group run (`store/group_committer.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store.committer import DatabaseTransaction, GroupCommitter, WorkFailed
+from ledger_engine.store.group_committer import DatabaseTransaction, GroupCommitter, WorkFailed
 from ledger_engine.store.sqlite.connection import FATAL, code_of, public_error, reason_of
 from ledger_engine.store.sqlite.unit import SqliteUnit
 from ledger_engine.store.threaded import QueuedWork

@@ -7,7 +7,7 @@ import sqlite3
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store.snapshot import ReportRows, report_nothing
+from ledger_engine.store.read_snapshot import ReportRows, report_nothing
 from ledger_engine.store.sqlite import migrations
 from ledger_engine.store.sqlite.connection import code_of
 from ledger_engine.store.sqlite.unit import SqliteUnit

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store.snapshot import ReadSnapshot, ReportRows, UnitReader, report_nothing
+from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows, UnitReader, report_nothing
 from ledger_engine.store.sqlite.backup import open_to_read
 from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit

@@ -1,4 +1,4 @@
-"""A SQLite file as the source or the target of a move to another engine (`store/transfer.py`)."""
+"""A SQLite file as the source or the target of a move to another engine (`store/copy_ends.py`)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.store import kept_time
+from ledger_engine.store.copy_ends import ROWS_AT_ONCE, Applied, CopiedTable, Line, lines_of, refusal
 from ledger_engine.store.files import work_folder
-from ledger_engine.store.snapshot import ReadSnapshot, ReportRows
+from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 from ledger_engine.store.sqlite import backup
 from ledger_engine.store.sqlite.connection import companions, make_private
 from ledger_engine.store.sqlite.lock import ServingLock
 from ledger_engine.store.sqlite.log import require_own_log, require_reachable
 from ledger_engine.store.sqlite.migrations import RECORD, SqliteTables
 from ledger_engine.store.sqlite.snapshot import open_snapshot
-from ledger_engine.store.transfer import ROWS_AT_ONCE, Applied, CopiedTable, Line, lines_of, refusal
 
 _CACHE_KB = 65_536
 _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"

@@ -19,13 +19,13 @@ from ledger_engine.access import projects
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
 from ledger_engine.store import Unit, kept_time, schema
+from ledger_engine.store.copy_ends import CopiedTable
 from ledger_engine.store.engine import open_engine, open_snapshot, open_target
 from ledger_engine.store.postgres import hosts
 from ledger_engine.store.postgres.connection import UNLIMITED
 from ledger_engine.store.postgres.database import open_database
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import rendered
-from ledger_engine.store.transfer import CopiedTable
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.postgres_server import bare_database, emptied_database, version
 from tests.versions import put_later_schema

@@ -14,8 +14,8 @@ import pytest
 
 from ledger_engine.core.errors import InvalidRequest, LedgerError, StorageUnavailable
 from ledger_engine.store import LongWork, Unit, Work
-from ledger_engine.store.committer import CAUTIOUS_GROUPS
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.group_committer import CAUTIOUS_GROUPS
 from ledger_engine.store.sqlite.unit import ROWS_AT_ONCE
 from ledger_engine.store.threaded import WAITING_MAX
 from tests.ledger_engine.manual_clock import ManualClock

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import Conflict, StorageUnavailable
-from ledger_engine.store import transfer
+from ledger_engine.store import copy_ends
+from ledger_engine.store.copy_ends import fingerprint
 from ledger_engine.store.sqlite.transfer import ledger_tables, open_target
-from ledger_engine.store.transfer import fingerprint
 from tests.made_once import put_empty_ledger
 
 
@@ -67,7 +67,7 @@ def test_a_file_that_somebody_makes_meanwhile_is_left_as_it_is(tmp_path: Path) -
 def test_how_many_rows_were_read_is_reported_also_while_a_table_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(copy_ends, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr("ledger_engine.store.sqlite.transfer.ROWS_AT_ONCE", 1)
     (table,) = [each for each in ledger_tables() if each.name == "servers"]
     with open_target(tmp_path / "new.db") as target:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ledger_engine.core.errors import Conflict
 from ledger_engine.store import Value
-from ledger_engine.store.snapshot import ReadSnapshot, ReportRows
+from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 from ledger_engine.store.sql_text import substituted
 
 ROWS_AT_ONCE = 20_000  # that are held in memory
