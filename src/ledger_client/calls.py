@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import uuid
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from ledger_client.errors import (
     AlreadyDone,
@@ -62,6 +63,16 @@ class Answer:
         return value
 
 
+def require_success(answer: Answer) -> None:
+    """Raise the LedgerError of a refusal."""
+    if not 200 <= answer.status < 300:
+        try:
+            body = parsed(answer.content)
+        except ValueError:
+            body = None
+        raise error_of(answer.status, answer.headers, body)
+
+
 @dataclass
 class Call(Generic[T]):
     """One request, which may take several attempts; `result_of` makes its result from the answer.
@@ -103,6 +114,15 @@ class Call(Generic[T]):
         if key is not None:
             self.headers = {**self.headers, "idempotency-key": key}
 
+    @property
+    def content(self) -> tuple[bytes | None, str]:
+        """Return the body as it is sent, and its media type. Raises ValueError for what JSON cannot hold."""
+        if self.body is None or isinstance(self.body, bytes):
+            return self.body, "application/json"
+        if self.is_form:
+            return urlencode(self.body).encode(), "application/x-www-form-urlencoded"
+        return json.dumps(self.body, ensure_ascii=False, allow_nan=False).encode(), "application/json"
+
     def wait_after(self, error: LedgerError, attempts: int) -> float | None:
         """Return the seconds until the next attempt, None after a final error or the last of `attempts`."""
         self.attempts += 1
@@ -116,16 +136,6 @@ class Call(Generic[T]):
             return None
         wait = random.uniform(0.5, 1) * min(WAIT_MAX_S, 0.5 * math.pow(2, self.attempts))
         return max(error.retry_after, wait) if isinstance(error, RateLimited) else wait
-
-    def result(self, status: int, headers: Mapping[str, str], content: bytes) -> T:
-        """Return the result of an answer. Raises LedgerError."""
-        if 200 <= status < 300:
-            return self.result_of(Answer(status, headers, content))
-        try:
-            body = parsed(content)
-        except ValueError:
-            body = None
-        raise error_of(status, headers, body)
 
     def made_before(self, error: LedgerError) -> list[str]:
         """Return the ids that an earlier attempt of this call made; none for any other refusal."""
