@@ -22,6 +22,7 @@ from ledger_client.errors import (
     Unreadable,
     error_of,
 )
+from ledger_client.pages import NOT_A_LEDGER, page_of
 from ledger_client.parsing import parsed
 from ledger_client.records import Record, read
 
@@ -30,7 +31,6 @@ R = TypeVar("R", bound=Record)
 
 ATTEMPTS = 6
 WAIT_MAX_S = 60.0
-NOT_A_LEDGER = "Is this a ledger server?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,42 +141,6 @@ class Call(Generic[T]):
         """Return the ids that an earlier attempt of this call made; none for any other refusal."""
         is_own = isinstance(error, AlreadyDone) and self.is_unanswered and error.same_request
         return [*error.originals] if is_own and isinstance(error, AlreadyDone) else []
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of a list from the server; `after` is the next cursor, None at the end."""
-
-    rows: list[dict[str, Any]]
-    after: str | None
-    total: int | None = None
-    summary: dict[str, Any] | None = None
-
-
-def page_of(body: Any, paging: str, cursor: str | None = None, size: int = 100) -> Page:
-    """Return the page in an answer; `paging` is the parameter that takes its `cursor`.
-
-    A list may also be a bare array where the contract leaves its form open. Raises Unreadable for any other
-    answer.
-    """
-    envelope = body if isinstance(body, dict) else {"data": body}
-    rows = envelope.get("data")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable(f"The answer is not a page of a list. {NOT_A_LEDGER}")
-    if paging == "page":
-        number, pages, total = int(cursor or "1"), envelope.get("total_pages"), envelope.get("total")
-        more = number < pages if isinstance(pages, int) else len(rows) >= size and body is envelope
-        after = str(number + 1) if more and rows else None
-        return Page(rows, after, total if isinstance(total, int) else None)
-    after = envelope.get("next_cursor")
-    if after is None and envelope.get("has_more") is True and rows:
-        after = rows[-1].get("id")
-    if envelope.get("has_more") is False or (after is None and envelope.get("has_more") is not True):
-        after = None
-    elif not isinstance(after, str) or not after.isascii():
-        raise Unreadable(f"The list goes on, but its answer lacks a cursor for the next page. {NOT_A_LEDGER}")
-    summary = envelope.get("summary")
-    return Page(rows, after, summary=summary if isinstance(summary, dict) else None)
 
 
 def record(kind: type[R], value: Any, etag: str | None = None) -> R:

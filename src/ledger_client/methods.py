@@ -11,8 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from ledger_client.calls import NOT_A_LEDGER, Call, as_it_is, body_of, one, page_of, path_to, record
+from ledger_client.calls import Call, as_it_is, body_of, one, path_to, record
 from ledger_client.errors import Unreadable
+from ledger_client.pages import NOT_A_LEDGER, page_of
 from ledger_client.records import Record
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Objects(Resource[L]):
             answer = await self._ledger.send(Call(as_it_is, "GET", path, query=parameters))
             page = page_of(answer.json, paging, cursor)
             yield [record(kind, row) for row in page.rows]
-            cursor = page.after
+            cursor = page.older
             if cursor is None:
                 return
             if cursor in cursors or not page.rows:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import fetch_page
-from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 from ledger_tui.client.totals import Balances, Stage, Stages, overdue_by_age, sums_of
 
 Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
@@ -204,6 +204,6 @@ async def _read_page(
     cursor: str | None = None,
     part: str | None = None,
     limit: int = PAGE_SIZE,
-) -> Page:
+) -> ListPage:
     """Return a page in the form of the lists; raises when the answer is not a ledger's."""
     return await fetch_page(api, path, filters, Want(0, "page", 0, cursor, limit), part)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ledger_client.event_types import EVENT_TYPES as EVENT_TYPES
+from ledger_client.pages import ListPage as ListPage
 
 Record = dict[str, Any]
 
 
 PAGE_SIZE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One answer of the server: rows newest first, and the cursor for older ones (None on the last page)."""
-
-    rows: Sequence[Record]
-    older: str | None
-    total: int | None = None
-    summary: Record | None = None  # the server's counts of the whole list, if it sends them
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered, PermissionDenied
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
-from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranging import columns_of, order_of, selected_by
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
@@ -165,7 +165,7 @@ class RecordList(Stack):
             self.call_later(self.take_page, want, page)
 
     @while_running
-    def take_page(self, want: Want, page: Page) -> None:
+    def take_page(self, want: Want, page: ListPage) -> None:
         moved_by = self.window.apply(want, page, self.table.top)
         if moved_by is None:
             return
@@ -215,7 +215,7 @@ class RecordList(Stack):
             self.window.reset()
             want = self.window.want(0, 1)
             assert want is not None
-            self.window.apply(want, Page(rows, None))
+            self.window.apply(want, ListPage(rows, None))
             if not following:
                 self.window.move(cursor)
             self.show_rows()

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 
 Order = Callable[[Record], Any]  # the key to sort by
 Keep = Callable[[Record], bool]  # whether a row is shown
@@ -87,7 +87,7 @@ class Window:
         self._order = self._keep = None
         self.reset()
         record_id = str(record.get("id"))
-        self._append(Want(self.generation, "page", 0, None), Page([record], record_id))
+        self._append(Want(self.generation, "page", 0, None), ListPage([record], record_id))
         self.newer = record_id
         self.following = False
 
@@ -310,7 +310,7 @@ class Window:
         if self.in_flight == want:
             self.in_flight = None
 
-    def apply(self, want: Want, page: Page, top: int = 0) -> int | None:
+    def apply(self, want: Want, page: ListPage, top: int = 0) -> int | None:
         """Add an answer. Returns by how many rows the cursor's object moved, None if it was stale."""
         if want != self.in_flight:
             return None
@@ -373,7 +373,7 @@ class Window:
         current, rows = self.current, [*new, *head.rows]
         if len(rows) > _HEAD_PAGES * self.page_size:
             rows = rows[: self.page_size]
-            self._begin_with(Page(rows, str(rows[-1].get("id"))))
+            self._begin_with(ListPage(rows, str(rows[-1].get("id"))))
         else:
             self._fill(0, rows)
         if self.arranged:
@@ -393,7 +393,7 @@ class Window:
             slot.count = len(rows)
             self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
-    def _append(self, want: Want, page: Page) -> None:
+    def _append(self, want: Want, page: ListPage) -> None:
         rows = self._without_known(page.rows)
         self.loaded = True
         self.frontier = page.older
@@ -401,7 +401,7 @@ class Window:
         self._at_hand.add(len(self.slots) - 1)
         self._starts.append(self._starts[-1] + len(rows))
 
-    def _prepend(self, page: Page) -> None:
+    def _prepend(self, page: ListPage) -> None:
         """Add rows above the first. The page below them can then be fetched after the last of them."""
         rows = self._without_known(page.rows)
         self.newer = page.older if rows else None  # in this direction "older" leads to newer rows
@@ -417,7 +417,7 @@ class Window:
         self.in_flight = None
         self.newer_refused = True
 
-    def _refill(self, number: int, page: Page) -> None:
+    def _refill(self, number: int, page: ListPage) -> None:
         self._at_hand.discard(number)
         self._fill(number, self._without_known(page.rows))
 
@@ -426,7 +426,7 @@ class Window:
         known = {record.get("id") for n in self._at_hand for record in self.slots[n].rows or ()}
         return [record for record in rows if record.get("id") not in known]
 
-    def _take_news(self, page: Page) -> None:
+    def _take_news(self, page: ListPage) -> None:
         head = self.slots[0] if self.slots else None
         if head is not None and not page.rows and page.older is not None:
             return  # a search found nothing among the newest; the rows that are known are older
@@ -460,7 +460,7 @@ class Window:
     def _ids(slot: Slot) -> set[object]:
         return {record.get("id") for record in slot.rows or ()}
 
-    def _begin_with(self, page: Page) -> None:
+    def _begin_with(self, page: ListPage) -> None:
         self.slots = [Slot(None, len(page.rows), list(page.rows))]
         self._at_hand = {0}
         self._starts = [0, len(page.rows)]
