@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 
 import httpx
 
-from ledger_client.calls import Answer, Call
+from ledger_client.calls import Answer, ApiCall
 
 ANSWERS_MAX = 32
 BYTES_MAX = 16_000_000  # of all answers together
@@ -38,7 +38,7 @@ class AnswerCache:
             self._bytes -= len(answer.content)
 
 
-def key_of(call: Call[object]) -> Hashable | None:
+def key_of(call: ApiCall[object]) -> Hashable | None:
     """Return the key of a request in the cache; None for a request whose answer is not kept there."""
     if call.method != "GET" or "if-none-match" in call.headers:
         return None

@@ -74,7 +74,7 @@ def require_success(answer: Answer) -> None:
 
 
 @dataclass
-class Call(Generic[T]):
+class ApiCall(Generic[T]):
     """One request, which may take several attempts; `result_of` makes its result from the answer.
 
     A POST with an idempotency key takes effect once, however often it is repeated. Without a key only a GET

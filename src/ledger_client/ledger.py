@@ -17,13 +17,13 @@ import httpx
 from ledger_client import answers, event_stream
 from ledger_client.addresses import is_address, root_of
 from ledger_client.answer_cache import AnswerCache, key_of, unchanged
-from ledger_client.calls import ATTEMPTS, Answer, Call, path_to, require_success
+from ledger_client.calls import ATTEMPTS, Answer, ApiCall, path_to, require_success
 from ledger_client.errors import ApiError, LedgerError, NotConnected, NotSent, RateLimited, Unreadable
 from ledger_client.event_stream import StreamMessage
 from ledger_client.exchanges import SentRequest
 from ledger_client.methods import in_thread
 from ledger_client.records import TokenPair
-from ledger_client.service import Everything
+from ledger_client.service import AllResources
 from ledger_client.tokens import Tokens, TokenStore
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ SILENCE_S = 45.0  # the server sends something every 15 seconds, so after this t
 RECONNECTS_S = (0.5, 1, 2, 5, 10)
 
 
-class AsyncLedger(Everything["AsyncLedger"]):
+class AsyncLedger(AllResources["AsyncLedger"]):
     """A ledger server, seen as the project and mode of the key. Close it, or use it in `async with`.
 
     Requests that exceeded the rate limit or got no answer are repeated, up to `attempts` in all. Each POST
@@ -81,7 +81,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
     def _open(self) -> None:
         self._process = os.getpid()
         try:
-            self._http = answers.Client(base_url=self.url, **self._settings)
+            self._http = answers.BoundedClient(base_url=self.url, **self._settings)
         except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:  # a proxy, the authorities
             raise NotSent(f"Cannot connect: {error}") from error
 
@@ -101,7 +101,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
         # A new one: the answer to a request under way belongs to the former credential, and to its cache.
         self._cache = AnswerCache()
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: ApiCall[T]) -> T:
         """Send a request until it is answered, and return its result.
 
         If an attempt took effect but its answer was lost, return the object that it made.
@@ -117,7 +117,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
                     return await self._made_before(call, error)
             await sleep(wait)
 
-    async def _made_before(self, call: Call[T], error: LedgerError) -> T:
+    async def _made_before(self, call: ApiCall[T], error: LedgerError) -> T:
         """Return the result of an earlier attempt of this call. Raises the error when there was none."""
         ids = call.made_before(error)
         if not ids:
@@ -133,7 +133,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
         except LedgerError:  # the object it made was deleted, or takes another form
             raise error from None
 
-    async def _answer_to(self, call: Call[Any]) -> Answer:
+    async def _answer_to(self, call: ApiCall[Any]) -> Answer:
         """Return the success of one attempt, from the cache when it is unchanged. Raises LedgerError."""
         cache, place = self._cache, key_of(call)  # of this credential, whatever is used afterwards
         stored = None if place is None else cache.find(place)
@@ -157,7 +157,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
         return answer
 
     def _sent(
-        self, call: Call[Any], answer: Answer | LedgerError, at: datetime, seconds: float
+        self, call: ApiCall[Any], answer: Answer | LedgerError, at: datetime, seconds: float
     ) -> SentRequest:
         try:
             content, _type = call.content
@@ -176,7 +176,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
         )
 
     async def _ask(
-        self, call: Call[Any], conditions: Mapping[str, str], *, stream: bool = False, **timeouts: Any
+        self, call: ApiCall[Any], conditions: Mapping[str, str], *, stream: bool = False, **timeouts: Any
     ) -> httpx.Response:
         """Return the answer to one attempt. Raises LedgerError when there is none."""
         if self._process != os.getpid():  # after a fork its connections are the parent's
@@ -201,11 +201,11 @@ class AsyncLedger(Everything["AsyncLedger"]):
         headers = {"Accept": "text/event-stream"}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
-        call = Call(lambda answer: None, "GET", "/v1/events/stream", headers=headers)
+        call = ApiCall(lambda answer: None, "GET", "/v1/events/stream", headers=headers)
         answer = await self._ask(call, {}, stream=True, timeout=httpx.Timeout(30, read=SILENCE_S))
         if not answer.is_success:
             require_success(Answer(answer.status_code, answer.headers, answer.content))
-        session = event_stream.Session()
+        session = event_stream.StreamSession()
         try:
             async for event in event_stream.events(answer):
                 message = session.read(event)
@@ -243,7 +243,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
             await sleep(wait)
 
 
-class Ledger(Everything["Ledger"]):
+class Ledger(AllResources["Ledger"]):
     """AsyncLedger without `await`: close it, or use it in `with`. Several threads may use it.
 
     All such clients of a process run in one thread, because there the time of a whole answer can be limited.

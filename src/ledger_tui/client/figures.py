@@ -14,7 +14,7 @@ from urllib.parse import quote
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
-from ledger_tui.client.totals import Balances, Stage, Stages, overdue_by_age, sums_of
+from ledger_tui.client.totals import BalanceSums, Stage, Stages, overdue_by_age, sums_of
 
 Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
 
@@ -75,7 +75,7 @@ _PAGES_BACK = 3
 DELIVERIES_DRAWN = 50  # of each endpoint; each brings the bodies of its attempts
 
 
-class Postings(NamedTuple):
+class NewPostings(NamedTuple):
     """The newest transactions; `reached` when there are no others; `now` is the server's time."""
 
     rows: list[Record]
@@ -84,13 +84,13 @@ class Postings(NamedTuple):
     requests: int
 
 
-async def read_balances(api: Api, pages: int) -> tuple[Balances, list[Record]]:
+async def read_balances(api: Api, pages: int) -> tuple[BalanceSums, list[Record]]:
     """Return the sums over the newest accounts and the accounts; at most `pages` requests."""
     accounts, whole = await _read_pages(api, "/v1/accounts", {}, pages, None)
-    return Balances(sums_of(accounts, "balance"), len(accounts), not whole), accounts
+    return BalanceSums(sums_of(accounts, "balance"), len(accounts), not whole), accounts
 
 
-async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
+async def read_postings(api: Api, known: str | None, pages: int) -> NewPostings:
     """Return the newest transactions, back to the known one; at most `pages` requests."""
     rows: list[Record] = []
     cursor: str | None = None
@@ -101,8 +101,8 @@ async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
         cursor = page.older
         now = api.session.server_time if number == 1 else now
         if cursor is None or any(row.get("id") == known for row in page.rows):
-            return Postings(rows, cursor is None, now, number)
-    return Postings(rows, False, now, pages)
+            return NewPostings(rows, cursor is None, now, number)
+    return NewPostings(rows, False, now, pages)
 
 
 async def read_invoices(api: Api, pages: int) -> Stages:

@@ -23,7 +23,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Balances:
+class BalanceSums:
     """Sums of `accounts` accounts by currency; `partial` when there are more accounts than were read."""
 
     sums: Sequence[Sum]

@@ -38,7 +38,7 @@ _NAMES_OFFERED = 6
 _LETTERS_OF_A_VALUE = 2  # characters typed before values and names are offered without their filter
 
 
-class Offer(NamedTuple):
+class FilterOffer(NamedTuple):
     """A line to go on from. `complete`: it is a whole filter, which can be applied at once."""
 
     line: str
@@ -53,11 +53,11 @@ def offers_for(
     names: AccountNames,
     bookmarks: Sequence[str] = (),
     earlier: Sequence[str] = (),
-) -> list[Offer]:
+) -> list[FilterOffer]:
     """Return what the line may become; on an empty line bookmarks and earlier lines come first."""
     if not line.strip():
-        kept = [Offer(each, each, "★ bookmark", True) for each in bookmarks]
-        used = [Offer(each, each, "used before", True) for each in earlier if each not in bookmarks]
+        kept = [FilterOffer(each, each, "★ bookmark", True) for each in bookmarks]
+        used = [FilterOffer(each, each, "used before", True) for each in earlier if each not in bookmarks]
         return [*kept, *used, *_filter_names("", "", filters)][:MOST_OFFERED]
     begun = begun_name(line, filters)
     starts = _starts(line)
@@ -117,18 +117,18 @@ def _starts(line: str) -> list[int]:
     return starts
 
 
-def _filter_names(before: str, begun: str, filters: Sequence[Filter]) -> list[Offer]:
+def _filter_names(before: str, begun: str, filters: Sequence[Filter]) -> list[FilterOffer]:
     return [
-        Offer(f"{before}{each.name}:", f"{each.name}:", f"such as {each.example}")
+        FilterOffer(f"{before}{each.name}:", f"{each.name}:", f"such as {each.example}")
         for each in filters
         if each.name.startswith(begun) and f"{each.name}:" not in before
     ]
 
 
-def _with_value(before: str, begun: str, filters: Sequence[Filter]) -> list[Offer]:
+def _with_value(before: str, begun: str, filters: Sequence[Filter]) -> list[FilterOffer]:
     """Return the filters with a value that begins like this."""
     return [
-        Offer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
+        FilterOffer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
         for each in filters
         if len(begun) >= _LETTERS_OF_A_VALUE and f"{each.name}:" not in before
         for value in each.suggests()
@@ -138,13 +138,13 @@ def _with_value(before: str, begun: str, filters: Sequence[Filter]) -> list[Offe
 
 def _with_name(
     line: str, starts: Sequence[int], filters: Sequence[Filter], names: AccountNames
-) -> list[Offer]:
+) -> list[FilterOffer]:
     """Return the accounts and users whose name contains the words at the line's end."""
     number = len(starts) - 1
     while number and ":" not in line[starts[number - 1] : starts[number]]:
         number -= 1
     before, text = line[: starts[number]], line[starts[number] :].strip()
-    offers: list[Offer] = []
+    offers: list[FilterOffer] = []
     for each in filters:
         if not (each.account or each.user) or len(text) < _LETTERS_OF_A_VALUE or f"{each.name}:" in before:
             continue
@@ -154,24 +154,26 @@ def _with_name(
     return offers
 
 
-def _names(begun: BegunName, names: AccountNames) -> list[Offer]:
+def _names(begun: BegunName, names: AccountNames) -> list[FilterOffer]:
     before = f"{begun.before}{begun.filter.name}:"
     directory = names if begun.filter.account else names.users
     found: Sequence[AccountName | UserName] = directory.search(begun.text, _NAMES_OFFERED)
     return [_named(before, each, directory.with_name(each.name)) for each in found]
 
 
-def _values(before: str, value: str, filter_: Filter) -> list[Offer]:
+def _values(before: str, value: str, filter_: Filter) -> list[FilterOffer]:
     begun = value.casefold()
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(begun) and each != value]
-    return [Offer(f"{before}{each} ", each) for each in fitting[:MOST_OFFERED]]
+    return [FilterOffer(f"{before}{each} ", each) for each in fitting[:MOST_OFFERED]]
 
 
-def _named(before: str, named: AccountName | UserName, same: Sequence[object]) -> Offer:
+def _named(before: str, named: AccountName | UserName, same: Sequence[object]) -> FilterOffer:
     """Return the offer of an object: by its name, or by its id where others are called the same."""
     beside = named.currency if isinstance(named, AccountName) else named.email
     written = named.name if len(same) == 1 and '"' not in named.name else named.id
-    return Offer(f'{before}"{written}" ' if " " in written else f"{before}{written} ", named.name, beside)
+    return FilterOffer(
+        f'{before}"{written}" ' if " " in written else f"{before}{written} ", named.name, beside
+    )
 
 
 _PAUSE_SECONDS = 0.1  # typing faster than this, the rows are not searched after every key
@@ -212,7 +214,7 @@ class FilterBar(Vertical):
         self._id_prefix = record_list.resource.id_prefix
         self._looking_up = ""  # the typed line, while accounts or users are being read for it
         self._text_before = ""  # the text that narrowed the list when the line was opened
-        self._offers: list[Offer] = []
+        self._offers: list[FilterOffer] = []
         self._pause: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -332,7 +334,7 @@ class FilterBar(Vertical):
         event.stop()
         self._take(event.option_index)
 
-    def _take(self, number: int) -> Offer:
+    def _take(self, number: int) -> FilterOffer:
         taken = self._offers[number]
         line = self.query_one(Input)
         line.value = taken.line

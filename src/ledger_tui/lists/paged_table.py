@@ -32,7 +32,7 @@ _WATCHED = ("balance", "status")  # fields, which are the names of their columns
 _NONE: frozenset[str] = frozenset()
 
 
-class Fitted(NamedTuple):
+class FittedColumn(NamedTuple):
     column: Column
     width: int
 
@@ -40,7 +40,7 @@ class Fitted(NamedTuple):
 _SHORTENED_FROM = 2  # columns with a higher rank are hidden before another is shortened
 
 
-def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
+def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
     """Return the columns that fit, without the least important; growing columns share the remaining width."""
     shown = list(columns)
     while len(shown) > 1:
@@ -69,7 +69,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
         widths[number] += extra
         spare -= extra
         growing = [each for each in growing if each != number]
-    return [Fitted(column, width) for column, width in zip(shown, widths, strict=True)]
+    return [FittedColumn(column, width) for column, width in zip(shown, widths, strict=True)]
 
 
 def _needed(columns: Sequence[Column], rank: int) -> int:
@@ -85,10 +85,10 @@ TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
 class TableHeader(Widget):
     """The column titles, aligned with the table below. `sort` is the column sorted by, as in the config."""
 
-    columns: reactive[list[Fitted]] = reactive(list)
+    columns: reactive[list[FittedColumn]] = reactive(list)
     sort: reactive[str] = reactive("")
 
-    def _title(self, fitted: Fitted) -> str:
+    def _title(self, fitted: FittedColumn) -> str:
         title = times.heading(fitted.column.title)
         if fitted.column.name != self.sort.removeprefix("-"):
             return fit(title, fitted.width, fitted.column.align)
@@ -139,15 +139,15 @@ class PagedTable(ScrollView, can_focus=True):
         """The marks have changed."""
 
     @dataclass
-    class Fitted(Message):
-        columns: list[Fitted]
+    class ColumnsFitted(Message):
+        columns: list[FittedColumn]
 
     def __init__(self, window: Window, columns: Sequence[Column], names: AccountNames) -> None:
         super().__init__()
         self.window = window
         self._columns = columns
         self._names = names
-        self._fitted: list[Fitted] = []
+        self._fitted: list[FittedColumn] = []
         self._fitted_width = 0
         self._widest: dict[str, int] = {}
         self._shown: list[object] = []
@@ -256,7 +256,7 @@ class PagedTable(ScrollView, can_focus=True):
         # The scrollbar's column stays free, so that nothing moves when the scrollbar appears.
         self._fitted_width = self.size.width
         self._fitted = fit_columns(columns, self._fitted_width)
-        self.post_message(self.Fitted(self._fitted))
+        self.post_message(self.ColumnsFitted(self._fitted))
 
     def notify_style_update(self) -> None:
         self._styles_are_old = True

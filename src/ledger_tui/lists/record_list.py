@@ -231,8 +231,8 @@ class RecordList(Stack):
         if message.group == "page" and self.window.in_flight is not None:
             self.window.failed(self.window.in_flight)
 
-    @handles(PagedTable.Fitted)
-    def columns_fitted(self, message: PagedTable.Fitted) -> None:
+    @handles(PagedTable.ColumnsFitted)
+    def columns_fitted(self, message: PagedTable.ColumnsFitted) -> None:
         message.stop()
         self.query_one(TableHeader).columns = message.columns
 

@@ -41,7 +41,7 @@ class TableApp(App[None]):
         yield self.header
         yield self.table
 
-    def on_paged_table_fitted(self, message: PagedTable.Fitted) -> None:
+    def on_paged_table_columns_fitted(self, message: PagedTable.ColumnsFitted) -> None:
         self.header.columns = message.columns
 
     def on_table_header_clicked(self, message: TableHeader.Clicked) -> None:
