@@ -48,7 +48,7 @@ def key_of(call: ApiCall[object]) -> Hashable | None:
 
 def unchanged(answer: Answer, headers: Mapping[str, str]) -> Answer:
     """Return the stored answer with the headers of the 304 that confirmed it."""
-    merged = httpx.Headers(dict(answer.headers))
+    merged_headers = httpx.Headers(dict(answer.headers))
     newer = headers.items()
-    merged.update({name: value for name, value in newer if name.lower() not in _ABOUT_ITS_OWN_BODY})
-    return Answer(answer.status, merged, answer.content)
+    merged_headers.update({name: value for name, value in newer if name.lower() not in _ABOUT_ITS_OWN_BODY})
+    return Answer(answer.status, merged_headers, answer.content)

@@ -136,9 +136,9 @@ class AsyncLedger(AllResources["AsyncLedger"]):
     async def _answer_to(self, call: ApiCall[Any]) -> Answer:
         """Return the success of one attempt, from the cache when it is unchanged. Raises LedgerError."""
         cache, place = self._cache, key_of(call)  # of this credential, whatever is used afterwards
-        stored = None if place is None else cache.find(place)
-        conditions = {} if stored is None else {"if-none-match": stored.headers["ETag"]}
-        at, started = datetime.now(UTC), perf_counter()
+        stored_answer = None if place is None else cache.find(place)
+        conditions = {} if stored_answer is None else {"if-none-match": stored_answer.headers["ETag"]}
+        at, start = datetime.now(UTC), perf_counter()
         answer: Answer | LedgerError
         try:
             response = await self._ask(call, conditions)
@@ -146,11 +146,11 @@ class AsyncLedger(AllResources["AsyncLedger"]):
         except LedgerError as error:
             answer = error
         if self._on_exchange is not None:
-            self._on_exchange(self._sent(call, answer, at, perf_counter() - started), answer)
+            self._on_exchange(self._sent(call, answer, at, perf_counter() - start), answer)
         if isinstance(answer, LedgerError):
             raise answer
-        if answer.status == 304 and stored is not None:
-            answer = unchanged(stored, answer.headers)
+        if answer.status == 304 and stored_answer is not None:
+            answer = unchanged(stored_answer, answer.headers)
         require_success(answer)
         if place is not None and answer.headers.get("ETag"):
             cache.store(place, answer)

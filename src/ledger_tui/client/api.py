@@ -187,8 +187,8 @@ class Api:
         await self._wait_for_leave()
         assert self._client is not None
         try:
-            async for received in self._client.listen(last_event_id):
-                yield received
+            async for message in self._client.listen(last_event_id):
+                yield message
         except LedgerError as error:
             raise self._noted(error, part) from error
 

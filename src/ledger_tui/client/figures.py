@@ -34,18 +34,18 @@ class EndpointHealth:
     @property
     def success(self) -> float | None:
         """Return the share of deliveries that arrived among those attempted; None when none was."""
-        attempted = len(self.marks) - self.count("waiting")
-        return self.count("sent", "late") / attempted if attempted else None
+        attempts = len(self.marks) - self.count("waiting")
+        return self.count("sent", "late") / attempts if attempts else None
 
 
 def health_of(endpoints: Iterable[Record], deliveries: Sequence[Record]) -> list[EndpointHealth]:
     """Return the health of each endpoint; `deliveries` are the deliveries of all of them, newest first."""
-    found = []
+    results = []
     for endpoint in endpoints:
         its = [each for each in deliveries if each.get("endpoint") == endpoint.get("id")]
         error = next((error for each in its if (error := _last_error(each)) is not None), None)
-        found.append(EndpointHealth(endpoint, [_mark(each) for each in reversed(its)], error))
-    return found
+        results.append(EndpointHealth(endpoint, [_mark(each) for each in reversed(its)], error))
+    return results
 
 
 def _attempts(delivery: Record) -> list[Record]:
@@ -90,7 +90,7 @@ async def read_balances(api: Api, pages: int) -> tuple[BalanceSums, list[Record]
     return BalanceSums(sums_of(accounts, "balance"), len(accounts), not whole), accounts
 
 
-async def read_postings(api: Api, known: str | None, pages: int) -> NewPostings:
+async def read_postings(api: Api, known_id: str | None, pages: int) -> NewPostings:
     """Return the newest transactions, back to the known one; at most `pages` requests."""
     rows: list[Record] = []
     cursor: str | None = None
@@ -100,7 +100,7 @@ async def read_postings(api: Api, known: str | None, pages: int) -> NewPostings:
         rows += page.rows
         cursor = page.older
         now = api.session.server_time if number == 1 else now
-        if cursor is None or any(row.get("id") == known for row in page.rows):
+        if cursor is None or any(row.get("id") == known_id for row in page.rows):
             return NewPostings(rows, cursor is None, now, number)
     return NewPostings(rows, False, now, pages)
 
@@ -130,7 +130,7 @@ async def read_orders(api: Api, pages: int) -> Stages:
     return Stages(stages)
 
 
-async def read_requests(api: Api, known: str | None, pages: int) -> list[Record]:
+async def read_requests(api: Api, known_id: str | None, pages: int) -> list[Record]:
     """Return the newest requests of the log, back to the known one; at most `pages` requests.
 
     Raises NotOffered where the server keeps no log.
@@ -141,7 +141,7 @@ async def read_requests(api: Api, known: str | None, pages: int) -> list[Record]
         page = await _read_page(api, "/v1/requests", {}, cursor, "requests")
         rows += page.rows
         cursor = page.older
-        if cursor is None or any(row.get("id") == known for row in page.rows):
+        if cursor is None or any(row.get("id") == known_id for row in page.rows):
             break
     return rows
 

@@ -128,9 +128,9 @@ async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> ListP
         with past.the_present(), suppress(LedgerError):
             all_keys = Want(0, "page", 0, None)
             keys = await _page_as_asked(api, "/v1/api_keys", {}, all_keys, "api_keys")
-            changed = past.changed_keys(keys.rows, start, end)
-            rows += [past.difference_row(row, start, end) for row in changed]
-            summary["keys"] = len(changed)
+            changes = past.changed_keys(keys.rows, start, end)
+            rows += [past.difference_row(row, start, end) for row in changes]
+            summary["keys"] = len(changes)
     return replace(page, rows=past.with_shares(rows), summary=summary)
 
 
@@ -148,11 +148,11 @@ async def postings_after(
 
     Raises TooMany when there are more.
     """
-    asked = {**filters, "created_after": past.moment_text(moment)}
+    query = {**filters, "created_after": past.moment_text(moment)}
     rows: list[Record] = []
     want = Want(0, "page", 0, None)
     for _page in range(pages):
-        page = await _page_as_asked(api, "/v1/transactions", asked, want)
+        page = await _page_as_asked(api, "/v1/transactions", query, want)
         rows += page.rows
         if page.older is None:
             return rows
