@@ -30,7 +30,7 @@ class Unread(httpx.TransportError):
         self.answer = answer
 
 
-class Client(httpx.AsyncClient):
+class BoundedClient(httpx.AsyncClient):
     """A client that raises Unread for an answer with more bytes or that takes longer, its head included.
 
     With `stream` a successful answer is returned when its head has arrived, to be read with `events`. The

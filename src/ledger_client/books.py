@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ledger_client.calls import UNSET, Call, many, path_to, text_of
+from ledger_client.calls import UNSET, ApiCall, many, path_to, text_of
 from ledger_client.methods import Iteration, L, Objects, Operation
 from ledger_client.records import Account, Balance, Invoice, Order, Statement, Transaction, User
 
@@ -22,12 +22,12 @@ class Accounts(Objects[L]):
     @Operation
     def create(
         self, name: str, currency: str, *, metadata: Metadata | None = None, key: str | None = None
-    ) -> Call[Account]:
+    ) -> ApiCall[Account]:
         """Open an account with a balance of 0."""
         return self._create(Account, key, name=name, currency=currency, metadata=metadata)
 
     @Operation
-    def get(self, id: str, *, at: datetime | None = None) -> Call[Account]:
+    def get(self, id: str, *, at: datetime | None = None) -> ApiCall[Account]:
         """Return an account, now or as it was at a time."""
         return self._get(Account, id, at=at)
 
@@ -37,24 +37,24 @@ class Accounts(Objects[L]):
         return self._pages(Account, paging="starting_after", at=at)
 
     @Operation
-    def balance(self, id: str, *, at: datetime | None = None) -> Call[Balance]:
+    def balance(self, id: str, *, at: datetime | None = None) -> ApiCall[Balance]:
         """Return the balance of an account, now or at a time."""
         return self._get(Balance, id, "balance", at=at)
 
     @Operation
     def statement(
         self, id: str, *, from_: datetime | None = None, to: datetime | None = None
-    ) -> Call[Statement]:
+    ) -> ApiCall[Statement]:
         """Return the opening balance, the transactions and the closing balance of a period."""
         return self._get(Statement, id, "statement", **{"from": from_, "to": to})
 
     @Operation
     def statement_csv(
         self, id: str, *, from_: datetime | None = None, to: datetime | None = None
-    ) -> Call[str]:
+    ) -> ApiCall[str]:
         """Return the statement as CSV that is safe to open in a spreadsheet."""
         path, query = path_to(self.path, id, "statement"), {"from": from_, "to": to}
-        return Call(text_of, "GET", path, query=query, headers={"Accept": "text/csv"})
+        return ApiCall(text_of, "GET", path, query=query, headers={"Accept": "text/csv"})
 
 
 class Transactions(Objects[L]):
@@ -72,7 +72,7 @@ class Transactions(Objects[L]):
         description: str | None = None,
         destination: str | None = None,
         key: str | None = None,
-    ) -> Call[Transaction]:
+    ) -> ApiCall[Transaction]:
         """Post a `credit` or `debit`; with a destination, move the amount between the two accounts."""
         return self._create(
             Transaction,
@@ -85,30 +85,32 @@ class Transactions(Objects[L]):
         )
 
     @Operation
-    def batch(self, transactions: Rows, *, key: str | None = None) -> Call[list[Transaction]]:
+    def batch(self, transactions: Rows, *, key: str | None = None) -> ApiCall[list[Transaction]]:
         """Post 1 to 1000 transactions, all or none."""
         body = {"transactions": [*transactions]}
-        return Call(many(Transaction), "POST", path_to(self.path, "batch"), body, key=key)
+        return ApiCall(many(Transaction), "POST", path_to(self.path, "batch"), body, key=key)
 
     @Operation
-    def reverse(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Transaction]:
+    def reverse(
+        self, id: str, *, key: str | None = None, if_match: str | None = None
+    ) -> ApiCall[Transaction]:
         """Post the opposite of a transaction, once."""
         return self._act(Transaction, id, "reverse", key, if_match)
 
     @Operation
-    def get(self, id: str) -> Call[Transaction]:
+    def get(self, id: str) -> ApiCall[Transaction]:
         """Return a transaction."""
         return self._get(Transaction, id)
 
     @Operation
-    def related(self, id: str) -> Call[list[Transaction]]:
+    def related(self, id: str) -> ApiCall[list[Transaction]]:
         """Return the counterpart in a transfer, the reversal and the reversed transaction, if they exist."""
-        return Call(many(Transaction), "GET", path_to(self.path, id, "related"))
+        return ApiCall(many(Transaction), "GET", path_to(self.path, id, "related"))
 
     @Operation
-    def proof(self, id: str) -> Call[str]:
+    def proof(self, id: str) -> ApiCall[str]:
         """Return the proof that the transaction is in the log (c2sp.org/tlog-proof)."""
-        return Call(text_of, "GET", path_to(self.path, id, "proof"))
+        return ApiCall(text_of, "GET", path_to(self.path, id, "proof"))
 
     @Iteration
     def list(
@@ -147,7 +149,7 @@ class Invoices(Objects[L]):
         description: str | None = None,
         metadata: Metadata | None = None,
         key: str | None = None,
-    ) -> Call[Invoice]:
+    ) -> ApiCall[Invoice]:
         """Draft an invoice of an amount, or of lines."""
         return self._create(
             Invoice,
@@ -174,7 +176,7 @@ class Invoices(Objects[L]):
         description: str | None = UNSET,
         metadata: Metadata | None = UNSET,
         if_match: str | None = None,
-    ) -> Call[Invoice]:
+    ) -> ApiCall[Invoice]:
         """Change fields of a draft; None clears one."""
         return self._change(
             Invoice,
@@ -190,22 +192,22 @@ class Invoices(Objects[L]):
         )
 
     @Operation
-    def finalize(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Invoice]:
+    def finalize(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[Invoice]:
         """Open a draft, which gets its number."""
         return self._act(Invoice, id, "finalize", key, if_match)
 
     @Operation
-    def pay(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Invoice]:
+    def pay(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[Invoice]:
         """Pay an open invoice, which credits its account."""
         return self._act(Invoice, id, "pay", key, if_match)
 
     @Operation
-    def void(self, id: str, *, if_match: str | None = None) -> Call[Invoice]:
+    def void(self, id: str, *, if_match: str | None = None) -> ApiCall[Invoice]:
         """Void an open invoice."""
         return self._delete(Invoice, id, if_match)
 
     @Operation
-    def get(self, id: str, *, at: datetime | None = None) -> Call[Invoice]:
+    def get(self, id: str, *, at: datetime | None = None) -> ApiCall[Invoice]:
         """Return an invoice, now or as it was at a time."""
         return self._get(Invoice, id, at=at)
 
@@ -223,22 +225,24 @@ class Users(Objects[L]):
     path = "/api/users"
 
     @Operation
-    def create(self, name: str, email: str, *, role: str | None = None, key: str | None = None) -> Call[User]:
+    def create(
+        self, name: str, email: str, *, role: str | None = None, key: str | None = None
+    ) -> ApiCall[User]:
         """Add a user, by default a member."""
         return self._create(User, key, name=name, email=email, role=role)
 
     @Operation
-    def deactivate(self, id: str, *, if_match: str | None = None) -> Call[User]:
+    def deactivate(self, id: str, *, if_match: str | None = None) -> ApiCall[User]:
         """Deactivate a user; doing it again changes nothing."""
         return self._delete(User, id, if_match)
 
     @Operation
-    def restore(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[User]:
+    def restore(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[User]:
         """Restore a user within 30 days."""
         return self._act(User, id, "restore", key, if_match)
 
     @Operation
-    def get(self, id: str, *, at: datetime | None = None) -> Call[User]:
+    def get(self, id: str, *, at: datetime | None = None) -> ApiCall[User]:
         """Return a user, now or as they were at a time."""
         return self._get(User, id, at=at)
 
@@ -261,22 +265,22 @@ class Orders(Objects[L]):
     path = "/api/orders"
 
     @Operation
-    def create(self, user_id: str, items: Rows, *, key: str | None = None) -> Call[Order]:
+    def create(self, user_id: str, items: Rows, *, key: str | None = None) -> ApiCall[Order]:
         """Place an order of 1 to 100 items, which are stored as sent."""
         return self._create(Order, key, user_id=user_id, items=[*items])
 
     @Operation
-    def pay(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Order]:
+    def pay(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[Order]:
         """Mark an open order as paid."""
         return self._act(Order, id, "pay", key, if_match)
 
     @Operation
-    def ship(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[Order]:
+    def ship(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[Order]:
         """Mark a paid order as shipped."""
         return self._act(Order, id, "ship", key, if_match)
 
     @Operation
-    def get(self, id: str, *, at: datetime | None = None) -> Call[Order]:
+    def get(self, id: str, *, at: datetime | None = None) -> ApiCall[Order]:
         """Return an order, now or as it was at a time."""
         return self._get(Order, id, at=at)
 

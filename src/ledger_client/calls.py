@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import uuid
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from ledger_client.errors import (
     AlreadyDone,
@@ -21,6 +22,7 @@ from ledger_client.errors import (
     Unreadable,
     error_of,
 )
+from ledger_client.pages import NOT_A_LEDGER, page_of
 from ledger_client.parsing import parsed
 from ledger_client.records import Record, read
 
@@ -29,7 +31,6 @@ R = TypeVar("R", bound=Record)
 
 ATTEMPTS = 6
 WAIT_MAX_S = 60.0
-NOT_A_LEDGER = "Is this a ledger server?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,18 @@ class Answer:
         return value
 
 
+def require_success(answer: Answer) -> None:
+    """Raise the LedgerError of a refusal."""
+    if not 200 <= answer.status < 300:
+        try:
+            body = parsed(answer.content)
+        except ValueError:
+            body = None
+        raise error_of(answer.status, answer.headers, body)
+
+
 @dataclass
-class Call(Generic[T]):
+class ApiCall(Generic[T]):
     """One request, which may take several attempts; `result_of` makes its result from the answer.
 
     A POST with an idempotency key takes effect once, however often it is repeated. Without a key only a GET
@@ -103,6 +114,15 @@ class Call(Generic[T]):
         if key is not None:
             self.headers = {**self.headers, "idempotency-key": key}
 
+    @property
+    def content(self) -> tuple[bytes | None, str]:
+        """Return the body as it is sent, and its media type. Raises ValueError for what JSON cannot hold."""
+        if self.body is None or isinstance(self.body, bytes):
+            return self.body, "application/json"
+        if self.is_form:
+            return urlencode(self.body).encode(), "application/x-www-form-urlencoded"
+        return json.dumps(self.body, ensure_ascii=False, allow_nan=False).encode(), "application/json"
+
     def wait_after(self, error: LedgerError, attempts: int) -> float | None:
         """Return the seconds until the next attempt, None after a final error or the last of `attempts`."""
         self.attempts += 1
@@ -117,56 +137,10 @@ class Call(Generic[T]):
         wait = random.uniform(0.5, 1) * min(WAIT_MAX_S, 0.5 * math.pow(2, self.attempts))
         return max(error.retry_after, wait) if isinstance(error, RateLimited) else wait
 
-    def result(self, status: int, headers: Mapping[str, str], content: bytes) -> T:
-        """Return the result of an answer. Raises LedgerError."""
-        if 200 <= status < 300:
-            return self.result_of(Answer(status, headers, content))
-        try:
-            body = parsed(content)
-        except ValueError:
-            body = None
-        raise error_of(status, headers, body)
-
     def made_before(self, error: LedgerError) -> list[str]:
         """Return the ids that an earlier attempt of this call made; none for any other refusal."""
         is_own = isinstance(error, AlreadyDone) and self.is_unanswered and error.same_request
         return [*error.originals] if is_own and isinstance(error, AlreadyDone) else []
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of a list from the server; `after` is the next cursor, None at the end."""
-
-    rows: list[dict[str, Any]]
-    after: str | None
-    total: int | None = None
-    summary: dict[str, Any] | None = None
-
-
-def page_of(body: Any, paging: str, cursor: str | None = None, size: int = 100) -> Page:
-    """Return the page in an answer; `paging` is the parameter that takes its `cursor`.
-
-    A list may also be a bare array where the contract leaves its form open. Raises Unreadable for any other
-    answer.
-    """
-    envelope = body if isinstance(body, dict) else {"data": body}
-    rows = envelope.get("data")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable(f"The answer is not a page of a list. {NOT_A_LEDGER}")
-    if paging == "page":
-        number, pages, total = int(cursor or "1"), envelope.get("total_pages"), envelope.get("total")
-        more = number < pages if isinstance(pages, int) else len(rows) >= size and body is envelope
-        after = str(number + 1) if more and rows else None
-        return Page(rows, after, total if isinstance(total, int) else None)
-    after = envelope.get("next_cursor")
-    if after is None and envelope.get("has_more") is True and rows:
-        after = rows[-1].get("id")
-    if envelope.get("has_more") is False or (after is None and envelope.get("has_more") is not True):
-        after = None
-    elif not isinstance(after, str) or not after.isascii():
-        raise Unreadable(f"The list goes on, but its answer lacks a cursor for the next page. {NOT_A_LEDGER}")
-    summary = envelope.get("summary")
-    return Page(rows, after, summary=summary if isinstance(summary, dict) else None)
 
 
 def record(kind: type[R], value: Any, etag: str | None = None) -> R:

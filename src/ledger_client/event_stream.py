@@ -107,7 +107,7 @@ class StreamMessage:
     is_signed: bool
 
 
-class Session:
+class StreamSession:
     """One connection to the live stream: its first message contains the secret that signs the next ones."""
 
     def __init__(self) -> None:

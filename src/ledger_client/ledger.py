@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import os
 from asyncio import sleep
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import httpx
 
 from ledger_client import answers, event_stream
 from ledger_client.addresses import is_address, root_of
-from ledger_client.calls import ATTEMPTS, Answer, Call, path_to
+from ledger_client.answer_cache import AnswerCache, key_of, unchanged
+from ledger_client.calls import ATTEMPTS, Answer, ApiCall, path_to, require_success
 from ledger_client.errors import ApiError, LedgerError, NotConnected, NotSent, RateLimited, Unreadable
 from ledger_client.event_stream import StreamMessage
+from ledger_client.exchanges import SentRequest
 from ledger_client.methods import in_thread
 from ledger_client.records import TokenPair
-from ledger_client.service import Everything
+from ledger_client.service import AllResources
 from ledger_client.tokens import Tokens, TokenStore
 
 T = TypeVar("T")
@@ -28,7 +33,7 @@ SILENCE_S = 45.0  # the server sends something every 15 seconds, so after this t
 RECONNECTS_S = (0.5, 1, 2, 5, 10)
 
 
-class AsyncLedger(Everything["AsyncLedger"]):
+class AsyncLedger(AllResources["AsyncLedger"]):
     """A ledger server, seen as the project and mode of the key. Close it, or use it in `async with`.
 
     Requests that exceeded the rate limit or got no answer are repeated, up to `attempts` in all. Each POST
@@ -37,7 +42,9 @@ class AsyncLedger(Everything["AsyncLedger"]):
     `key` is an API key, an access token, a TokenPair, or a TokenStore, in which several processes share a
     pair. A pair is refreshed five minutes before it expires, and its `expires_in` counts from now;
     `on_refresh` gets each new pair, so that you can store it. Tokens of an app need its `client_id`.
-    `settings` are passed to httpx.AsyncClient, for instance `verify`, `proxy` and `trust_env`.
+    `on_exchange` gets each attempt with its answer, or with the error of an attempt without one; but not the
+    live stream, nor an attempt that was cancelled. An answer that has an ETag is sent again only if it has
+    changed. `settings` are passed to httpx.AsyncClient, for instance `verify`, `proxy` and `trust_env`.
     """
 
     def __init__(
@@ -48,6 +55,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
         client_id: str | None = None,
         on_refresh: Callable[[TokenPair], object] = lambda pair: None,
         attempts: int = ATTEMPTS,
+        on_exchange: Callable[[SentRequest, Answer | LedgerError], object] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(self, blocks=False)
@@ -55,6 +63,8 @@ class AsyncLedger(Everything["AsyncLedger"]):
         if not is_address(self.url):
             raise NotSent(f"{self.url} is not the address of a server.")
         self._attempts = attempts
+        self._on_exchange = on_exchange
+        self._cache = AnswerCache()
         self._key = key if isinstance(key, str) else None
         self._tokens = None
         if key is not None and not isinstance(key, str):
@@ -71,7 +81,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
     def _open(self) -> None:
         self._process = os.getpid()
         try:
-            self._http = answers.Client(base_url=self.url, **self._settings)
+            self._http = answers.BoundedClient(base_url=self.url, **self._settings)
         except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:  # a proxy, the authorities
             raise NotSent(f"Cannot connect: {error}") from error
 
@@ -88,8 +98,10 @@ class AsyncLedger(Everything["AsyncLedger"]):
     def use(self, key: str) -> None:
         """Send another key or access token from now on."""
         self._key, self._tokens = key, None
+        # A new one: the answer to a request under way belongs to the former credential, and to its cache.
+        self._cache = AnswerCache()
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: ApiCall[T]) -> T:
         """Send a request until it is answered, and return its result.
 
         If an attempt took effect but its answer was lost, return the object that it made.
@@ -98,15 +110,14 @@ class AsyncLedger(Everything["AsyncLedger"]):
             call.make_repeatable()
         while True:
             try:
-                answer = await self._ask(call)
-                return call.result(answer.status_code, answer.headers, answer.content)
+                return call.result_of(await self._answer_to(call))
             except LedgerError as error:
                 wait = call.wait_after(error, self._attempts)
                 if wait is None:
                     return await self._made_before(call, error)
             await sleep(wait)
 
-    async def _made_before(self, call: Call[T], error: LedgerError) -> T:
+    async def _made_before(self, call: ApiCall[T], error: LedgerError) -> T:
         """Return the result of an earlier attempt of this call. Raises the error when there was none."""
         ids = call.made_before(error)
         if not ids:
@@ -122,20 +133,64 @@ class AsyncLedger(Everything["AsyncLedger"]):
         except LedgerError:  # the object it made was deleted, or takes another form
             raise error from None
 
-    async def _ask(self, call: Call[Any], *, stream: bool = False, **timeouts: Any) -> httpx.Response:
+    async def _answer_to(self, call: ApiCall[Any]) -> Answer:
+        """Return the success of one attempt, from the cache when it is unchanged. Raises LedgerError."""
+        cache, place = self._cache, key_of(call)  # of this credential, whatever is used afterwards
+        stored_answer = None if place is None else cache.find(place)
+        conditions = {} if stored_answer is None else {"if-none-match": stored_answer.headers["ETag"]}
+        at, start = datetime.now(UTC), perf_counter()
+        answer: Answer | LedgerError
+        try:
+            response = await self._ask(call, conditions)
+            answer = Answer(response.status_code, response.headers, response.content)
+        except LedgerError as error:
+            answer = error
+        if self._on_exchange is not None:
+            self._on_exchange(self._sent(call, answer, at, perf_counter() - start), answer)
+        if isinstance(answer, LedgerError):
+            raise answer
+        if answer.status == 304 and stored_answer is not None:
+            answer = unchanged(stored_answer, answer.headers)
+        require_success(answer)
+        if place is not None and answer.headers.get("ETag"):
+            cache.store(place, answer)
+        return answer
+
+    def _sent(
+        self, call: ApiCall[Any], answer: Answer | LedgerError, at: datetime, seconds: float
+    ) -> SentRequest:
+        try:
+            content, _type = call.content
+        except ValueError:  # it was not sent
+            content = None
+        return SentRequest(
+            method=call.method,
+            url=f"{self.url}{call.path}" + (f"?{urlencode(call.query)}" if call.query else ""),
+            body=content.decode("utf-8", "replace") if content else None,
+            idempotency_key=call.key,
+            status=answer.status,
+            duration_ms=seconds * 1000,
+            request_id=answer.headers.get("Request-Id"),
+            error=str(answer) if answer.status is None else "",
+            at=at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        )
+
+    async def _ask(
+        self, call: ApiCall[Any], conditions: Mapping[str, str], *, stream: bool = False, **timeouts: Any
+    ) -> httpx.Response:
         """Return the answer to one attempt. Raises LedgerError when there is none."""
         if self._process != os.getpid():  # after a fork its connections are the parent's
             self._open()
-        headers = dict(call.headers)
+        headers = {**call.headers, **conditions}
         key = self._key if self._tokens is None or call.is_anonymous else await self._tokens.access()
         if key is not None and not call.is_anonymous:
-            headers["Authorization"] = f"Bearer {key}"
-        body: dict[str, Any] = {"data" if call.is_form else "json": call.body}
-        if isinstance(call.body, bytes):
-            body, headers["Content-Type"] = {"content": call.body}, "application/json"
+            headers["authorization"] = f"Bearer {key}"
         try:
+            content, media_type = call.content
+            if content is not None:
+                headers["content-type"] = media_type
             request = self._http.build_request(
-                call.method, call.path, params=call.query, headers=headers, **body, **timeouts
+                call.method, call.path, params=call.query, headers=headers, content=content, **timeouts
             )
             return await self._http.send(request, stream=stream)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
@@ -146,11 +201,11 @@ class AsyncLedger(Everything["AsyncLedger"]):
         headers = {"Accept": "text/event-stream"}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
-        call = Call(lambda answer: None, "GET", "/v1/events/stream", headers=headers)
-        answer = await self._ask(call, stream=True, timeout=httpx.Timeout(30, read=SILENCE_S))
+        call = ApiCall(lambda answer: None, "GET", "/v1/events/stream", headers=headers)
+        answer = await self._ask(call, {}, stream=True, timeout=httpx.Timeout(30, read=SILENCE_S))
         if not answer.is_success:
-            call.result(answer.status_code, answer.headers, answer.content)
-        session = event_stream.Session()
+            require_success(Answer(answer.status_code, answer.headers, answer.content))
+        session = event_stream.StreamSession()
         try:
             async for event in event_stream.events(answer):
                 message = session.read(event)
@@ -188,7 +243,7 @@ class AsyncLedger(Everything["AsyncLedger"]):
             await sleep(wait)
 
 
-class Ledger(Everything["Ledger"]):
+class Ledger(AllResources["Ledger"]):
     """AsyncLedger without `await`: close it, or use it in `with`. Several threads may use it.
 
     All such clients of a process run in one thread, because there the time of a whole answer can be limited.

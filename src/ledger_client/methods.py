@@ -11,8 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from ledger_client.calls import NOT_A_LEDGER, Call, as_it_is, body_of, one, page_of, path_to, record
+from ledger_client.calls import ApiCall, as_it_is, body_of, one, path_to, record
 from ledger_client.errors import Unreadable
+from ledger_client.pages import NOT_A_LEDGER, page_of
 from ledger_client.records import Record
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Resource(Generic[L]):
 class Operation(Generic[P, T]):
     """A method that makes a call; it returns the result, or with AsyncLedger an awaitable."""
 
-    def __init__(self, call_of: Callable[Concatenate[Any, P], Call[T]]) -> None:
+    def __init__(self, call_of: Callable[Concatenate[Any, P], ApiCall[T]]) -> None:
         self.call_of = call_of
         self.__doc__ = call_of.__doc__
 
@@ -92,20 +93,20 @@ class Iteration(Generic[P, T]):
 class Objects(Resource[L]):
     """The base class of resources: the calls for one object, and the pages of a list."""
 
-    def _get(self, kind: type[R], id: str, *more: str, **query: Any) -> Call[R]:
-        return Call(one(kind), "GET", path_to(self.path, id, *more), query=query)
+    def _get(self, kind: type[R], id: str, *more: str, **query: Any) -> ApiCall[R]:
+        return ApiCall(one(kind), "GET", path_to(self.path, id, *more), query=query)
 
-    def _create(self, kind: type[R], key: str | None, **body: Any) -> Call[R]:
-        return Call(one(kind), "POST", self.path, body_of(**body), key=key)
+    def _create(self, kind: type[R], key: str | None, **body: Any) -> ApiCall[R]:
+        return ApiCall(one(kind), "POST", self.path, body_of(**body), key=key)
 
-    def _change(self, kind: type[R], id: str, if_match: str | None, **body: Any) -> Call[R]:
-        return Call(one(kind), "PATCH", path_to(self.path, id), body, if_match=if_match)
+    def _change(self, kind: type[R], id: str, if_match: str | None, **body: Any) -> ApiCall[R]:
+        return ApiCall(one(kind), "PATCH", path_to(self.path, id), body, if_match=if_match)
 
-    def _delete(self, kind: type[R], id: str, if_match: str | None) -> Call[R]:
-        return Call(one(kind), "DELETE", path_to(self.path, id), if_match=if_match)
+    def _delete(self, kind: type[R], id: str, if_match: str | None) -> ApiCall[R]:
+        return ApiCall(one(kind), "DELETE", path_to(self.path, id), if_match=if_match)
 
-    def _act(self, kind: type[R], id: str, action: str, key: str | None, if_match: str | None) -> Call[R]:
-        return Call(one(kind), "POST", path_to(self.path, id, action), key=key, if_match=if_match)
+    def _act(self, kind: type[R], id: str, action: str, key: str | None, if_match: str | None) -> ApiCall[R]:
+        return ApiCall(one(kind), "POST", path_to(self.path, id, action), key=key, if_match=if_match)
 
     async def _pages(
         self, kind: type[R], *parts: str, paging: str = "cursor", **query: Any
@@ -114,10 +115,10 @@ class Objects(Resource[L]):
         size = "per_page" if paging == "page" else "limit"
         while True:
             parameters = {size: 100, **query, paging: cursor}
-            answer = await self._ledger.send(Call(as_it_is, "GET", path, query=parameters))
+            answer = await self._ledger.send(ApiCall(as_it_is, "GET", path, query=parameters))
             page = page_of(answer.json, paging, cursor)
             yield [record(kind, row) for row in page.rows]
-            cursor = page.after
+            cursor = page.older
             if cursor is None:
                 return
             if cursor in cursors or not page.rows:

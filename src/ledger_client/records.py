@@ -291,11 +291,11 @@ class Change(Record):
     postings: int | None
 
 
-def read(kind: type[R], shown: Mapping[str, Any], etag: str | None = None) -> R:
+def read(kind: type[R], body: Mapping[str, Any], etag: str | None = None) -> R:
     """Return the record of an object in an answer. Raises ValueError if it is malformed."""
     fields = _fields(kind)
-    values = {name: convert(shown.get(name)) for name, convert in fields.items()}
-    more = {name: value for name, value in shown.items() if name not in fields and name != "object"}
+    values = {name: convert(body.get(name)) for name, convert in fields.items()}
+    more = {name: value for name, value in body.items() if name not in fields and name != "object"}
     return kind(**values, more=more, etag=etag)
 
 

@@ -7,7 +7,18 @@ from datetime import datetime
 from typing import Any
 
 from ledger_client.books import Accounts, Invoices, Orders, Transactions, Users
-from ledger_client.calls import UNSET, Answer, Call, as_it_is, body_of, many, one, path_to, record, text_of
+from ledger_client.calls import (
+    UNSET,
+    Answer,
+    ApiCall,
+    as_it_is,
+    body_of,
+    many,
+    one,
+    path_to,
+    record,
+    text_of,
+)
 from ledger_client.errors import Unreadable
 from ledger_client.methods import Iteration, L, Objects, Operation, Resource
 from ledger_client.parsing import parsed
@@ -35,22 +46,22 @@ class Events(Objects[L]):
     path = "/v1/events"
 
     @Operation
-    def get(self, id: str) -> Call[Event]:
+    def get(self, id: str) -> ApiCall[Event]:
         """Return an event."""
         return self._get(Event, id)
 
     @Operation
-    def deliveries(self, id: str) -> Call[list[Delivery]]:
+    def deliveries(self, id: str) -> ApiCall[list[Delivery]]:
         """Return the deliveries of an event, one for each endpoint that it was sent to."""
-        return Call(many(Delivery), "GET", path_to(self.path, id, "deliveries"))
+        return ApiCall(many(Delivery), "GET", path_to(self.path, id, "deliveries"))
 
     @Operation
     def resend(
         self, id: str, *, endpoint: str | None = None, key: str | None = None, if_match: str | None = None
-    ) -> Call[Resent]:
+    ) -> ApiCall[Resent]:
         """Send an event again, to every endpoint that takes it or to one."""
         path, query = path_to(self.path, id, "resend"), {"endpoint": endpoint}
-        return Call(one(Resent), "POST", path, query=query, key=key, if_match=if_match)
+        return ApiCall(one(Resent), "POST", path, query=query, key=key, if_match=if_match)
 
     @Iteration
     def list(
@@ -62,16 +73,16 @@ class Events(Objects[L]):
     @Operation
     def resend_failed(
         self, since: datetime, *, endpoint: str | None = None, key: str | None = None
-    ) -> Call[ResentFailed]:
+    ) -> ApiCall[ResentFailed]:
         """Send again the deliveries that failed since a time."""
         body = body_of(since=since.isoformat(), endpoint=endpoint)
         path = path_to(self.path, "resend")
-        return Call(one(ResentFailed), "POST", path, body, key=key)
+        return ApiCall(one(ResentFailed), "POST", path, body, key=key)
 
     @Operation
-    def proof(self, id: str) -> Call[str]:
+    def proof(self, id: str) -> ApiCall[str]:
         """Return the proof that the event is in the log (c2sp.org/tlog-proof)."""
-        return Call(text_of, "GET", path_to(self.path, id, "proof"))
+        return ApiCall(text_of, "GET", path_to(self.path, id, "proof"))
 
     @Iteration
     async def stream(self, last_event_id: str | None = None) -> AsyncGenerator[Sequence[Event], None]:
@@ -91,45 +102,45 @@ class WebhookEndpoints(Objects[L]):
     @Operation
     def create(
         self, url: str, events: Sequence[str] | None = None, *, key: str | None = None
-    ) -> Call[WebhookEndpoint]:
+    ) -> ApiCall[WebhookEndpoint]:
         """Add an endpoint, by default for all events; only this answer contains its secret."""
         return self._create(WebhookEndpoint, key, url=url, events=events)
 
     @Operation
-    def delete(self, id: str, *, if_match: str | None = None) -> Call[WebhookEndpoint]:
+    def delete(self, id: str, *, if_match: str | None = None) -> ApiCall[WebhookEndpoint]:
         """Delete an endpoint."""
         return self._delete(WebhookEndpoint, id, if_match)
 
     @Operation
     def restore(
         self, id: str, *, key: str | None = None, if_match: str | None = None
-    ) -> Call[WebhookEndpoint]:
+    ) -> ApiCall[WebhookEndpoint]:
         """Restore an endpoint within 30 days, with a new secret."""
         return self._act(WebhookEndpoint, id, "restore", key, if_match)
 
     @Operation
     def roll_secret(
         self, id: str, *, key: str | None = None, if_match: str | None = None
-    ) -> Call[WebhookEndpoint]:
+    ) -> ApiCall[WebhookEndpoint]:
         """Give the endpoint a new secret."""
         return self._act(WebhookEndpoint, id, "roll_secret", key, if_match)
 
     @Operation
     def disable(
         self, id: str, *, key: str | None = None, if_match: str | None = None
-    ) -> Call[WebhookEndpoint]:
+    ) -> ApiCall[WebhookEndpoint]:
         """Send nothing to the endpoint until it is enabled."""
         return self._act(WebhookEndpoint, id, "disable", key, if_match)
 
     @Operation
     def enable(
         self, id: str, *, key: str | None = None, if_match: str | None = None
-    ) -> Call[WebhookEndpoint]:
+    ) -> ApiCall[WebhookEndpoint]:
         """Send to a disabled endpoint again."""
         return self._act(WebhookEndpoint, id, "enable", key, if_match)
 
     @Operation
-    def get(self, id: str) -> Call[WebhookEndpoint]:
+    def get(self, id: str) -> ApiCall[WebhookEndpoint]:
         """Return an endpoint."""
         return self._get(WebhookEndpoint, id)
 
@@ -157,22 +168,22 @@ class ApiKeys(Objects[L]):
         role: str | None = None,
         scopes: Sequence[str] | None = None,
         key: str | None = None,
-    ) -> Call[ApiKey]:
+    ) -> ApiCall[ApiKey]:
         """Make a key with no more rights than the caller's; only this answer contains its value."""
         return self._create(ApiKey, key, name=name, role=role, scopes=scopes)
 
     @Operation
-    def revoke(self, id: str, *, if_match: str | None = None) -> Call[ApiKey]:
+    def revoke(self, id: str, *, if_match: str | None = None) -> ApiCall[ApiKey]:
         """Revoke a key, for ever."""
         return self._delete(ApiKey, id, if_match)
 
     @Operation
-    def roll(self, id: str, *, key: str | None = None, if_match: str | None = None) -> Call[ApiKey]:
+    def roll(self, id: str, *, key: str | None = None, if_match: str | None = None) -> ApiCall[ApiKey]:
         """Replace a key by a new one with the same rights."""
         return self._act(ApiKey, id, "roll", key, if_match)
 
     @Operation
-    def get(self, id: str) -> Call[ApiKey]:
+    def get(self, id: str) -> ApiCall[ApiKey]:
         """Return a key, without its value."""
         return self._get(ApiKey, id)
 
@@ -190,24 +201,24 @@ class Projects(Objects[L]):
     @Operation
     def create(
         self, name: str, *, plan: str | None = None, overdraft: str | None = None, key: str | None = None
-    ) -> Call[Project]:
+    ) -> ApiCall[Project]:
         """Create a project below the caller's; only this answer contains its key."""
         return self._create(Project, key, name=name, plan=plan, overdraft=overdraft)
 
     @Operation
     def change(
         self, id: str, *, name: str = UNSET, overdraft: str = UNSET, if_match: str | None = None
-    ) -> Call[Project]:
+    ) -> ApiCall[Project]:
         """Change fields of a project."""
         return self._change(Project, id, if_match, name=name, overdraft=overdraft)
 
     @Operation
-    def archive(self, id: str, *, if_match: str | None = None) -> Call[Project]:
+    def archive(self, id: str, *, if_match: str | None = None) -> ApiCall[Project]:
         """Archive a project, whose keys are then refused."""
         return self._delete(Project, id, if_match)
 
     @Operation
-    def get(self, id: str) -> Call[Project]:
+    def get(self, id: str) -> ApiCall[Project]:
         """Return a project."""
         return self._get(Project, id)
 
@@ -217,14 +228,14 @@ class Projects(Objects[L]):
         return self._pages(Project)
 
     @Operation
-    def billing(self) -> Call[Billing]:
+    def billing(self) -> ApiCall[Billing]:
         """Return the plan of the caller's project, and its use; needs the role `owner`."""
-        return Call(one(Billing), "GET", "/v1/billing")
+        return ApiCall(one(Billing), "GET", "/v1/billing")
 
     @Operation
-    def change_plan(self, plan: str, *, if_match: str | None = None) -> Call[Billing]:
+    def change_plan(self, plan: str, *, if_match: str | None = None) -> ApiCall[Billing]:
         """Change the plan of the caller's project."""
-        return Call(one(Billing), "PATCH", "/v1/billing", {"plan": plan}, if_match=if_match)
+        return ApiCall(one(Billing), "PATCH", "/v1/billing", {"plan": plan}, if_match=if_match)
 
 
 class Requests(Objects[L]):
@@ -233,7 +244,7 @@ class Requests(Objects[L]):
     path = "/v1/requests"
 
     @Operation
-    def get(self, id: str) -> Call[LoggedRequest]:
+    def get(self, id: str) -> ApiCall[LoggedRequest]:
         """Return a request, with the ids of the events it caused."""
         return self._get(LoggedRequest, id)
 
@@ -261,27 +272,27 @@ class Log(Resource[L]):
     path = "/v1/log"
 
     @Operation
-    def checkpoint(self) -> Call[str]:
+    def checkpoint(self) -> ApiCall[str]:
         """Return the newest checkpoint, a signed note."""
-        return Call(text_of, "GET", path_to(self.path, "checkpoint"))
+        return ApiCall(text_of, "GET", path_to(self.path, "checkpoint"))
 
     @Operation
-    def tile(self, tile: str) -> Call[bytes]:
+    def tile(self, tile: str) -> ApiCall[bytes]:
         """Return a tile such as `0/x001/234`, `1/000.p/17` or `entries/000`."""
         path = path_to(self.path, "tile", *tile.split("/"))
-        return Call(lambda answer: answer.content, "GET", path)
+        return ApiCall(lambda answer: answer.content, "GET", path)
 
 
 class TokenGrants(Resource[L]):
     """Short-lived access tokens, for programs with a key and for apps."""
 
     @Operation
-    def create(self, api_key: str) -> Call[TokenPair]:
+    def create(self, api_key: str) -> ApiCall[TokenPair]:
         """Exchange an API key for tokens."""
         return _issue("/v1/auth/token", grant_type="api_key", api_key=api_key)
 
     @Operation
-    def refresh(self, refresh_token: str) -> Call[TokenPair]:
+    def refresh(self, refresh_token: str) -> ApiCall[TokenPair]:
         """Exchange a refresh token, which counts once, for new tokens."""
         return _issue("/v1/auth/token", grant_type="refresh_token", refresh_token=refresh_token)
 
@@ -293,7 +304,7 @@ class TokenGrants(Resource[L]):
         *,
         client_id: str | None = None,
         redirect_uri: str | None = None,
-    ) -> Call[TokenPair]:
+    ) -> ApiCall[TokenPair]:
         """Exchange the code of an OAuth sign-in."""
         return _issue(
             "/oauth/token",
@@ -307,7 +318,7 @@ class TokenGrants(Resource[L]):
     @Operation
     def refresh_oauth(
         self, refresh_token: str, client_id: str, *, scope: str | None = None
-    ) -> Call[TokenPair]:
+    ) -> ApiCall[TokenPair]:
         """Exchange the refresh token of an app, which counts once; a scope narrows the rights."""
         return _issue(
             "/oauth/token",
@@ -320,21 +331,21 @@ class TokenGrants(Resource[L]):
     @Operation
     def revoke(
         self, token: str, *, token_type_hint: str | None = None, client_id: str | None = None
-    ) -> Call[None]:
+    ) -> ApiCall[None]:
         """Revoke the tokens of an app; an unknown one changes nothing."""
         body = body_of(token=token, token_type_hint=token_type_hint, client_id=client_id)
-        return Call(lambda answer: None, "POST", "/oauth/revoke", body, is_anonymous=True, is_form=True)
+        return ApiCall(lambda answer: None, "POST", "/oauth/revoke", body, is_anonymous=True, is_form=True)
 
     @Operation
-    def metadata(self) -> Call[dict[str, Any]]:
+    def metadata(self) -> ApiCall[dict[str, Any]]:
         """Return the addresses and abilities of the authorization server (RFC 8414)."""
         path = "/.well-known/oauth-authorization-server"
-        return Call(lambda answer: answer.object, "GET", path, is_anonymous=True)
+        return ApiCall(lambda answer: answer.object, "GET", path, is_anonymous=True)
 
 
-def _issue(path: str, **body: Any) -> Call[TokenPair]:
+def _issue(path: str, **body: Any) -> ApiCall[TokenPair]:
     is_form = path.startswith("/oauth")
-    return Call(_tokens_of, "POST", path, body_of(**body), is_anonymous=True, is_form=is_form)
+    return ApiCall(_tokens_of, "POST", path, body_of(**body), is_anonymous=True, is_form=is_form)
 
 
 def _tokens_of(answer: Answer) -> TokenPair:
@@ -344,7 +355,7 @@ def _tokens_of(answer: Answer) -> TokenPair:
         raise Unreadable(str(error)) from None
 
 
-class Everything(Objects[L]):
+class AllResources(Objects[L]):
     """All resources of a client, and the operations that belong to none."""
 
     path = "/v1"
@@ -374,24 +385,24 @@ class Everything(Objects[L]):
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
-    ) -> Call[Answer]:
+    ) -> ApiCall[Answer]:
         """Send any request, repeated like all others; return the answer."""
-        return Call(as_it_is, method, path, body, query or {}, key, headers or {})
+        return ApiCall(as_it_is, method, path, body, query or {}, key, headers or {})
 
     @Operation
-    def whoami(self) -> Call[Caller]:
+    def whoami(self) -> ApiCall[Caller]:
         """Return the caller's credential and its rights."""
-        return Call(one(Caller), "GET", "/v1/whoami")
+        return ApiCall(one(Caller), "GET", "/v1/whoami")
 
     @Operation
-    def health(self) -> Call[Health]:
+    def health(self) -> ApiCall[Health]:
         """Return whether the server is alive; needs no credential."""
-        return Call(one(Health), "GET", "/api/health", is_anonymous=True)
+        return ApiCall(one(Health), "GET", "/api/health", is_anonymous=True)
 
     @Operation
-    def readiness(self) -> Call[bool]:
+    def readiness(self) -> ApiCall[bool]:
         """Return True when the server can take writes. Raises ApiError when not."""
-        return Call(
+        return ApiCall(
             lambda answer: answer.object.get("ok") is True, "GET", "/api/health/ready", is_anonymous=True
         )
 
@@ -402,7 +413,7 @@ class Everything(Objects[L]):
         return self._pages(Change, "diff", **query)
 
     @Operation
-    def diff_summary(self, from_: datetime, to: datetime) -> Call[dict[str, int]]:
+    def diff_summary(self, from_: datetime, to: datetime) -> ApiCall[dict[str, int]]:
         """Return how many transactions were posted between two moments, and how many objects changed."""
         query = {"from": from_, "to": to, "limit": 1}
-        return Call(lambda answer: dict(answer.object["summary"]), "GET", "/v1/diff", query=query)
+        return ApiCall(lambda answer: dict(answer.object["summary"]), "GET", "/v1/diff", query=query)

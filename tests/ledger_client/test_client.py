@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ledger_client import AsyncLedger, Ledger, TokenPair, errors, records
-from ledger_client.calls import ATTEMPTS, Call, as_it_is
+from ledger_client.calls import ATTEMPTS, ApiCall, as_it_is
 from tests.contract.conftest import Server, start_server, stop_server
 from tests.contract.conftest import ledger_engine as command
 from tests.ledger_engine.waiting import wait_until
@@ -385,29 +385,29 @@ def test_a_key_that_was_used_for_something_else_is_a_conflict(ledger: Ledger) ->
 def test_only_what_may_be_repeated_is(
     method: str, more: dict[str, Any], error: errors.LedgerError, again: bool
 ) -> None:
-    call = Call(as_it_is, method, "/x", **more)
+    call = ApiCall(as_it_is, method, "/x", **more)
     call.make_repeatable()
     assert (call.wait_after(error, ATTEMPTS) is not None) == again
 
 
 def test_a_post_has_the_key_that_it_is_given_also_as_a_header() -> None:
     for given in ({"key": "k"}, {"headers": {"Idempotency-Key": "k"}}, {"headers": {"idempotency-key": "k"}}):
-        call = Call(as_it_is, "POST", "/x", **given)
+        call = ApiCall(as_it_is, "POST", "/x", **given)
         call.make_repeatable()
         assert (call.key, call.headers) == ("k", {"idempotency-key": "k"})
     for method, length in (("POST", 36), ("GET", 0), ("DELETE", 0)):
-        call = Call(as_it_is, method, "/x")
+        call = ApiCall(as_it_is, method, "/x")
         call.make_repeatable()
         assert len(call.headers.get("idempotency-key", "")) == length
 
 
 def test_a_refusal_is_waited_for_as_long_as_it_says_up_to_a_minute() -> None:
     refused = errors.error_of(429, {"Retry-After": "7"}, {"error": "rate_limited", "message": "wait"})
-    wait = Call(as_it_is, "GET", "/x").wait_after(refused, ATTEMPTS)
+    wait = ApiCall(as_it_is, "GET", "/x").wait_after(refused, ATTEMPTS)
     assert wait is not None
     assert wait >= 7
     far = errors.error_of(429, {"Retry-After": "3600"}, None)
-    assert Call(as_it_is, "GET", "/x").wait_after(far, ATTEMPTS) is None
+    assert ApiCall(as_it_is, "GET", "/x").wait_after(far, ATTEMPTS) is None
 
 
 def test_a_batch_that_is_refused_is_an_error_that_names_the_item(ledger: Ledger) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_client.event_stream import ServerSentEvent, Session, StreamMessage, events
+from ledger_client.event_stream import ServerSentEvent, StreamMessage, StreamSession, events
 from ledger_client.webhooks import sign
 
 STREAM = (
@@ -69,7 +69,7 @@ BODY = '{"name": "a\u2028b\x85c"}'
 def test_the_fields_of_a_message_are_read_and_nothing_is_believed_without_a_signature(
     session: Any, message: ServerSentEvent, received: StreamMessage | None
 ) -> None:
-    connection = Session()
+    connection = StreamSession()
     if session is not None:
         connection.read(sent("session", session))
     assert connection.read(message) == received

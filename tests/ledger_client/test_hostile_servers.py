@@ -14,7 +14,7 @@ from click import ClickException
 from bench.terminal import Terminal
 from ledger_client import AsyncLedger, Ledger, LedgerError, event_stream
 from ledger_client import ledger as client
-from ledger_client.answers import Client
+from ledger_client.answers import BoundedClient
 from ledger_engine.cli import asking, listening
 from ledger_engine.cli.listening import StreamRefusal, WebhookListener
 from ledger_engine.testing import server as testing
@@ -48,7 +48,7 @@ async def no_wait(_seconds: float) -> None:
 
 async def conforms(url: str, seconds: float) -> None:
     with contextlib.suppress(Unreachable):
-        async with Client(
+        async with BoundedClient(
             bytes_max=BYTES_MAX, seconds_max=seconds, base_url=url, trust_env=False, timeout=60
         ) as client:
             verdicts = await examination.examine(client, KEY, "run", read_only=False, sleep=no_wait)

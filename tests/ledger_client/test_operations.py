@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from ledger_client import EVENT_TYPES, AsyncLedger, LedgerError, errors, records
-from ledger_client.calls import Call
+from ledger_client.calls import ApiCall
 from ledger_client.methods import Iteration, Operation, Resource
 from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.errors import CODES
@@ -50,7 +50,7 @@ class Asked(Exception):
     pass
 
 
-async def call_of(name: str) -> Call[Any]:
+async def call_of(name: str) -> ApiCall[Any]:
     """Return the call of a method that was given a value for each of its parameters."""
     resource, method = METHODS[name]
     made = method.call_of if isinstance(method, Operation) else method.batches_of
@@ -58,11 +58,11 @@ async def call_of(name: str) -> Call[Any]:
     given = {each.name: VALUES.get(each.name, f"{{{each.name}}}") for each in parameters}
     if isinstance(method, Operation):
         call = made(resource, **given)
-        assert isinstance(call, Call)
+        assert isinstance(call, ApiCall)
         return call
-    asked: list[Call[Any]] = []
+    asked: list[ApiCall[Any]] = []
 
-    async def send(call: Call[Any]) -> Any:
+    async def send(call: ApiCall[Any]) -> Any:
         asked.append(call)
         raise Asked
 

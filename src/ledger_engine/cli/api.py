@@ -192,11 +192,11 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
 
 async def _examine(server: str, key: str, read_only: bool) -> list[RuleVerdict]:
     # Imported here: httpx takes longer to load than most commands to run.
-    from ledger_client.answers import Client
+    from ledger_client.answers import BoundedClient
     from ledger_engine.tools.conform.examination import examine
     from ledger_engine.tools.conform.examiner import Unreachable
 
-    async with Client(
+    async with BoundedClient(
         bytes_max=_ANSWER_BYTES_MAX,
         seconds_max=_ANSWER_SECONDS_MAX,
         base_url=server,

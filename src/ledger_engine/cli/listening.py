@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from ledger_client.answers import SMALL_BYTES_MAX, Client, no_answer
+from ledger_client.answers import SMALL_BYTES_MAX, BoundedClient, no_answer
 from ledger_client.errors import LedgerError
 from ledger_client.event_stream import StreamMessage
 from ledger_client.ledger import AsyncLedger
@@ -146,7 +146,7 @@ class WebhookListener:
         follower = EventFollower(self.server, self.key, self.write_line, self._begin)
         try:
             async with (
-                Client(
+                BoundedClient(
                     bytes_max=SMALL_BYTES_MAX, seconds_max=DEADLINE_S, timeout=None, trust_env=False
                 ) as receiver,
                 aclosing(follower.events()) as stream,
@@ -165,7 +165,7 @@ class WebhookListener:
         self.write_line(f"Listening to {self.server}, forwarding to {self.forward_to}")
         self.write_line(f"The signing secret: {self.secret}")
 
-    async def _forward(self, receiver: Client, event: StreamEvent, attempt: int) -> bool:
+    async def _forward(self, receiver: BoundedClient, event: StreamEvent, attempt: int) -> bool:
         """Post the event and return whether it was accepted; writes a line before and after."""
         self.write_line(f"--> {event.kind} {event.id}{'' if attempt == 1 else f' (attempt {attempt})'}")
         headers = {
@@ -190,14 +190,14 @@ class WebhookListener:
         self.write_line(f"<-- {outcome} {event.id} ({milliseconds} ms)")
         return is_accepted
 
-    async def _retry_later(self, receiver: Client, event: StreamEvent) -> None:
+    async def _retry_later(self, receiver: BoundedClient, event: StreamEvent) -> None:
         while len(self._retries) >= RETRIES_MAX:
             await asyncio.wait(self._retries, return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.create_task(self._retry(receiver, event))
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
 
-    async def _retry(self, receiver: Client, event: StreamEvent) -> None:
+    async def _retry(self, receiver: BoundedClient, event: StreamEvent) -> None:
         for attempt, wait in enumerate(RETRIES_S, 2):
             await asyncio.sleep(wait)
             if await self._forward(receiver, event, attempt):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ledger_client.calls import Answer, Call, as_it_is
+from ledger_client.calls import Answer, ApiCall, as_it_is
 from ledger_client.errors import AlreadyDone, ApiError, LedgerError, NotConnected, NotFound, RateLimited
 from ledger_client.ledger import AsyncLedger
 from ledger_client.records import Account
@@ -57,7 +57,7 @@ class PostingProgress:
     posted_before: int = 0
 
 
-class _BatchCall(Call[Answer]):
+class _BatchCall(ApiCall[Answer]):
     """The request for a batch. Its transactions are not read again when their answer was lost."""
 
     def made_before(self, error: LedgerError) -> list[str]:

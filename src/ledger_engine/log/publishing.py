@@ -29,7 +29,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.files import write_private
 
 if TYPE_CHECKING:
-    from ledger_client.answers import Client
+    from ledger_client.answers import BoundedClient
 
 EVERY_S = 1.0
 KEPT_EVERY_MS = 60_000
@@ -124,9 +124,11 @@ class Publisher:
                 await self._keep(folder, stored_log)
         if self._outside.witnesses:
             # Imported here: few servers use witnesses.
-            from ledger_client.answers import Client
+            from ledger_client.answers import BoundedClient
 
-            async with Client(bytes_max=_ANSWER_MAX, seconds_max=_ANSWER_S, follow_redirects=False) as client:
+            async with BoundedClient(
+                bytes_max=_ANSWER_MAX, seconds_max=_ANSWER_S, follow_redirects=False
+            ) as client:
                 await asyncio.gather(
                     *(self._ask(client, stored_log) for stored_log in self._outside.witnesses)
                 )
@@ -157,7 +159,7 @@ class Publisher:
             self._say(place, None)
             self._sizes_by_place[folder, stored_log.book.number] = stored_log.size, now
 
-    async def _ask(self, client: Client, witness: WitnessAddress) -> None:
+    async def _ask(self, client: BoundedClient, witness: WitnessAddress) -> None:
         """Have a witness sign the last checkpoint of each book."""
         for stored_log in list(self._latest.values()):
             place = (witness.key.name, stored_log.book.number)
@@ -169,7 +171,9 @@ class Publisher:
             if refusal is not None:
                 self._put_off[place] = now + RETRY_AFTER_S
 
-    async def _sign(self, client: Client, witness: WitnessAddress, stored_log: StoredLog) -> str | None:
+    async def _sign(
+        self, client: BoundedClient, witness: WitnessAddress, stored_log: StoredLog
+    ) -> str | None:
         """Have a witness sign a checkpoint; return why it did not, in a sentence."""
         import httpx
 

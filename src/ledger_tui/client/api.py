@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import secrets
-import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from ledger_tui.client import past
 from ledger_tui.client.errors import (
@@ -31,17 +27,17 @@ from ledger_tui.client.errors import (
     Unreadable,
 )
 from ledger_tui.client.session import Session
-from ledger_tui.client.traffic import Exchange, Traffic, masked
+from ledger_tui.client.traffic import Traffic
 from ledger_tui.client.transport import client_of, decoded
 
 if TYPE_CHECKING:
     from ledger_client.calls import Answer
     from ledger_client.event_stream import StreamMessage
+    from ledger_client.exchanges import SentRequest
     from ledger_client.ledger import AsyncLedger
 
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
 _MAX_CONNECTIONS = 8
-_TAGGED_MAX = 32
 _CHANGES_NOTHING = frozenset({"GET", "HEAD"})
 # requests that do not change the ledger, though they are POSTs
 _ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})
@@ -68,8 +64,6 @@ class Api:
         self.session = session
         self._traffic = traffic
         self._client: AsyncLedger | None = None
-        # The last answer to each GET, with its ETag: an unchanged answer is not sent again.
-        self._tagged: dict[tuple[object, ...], tuple[str, bytes]] = {}
         self.looks_back = False  # whether the server has shown that it does
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
@@ -84,8 +78,8 @@ class Api:
         import httpx
 
         before = self._client
-        self._client = client_of(url, credential, limits=httpx.Limits(max_connections=_MAX_CONNECTIONS))
-        self._tagged.clear()
+        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS)
+        self._client = client_of(url, credential, limits=limits, on_exchange=self._exchanged)
         self.session.begin(self._client.url, credential)
         self._opened.set()
         if before is not None:
@@ -95,7 +89,6 @@ class Api:
         """Use another credential from now on."""
         assert self._client is not None
         self._client.use(credential)
-        self._tagged.clear()
         self.session.credential_changed()
 
     async def close(self) -> None:
@@ -130,24 +123,17 @@ class Api:
             raise ReadOnly("This dashboard is read-only: nothing was sent.")
         await self._opened.wait()
         await self._wait_for_leave()
-        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        asked = (path, *sorted((params or {}).items()))
-        if if_match:
-            headers["If-Match"] = if_match
-        known = self._tagged.get(asked) if method == "GET" else None
-        if known is not None:
-            headers["If-None-Match"] = known[0]
+        assert self._client is not None
+        headers = {"If-Match": if_match} if if_match else {}
+        number = self.session.sent()
         try:
-            answer = await self._send(method, path, params, body, headers)
+            answer = await self._client.request(
+                method, path, body=body, query=params, headers=headers, key=idempotency_key or None
+            )
         except LedgerError as error:
-            if error.status != 304 or known is None:
-                raise self._noted(error, part) from error
-            return ApiResponse(200, decoded(known[1]), {"ETag": known[0], **error.headers})
-        if method == "GET" and (tag := answer.headers.get("ETag")):
-            self._tagged.pop(asked, None)
-            self._tagged[asked] = tag, answer.content
-            if len(self._tagged) > _TAGGED_MAX:
-                del self._tagged[next(iter(self._tagged))]
+            raise self._noted(error, part) from error
+        finally:
+            self.session.done(number)
         return ApiResponse(answer.status, decoded(answer.content), answer.headers)
 
     async def read(
@@ -201,8 +187,8 @@ class Api:
         await self._wait_for_leave()
         assert self._client is not None
         try:
-            async for received in self._client.listen(last_event_id):
-                yield received
+            async for message in self._client.listen(last_event_id):
+                yield message
         except LedgerError as error:
             raise self._noted(error, part) from error
 
@@ -220,50 +206,13 @@ class Api:
             return error if self.session.known_ledger else NoLedger(NO_LEDGER, status=404)
         return error
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
-        headers: Mapping[str, str],
-    ) -> Answer:
-        """Send a request once, and note its answer in the session and the traffic."""
-        assert self._client is not None
-        content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
-        query = f"?{urlencode(params)}" if params else ""
-        sent = Exchange(
-            method=method,
-            url=f"{self.session.url}{path}{query}",
-            body=masked(content.decode()) if content else None,
-            idempotency_key=headers.get("Idempotency-Key"),
-            at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        )
-        started, number = time.perf_counter(), self.session.sent()
-        answer: Answer | LedgerError
-        try:
-            answer = await self._client.request(method, path, body=content, query=params, headers=headers)
-        except LedgerError as error:
-            answer = error
-        finally:
-            self.session.done(number)
-        problem = str(answer) if answer.status is None else ""
-        self._traffic.add(
-            replace(
-                sent,
-                status=answer.status,
-                duration_ms=(time.perf_counter() - started) * 1000,
-                request_id=answer.headers.get("Request-Id"),
-                error=problem,
-            )
-        )
+    def _exchanged(self, request: SentRequest, answer: Answer | LedgerError) -> None:
+        """Note an attempt and its answer in the traffic and the session."""
+        self._traffic.add(request)
         if answer.status is not None:
             self.session.answered(answer.status, answer.headers)
         elif not isinstance(answer, Unreadable):
-            self.session.lost(problem)
-        if isinstance(answer, LedgerError):
-            raise answer
-        return answer
+            self.session.lost(request.error)
 
     async def _wait_for_leave(self) -> None:
         if (seconds := self.session.waiting_seconds) > 0:

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import fetch_page
-from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
-from ledger_tui.client.totals import Balances, Stage, Stages, overdue_by_age, sums_of
+from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
+from ledger_tui.client.totals import BalanceSums, Stage, Stages, overdue_by_age, sums_of
 
 Mark = Literal["sent", "late", "waiting", "retrying", "failed"]
 
@@ -34,18 +34,18 @@ class EndpointHealth:
     @property
     def success(self) -> float | None:
         """Return the share of deliveries that arrived among those attempted; None when none was."""
-        attempted = len(self.marks) - self.count("waiting")
-        return self.count("sent", "late") / attempted if attempted else None
+        attempts = len(self.marks) - self.count("waiting")
+        return self.count("sent", "late") / attempts if attempts else None
 
 
 def health_of(endpoints: Iterable[Record], deliveries: Sequence[Record]) -> list[EndpointHealth]:
     """Return the health of each endpoint; `deliveries` are the deliveries of all of them, newest first."""
-    found = []
+    results = []
     for endpoint in endpoints:
         its = [each for each in deliveries if each.get("endpoint") == endpoint.get("id")]
         error = next((error for each in its if (error := _last_error(each)) is not None), None)
-        found.append(EndpointHealth(endpoint, [_mark(each) for each in reversed(its)], error))
-    return found
+        results.append(EndpointHealth(endpoint, [_mark(each) for each in reversed(its)], error))
+    return results
 
 
 def _attempts(delivery: Record) -> list[Record]:
@@ -75,7 +75,7 @@ _PAGES_BACK = 3
 DELIVERIES_DRAWN = 50  # of each endpoint; each brings the bodies of its attempts
 
 
-class Postings(NamedTuple):
+class NewPostings(NamedTuple):
     """The newest transactions; `reached` when there are no others; `now` is the server's time."""
 
     rows: list[Record]
@@ -84,13 +84,13 @@ class Postings(NamedTuple):
     requests: int
 
 
-async def read_balances(api: Api, pages: int) -> tuple[Balances, list[Record]]:
+async def read_balances(api: Api, pages: int) -> tuple[BalanceSums, list[Record]]:
     """Return the sums over the newest accounts and the accounts; at most `pages` requests."""
     accounts, whole = await _read_pages(api, "/v1/accounts", {}, pages, None)
-    return Balances(sums_of(accounts, "balance"), len(accounts), not whole), accounts
+    return BalanceSums(sums_of(accounts, "balance"), len(accounts), not whole), accounts
 
 
-async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
+async def read_postings(api: Api, known_id: str | None, pages: int) -> NewPostings:
     """Return the newest transactions, back to the known one; at most `pages` requests."""
     rows: list[Record] = []
     cursor: str | None = None
@@ -100,9 +100,9 @@ async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
         rows += page.rows
         cursor = page.older
         now = api.session.server_time if number == 1 else now
-        if cursor is None or any(row.get("id") == known for row in page.rows):
-            return Postings(rows, cursor is None, now, number)
-    return Postings(rows, False, now, pages)
+        if cursor is None or any(row.get("id") == known_id for row in page.rows):
+            return NewPostings(rows, cursor is None, now, number)
+    return NewPostings(rows, False, now, pages)
 
 
 async def read_invoices(api: Api, pages: int) -> Stages:
@@ -130,7 +130,7 @@ async def read_orders(api: Api, pages: int) -> Stages:
     return Stages(stages)
 
 
-async def read_requests(api: Api, known: str | None, pages: int) -> list[Record]:
+async def read_requests(api: Api, known_id: str | None, pages: int) -> list[Record]:
     """Return the newest requests of the log, back to the known one; at most `pages` requests.
 
     Raises NotOffered where the server keeps no log.
@@ -141,7 +141,7 @@ async def read_requests(api: Api, known: str | None, pages: int) -> list[Record]
         page = await _read_page(api, "/v1/requests", {}, cursor, "requests")
         rows += page.rows
         cursor = page.older
-        if cursor is None or any(row.get("id") == known for row in page.rows):
+        if cursor is None or any(row.get("id") == known_id for row in page.rows):
             break
     return rows
 
@@ -204,6 +204,6 @@ async def _read_page(
     cursor: str | None = None,
     part: str | None = None,
     limit: int = PAGE_SIZE,
-) -> Page:
+) -> ListPage:
     """Return a page in the form of the lists; raises when the answer is not a ledger's."""
     return await fetch_page(api, path, filters, Want(0, "page", 0, cursor, limit), part)

@@ -5,18 +5,19 @@ Also reads the accounts that rows name only by id.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 from urllib.parse import quote
 
+from ledger_client.pages import page_of
 from ledger_tui.client import past
 from ledger_tui.client.api import Api, ApiResponse
 from ledger_tui.client.errors import NO_LEDGER, LedgerError, NotFound, Unreadable
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.records import Page, Record, Want
+from ledger_tui.client.records import ListPage, Record, Want
 
 _PAGES_SEARCHED = 10
 _PAGES_AFTER = 20
@@ -86,7 +87,7 @@ async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
 
 async def fetch_page(
     api: Api, path: str, filters: Mapping[str, str], want: Want, part: str | None = None
-) -> Page:
+) -> ListPage:
     """Return the page that a window wants. Waits as `Api.read` does; raises LedgerError for a refusal."""
     if path == _DIFFERENCE:
         return await _difference(api, filters, want)
@@ -95,7 +96,7 @@ async def fetch_page(
 
 async def _page_as_asked(
     api: Api, path: str, filters: Mapping[str, str], want: Want, part: str | None = None
-) -> Page:
+) -> ListPage:
     params, paging = dict(filters), paging_of(path)
     if paging == "page":
         # The size must be the same for all pages of a numbered list, or they would overlap or leave gaps.
@@ -115,10 +116,10 @@ async def _page_as_asked(
     return page
 
 
-async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
+async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> ListPage:
     """Return the changes between two moments; keys come last, because the server does not list them there."""
     if not {"from", "to"} <= filters.keys():
-        return Page((), None)
+        return ListPage((), None)
     start, end = filters["from"], filters["to"]
     page = await _page_as_asked(api, _DIFFERENCE, filters, want, past.PART)
     rows = [past.difference_row(row, start, end) for row in page.rows]
@@ -127,9 +128,9 @@ async def _difference(api: Api, filters: Mapping[str, str], want: Want) -> Page:
         with past.the_present(), suppress(LedgerError):
             all_keys = Want(0, "page", 0, None)
             keys = await _page_as_asked(api, "/v1/api_keys", {}, all_keys, "api_keys")
-            changed = past.changed_keys(keys.rows, start, end)
-            rows += [past.difference_row(row, start, end) for row in changed]
-            summary["keys"] = len(changed)
+            changes = past.changed_keys(keys.rows, start, end)
+            rows += [past.difference_row(row, start, end) for row in changes]
+            summary["keys"] = len(changes)
     return replace(page, rows=past.with_shares(rows), summary=summary)
 
 
@@ -147,11 +148,11 @@ async def postings_after(
 
     Raises TooMany when there are more.
     """
-    asked = {**filters, "created_after": past.moment_text(moment)}
+    query = {**filters, "created_after": past.moment_text(moment)}
     rows: list[Record] = []
     want = Want(0, "page", 0, None)
     for _page in range(pages):
-        page = await _page_as_asked(api, "/v1/transactions", asked, want)
+        page = await _page_as_asked(api, "/v1/transactions", query, want)
         rows += page.rows
         if page.older is None:
             return rows
@@ -159,19 +160,17 @@ async def postings_after(
     raise TooMany(f"There are more than {len(rows):,} transactions since then: too many to read.")
 
 
-def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> Page:
-    from ledger_client.calls import page_of  # not before the first paint
-
+def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> ListPage:
     if paging == "statement":
-        return Page(_statement_rows(answer.record), None)
+        return ListPage(_statement_rows(answer.record), None)
     try:
         page = page_of(answer.body, paging, want.cursor)
     except Unreadable:
         raise NotAList(NO_LEDGER) from None
-    return Page(_records(page.rows), page.after, page.total, summary=page.summary)
+    return replace(page, rows=_records(page.rows))
 
 
-def _require_progress(page: Page, want: Want) -> None:
+def _require_progress(page: ListPage, want: Want) -> None:
     """Raise when the next cursor was met before, because it would lead to the same pages without end."""
     if page.older is not None and (page.older == want.cursor or page.older in want.met):
         raise NotAList("The pages of this list repeat. Is this a ledger server?")
@@ -193,7 +192,7 @@ def _statement_rows(body: Record) -> list[Record]:
     return [ends["opening_balance"], *rows, ends["closing_balance"]]
 
 
-def _records(items: list[Record]) -> list[Record]:
+def _records(items: Sequence[Record]) -> list[Record]:
     """Return the objects of a list, each with its id as text, which identifies the row."""
     records: list[Record] = []
     for item in items:

@@ -25,53 +25,53 @@ class Directory(Generic[Named]):
     """Objects seen so far, found by id, by name or by a part of either."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Named] = {}
+        self._by_id: dict[str, Named] = {}
 
     def clear(self) -> None:
         """Forget all objects."""
-        self._known.clear()
+        self._by_id.clear()
 
-    def _learn(self, found: Iterable[Named]) -> bool:
+    def _learn(self, entries: Iterable[Named]) -> bool:
         """Add objects; return whether any is new or renamed."""
-        before = dict(self._known)
-        self._known.update({named.id: named for named in found})
-        return self._known != before
+        before = dict(self._by_id)
+        self._by_id.update({entry.id: entry for entry in entries})
+        return self._by_id != before
 
     def get(self, object_id: object) -> Named | None:
-        return self._known.get(object_id) if isinstance(object_id, str) else None
+        return self._by_id.get(object_id) if isinstance(object_id, str) else None
 
     def with_name(self, name: str) -> list[Named]:
         """Return the known objects with exactly this name, in any case."""
-        wanted = name.strip().casefold()
-        return [known for known in self._known.values() if known.name.casefold() == wanted]
+        folded = name.strip().casefold()
+        return [entry for entry in self._by_id.values() if entry.name.casefold() == folded]
 
     def having(self, text: str) -> list[Named]:
         """Return the known objects with `text` in their name, in any case."""
-        wanted = text.strip().casefold()
-        return [known for known in self._known.values() if wanted in known.name.casefold()]
+        folded = text.strip().casefold()
+        return [entry for entry in self._by_id.values() if folded in entry.name.casefold()]
 
     def resolve(self, text: str) -> Named | None:
         """Return the object with this name or a part of it; None when there is none or may be several."""
-        found = self.with_name(text) or self.having(text)
-        return found[0] if text.strip() and len(found) == 1 else None
+        matches = self.with_name(text) or self.having(text)
+        return matches[0] if text.strip() and len(matches) == 1 else None
 
     def search(self, text: str, limit: int = 5) -> list[Named]:
         """Return known objects with `text` in their name, id or email, in any case.
 
         Objects whose names begin with it come first.
         """
-        wanted = text.strip().casefold()
-        found = [
-            known
-            for known in self._known.values()
-            if any(wanted in field.casefold() for field in _searched(known))
+        folded = text.strip().casefold()
+        matches = [
+            entry
+            for entry in self._by_id.values()
+            if any(folded in field.casefold() for field in _searched(entry))
         ]
-        found.sort(key=lambda known: (not known.name.casefold().startswith(wanted), known.name.casefold()))
-        return found[:limit]
+        matches.sort(key=lambda entry: (not entry.name.casefold().startswith(folded), entry.name.casefold()))
+        return matches[:limit]
 
 
-def _searched(known: AccountName | UserName) -> tuple[str, ...]:
-    return (known.name, known.id) if isinstance(known, AccountName) else (known.name, known.id, known.email)
+def _searched(entry: AccountName | UserName) -> tuple[str, ...]:
+    return (entry.name, entry.id) if isinstance(entry, AccountName) else (entry.name, entry.id, entry.email)
 
 
 class UserNames(Directory[UserName]):
@@ -117,23 +117,23 @@ class AccountNames(Directory[AccountName]):
 
     def user(self, user_id: object) -> str | None:
         """Return a user's name, None if the user was not seen."""
-        known = self.users.get(user_id)
-        return known.name if known else None
+        entry = self.users.get(user_id)
+        return entry.name if entry else None
 
     def mark_absent(self, account_id: str) -> None:
         """Note that the server does not know this account, so that it is not asked again."""
         self._absent.add(account_id)
 
     def currency(self, account_id: object) -> str | None:
-        known = self.get(account_id)
-        return known.currency if known else None
+        entry = self.get(account_id)
+        return entry.currency if entry else None
 
     def name(self, account_id: str) -> str:
         """Return the account's name if it is known, else the id."""
-        known = self._known.get(account_id)
-        return known.name if known else account_id
+        entry = self._by_id.get(account_id)
+        return entry.name if entry else account_id
 
     def unknown(self, account_ids: Iterable[object]) -> list[str]:
         """Return the ids to ask the server for, each once, in order."""
-        wanted = dict.fromkeys(id_ for id_ in account_ids if isinstance(id_, str))
-        return [id_ for id_ in wanted if id_ not in self._known and id_ not in self._absent]
+        ids = dict.fromkeys(id_ for id_ in account_ids if isinstance(id_, str))
+        return [id_ for id_ in ids if id_ not in self._by_id and id_ not in self._absent]

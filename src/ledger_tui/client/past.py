@@ -27,17 +27,17 @@ _TAKES_AT = re.compile(
 )
 _STATEMENT = re.compile(r"/v1/accounts/[^/]+/statement")
 
-_wanted: ContextVar[tuple[int | None] | None] = ContextVar("_wanted", default=None)
+_moment_choice: ContextVar[tuple[int | None] | None] = ContextVar("_moment_choice", default=None)
 
 
 @contextmanager
 def at_moment(ms: int | None) -> Iterator[None]:
     """Have the requests within read this moment, None for the present, whatever moment is shown."""
-    token = _wanted.set((ms,))
+    token = _moment_choice.set((ms,))
     try:
         yield
     finally:
-        _wanted.reset(token)
+        _moment_choice.reset(token)
 
 
 def the_present() -> AbstractContextManager[None]:
@@ -61,8 +61,8 @@ def moment_ms(text: object) -> int | None:
 
 def shown_moment(session: Session) -> int | None:
     """Return the moment that a request made here is to show, in milliseconds; None for the present."""
-    wanted = _wanted.get()
-    return session.moment_ms if wanted is None else wanted[0]
+    choice = _moment_choice.get()
+    return session.moment_ms if choice is None else choice[0]
 
 
 def asked_then(path: str, params: Mapping[str, str] | None, ms: int) -> dict[str, str]:
@@ -82,8 +82,8 @@ def as_then(body: Any, ms: int) -> Any:
     if not isinstance(rows := body.get("data"), list):
         return _record_then(body, moment_text(ms))
     at = moment_text(ms)
-    kept = [_record_then(row, at) for row in rows if isinstance(row, dict) and not _is_later(row, at)]
-    return {**body, "data": kept}
+    earlier = [_record_then(row, at) for row in rows if isinstance(row, dict) and not _is_later(row, at)]
+    return {**body, "data": earlier}
 
 
 def _is_later(row: Record, at: str) -> bool:
@@ -98,12 +98,12 @@ def _record_then(record: Record, at: str) -> Record:
     attempts = record.get("attempts")
     if not isinstance(attempts, list):
         return record
-    made = [each for each in attempts if isinstance(each, dict) and str(each.get("attempted_at")) <= at]
-    if len(made) == len(attempts):
+    earlier = [each for each in attempts if isinstance(each, dict) and str(each.get("attempted_at")) <= at]
+    if len(earlier) == len(attempts):
         return record
-    following = next(each for each in attempts if each not in made)
+    following = next(each for each in attempts if each not in earlier)
     due = following.get("attempted_at") if isinstance(following, dict) else None
-    return {**record, "attempts": made, "status": "pending", "next_attempt_at": due}
+    return {**record, "attempts": earlier, "status": "pending", "next_attempt_at": due}
 
 
 # ---------------------------------------------------------------------- what happened, in its order
@@ -120,12 +120,12 @@ class Happening:
 
 def happenings(rows: Sequence[Record]) -> list[Happening]:
     """Return what happened, oldest first, from events that are newest first."""
-    found = []
+    result = []
     for row in reversed(rows):
         ms = moment_ms(row.get("created"))
         if ms is not None:
-            found.append(Happening(ms, str(row.get("id")), _about(row)))
-    return found
+            result.append(Happening(ms, str(row.get("id")), _about(row)))
+    return result
 
 
 def _about(row: Record) -> str:
@@ -147,13 +147,13 @@ _NAMES = ("number", "name", "customer", "email")
 def difference_row(change: Record, start: str, end: str) -> Record:
     """Return a change as a row: of an account its balances, of any other object its states."""
     was, is_ = (each if isinstance(each := change.get(name), dict) else None for name in ("before", "after"))
-    shown = is_ or was or {}
+    state = is_ or was or {}
     row = {
         "id": change.get("id"),
         "object": "change",
         "kind": change.get("kind"),
-        "name": next((shown[name] for name in _NAMES if shown.get(name)), change.get("id")),
-        "currency": shown.get("currency"),
+        "name": next((state[name] for name in _NAMES if state.get(name)), change.get("id")),
+        "currency": state.get("currency"),
         "from": start,
         "to": end,
         "was": was,
@@ -186,8 +186,8 @@ def changed_keys(keys: Iterable[Record], start: str, end: str) -> list[Record]:
     """Return a change for each API key that was made or revoked between two moments."""
 
     def then(key: Record, at: str) -> Record | None:
-        revoked = key.get("revoked_at")
-        status = "revoked" if isinstance(revoked, str) and revoked <= at else "active"
+        revocation = key.get("revoked_at")
+        status = "revoked" if isinstance(revocation, str) and revocation <= at else "active"
         return None if _is_later(key, at) else {**key, "status": status}
 
     changes = (

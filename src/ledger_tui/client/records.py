@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ledger_client.event_types import EVENT_TYPES as EVENT_TYPES
+from ledger_client.pages import ListPage as ListPage
 
 Record = dict[str, Any]
 
 
 PAGE_SIZE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One answer of the server: rows newest first, and the cursor for older ones (None on the last page)."""
-
-    rows: Sequence[Record]
-    older: str | None
-    total: int | None = None
-    summary: Record | None = None  # the server's counts of the whole list, if it sends them
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +36,14 @@ class FoundId(NamedTuple):
 
 def ids_in(value: Any, is_id: Callable[[str], bool], where: str = "") -> Iterator[FoundId]:
     """Yield every id in a record, in its order, each once, the record's own last."""
-    seen: dict[str, FoundId] = {}
+    by_id: dict[str, FoundId] = {}
     for path, text in _texts(value, where):
         if is_id(text):
-            seen.setdefault(text, FoundId(path, text))
+            by_id.setdefault(text, FoundId(path, text))
     own = value.get("id") if isinstance(value, dict) else None
-    yield from (found for found in seen.values() if found.record_id != own)
-    if own in seen:
-        yield seen[own]
+    yield from (place for place in by_id.values() if place.record_id != own)
+    if own in by_id:
+        yield by_id[own]
 
 
 def _texts(value: Any, where: str) -> Iterator[tuple[str, str]]:

@@ -65,7 +65,7 @@ class Session:
         self._server_ahead = 0.0  # seconds that the server's clock, by its Date header, is ahead of this one
         self._ledger_ahead = 0.0  # seconds that the ledger's clock was moved on by test helpers
         self._under_way: dict[int, float] = {}  # when each unanswered request was sent
-        self._sent = 0
+        self._sent_count = 0
         self._answered_at = 0.0
         self.known_ledger = False
         self._foreign = False
@@ -119,9 +119,9 @@ class Session:
 
     def saw_livemode(self, livemode: object) -> None:
         """Note the mode of a record."""
-        seen = {True: Mode.LIVE, False: Mode.TEST}.get(livemode) if isinstance(livemode, bool) else None
-        if seen is not None and self._seen_mode is not seen:
-            self._seen_mode = seen
+        new_mode = {True: Mode.LIVE, False: Mode.TEST}.get(livemode) if isinstance(livemode, bool) else None
+        if new_mode is not None and self._seen_mode is not new_mode:
+            self._seen_mode = new_mode
             self.on_change()
 
     # ------------------------------------------------------------------ rights
@@ -146,9 +146,9 @@ class Session:
 
     def sent(self) -> int:
         """Note that a request was sent; returns the number to pass to `done`."""
-        self._sent += 1
-        self._under_way[self._sent] = self.clock()
-        return self._sent
+        self._sent_count += 1
+        self._under_way[self._sent_count] = self.clock()
+        return self._sent_count
 
     def done(self, number: int) -> None:
         """Note that a request was answered, or never will be."""
@@ -276,8 +276,8 @@ class Session:
 
     def saw_clock(self, offset_ms: object) -> None:
         """Note how far the ledger's clock is ahead of the server's, according to the test helpers."""
-        known = isinstance(offset_ms, int) and abs(offset_ms) <= _OFFSET_MS_MAX
-        ahead = offset_ms / 1000 if known and isinstance(offset_ms, int) else 0.0
+        is_known = isinstance(offset_ms, int) and abs(offset_ms) <= _OFFSET_MS_MAX
+        ahead = offset_ms / 1000 if is_known and isinstance(offset_ms, int) else 0.0
         if ahead != self._ledger_ahead:
             self._ledger_ahead = ahead
             self.on_change()

@@ -34,16 +34,16 @@ class EventLine:
 
         Raises LedgerError when the connection breaks.
         """
-        async for received in self._api.events(self._last_id, part=PART):
-            self._last_id = received.id or self._last_id
-            if received.body is None:
+        async for message in self._api.events(self._last_id, part=PART):
+            self._last_id = message.id or self._last_id
+            if message.body is None:
                 yield None
                 continue
-            found = decoded(received.body)
-            event = found if isinstance(found, dict) else {}
+            value = decoded(message.body)
+            event = value if isinstance(value, dict) else {}
             if not isinstance(event.get("id"), str):
-                event = {**event, "id": received.id or "?"}
-            yield ReceivedEvent(event, received.is_signed)
+                event = {**event, "id": message.id or "?"}
+            yield ReceivedEvent(event, message.is_signed)
 
     def forget(self) -> None:
         """Start again: the server does not know the last event, or no longer."""

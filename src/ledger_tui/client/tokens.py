@@ -37,14 +37,14 @@ class TokenManager:
         When the server refuses it, it is used up or revoked, and the API key, if there is one, is used again.
         """
         try:
-            done = await self.tokens.refresh(when_due=when_due)
+            is_done = await self.tokens.refresh(when_due=when_due)
         except LedgerError as error:
             if is_final(error):
                 self._refused(error)
             raise
-        if done:
+        if is_done:
             self._use()
-        return done
+        return is_done
 
     async def refresh_when_due(self) -> bool:
         """Refresh if it is time; return whether it was done. A failure is noted in `tokens.problem`."""

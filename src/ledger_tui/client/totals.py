@@ -23,7 +23,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Balances:
+class BalanceSums:
     """Sums of `accounts` accounts by currency; `partial` when there are more accounts than were read."""
 
     sums: Sequence[Sum]
@@ -97,10 +97,10 @@ class PostingRate:
     def take(self, rows: Sequence[Record], *, now: float, all_read: bool) -> None:
         """Count transactions, newest first; with `all_read` none is missing before the last of them."""
         first = self.newest is None
-        known = self.newest
+        known_id = self.newest
         new: list[Record] = []
         for row in rows:
-            if row.get("id") == known:
+            if row.get("id") == known_id:
                 all_read = True
                 break
             new.append(row)
@@ -114,10 +114,10 @@ class PostingRate:
         if new:
             self.newest = str(new[0].get("id"))
             self._newest_at = max(times, default=now)
-        forgotten = int(now // BUCKET_SECONDS) - _KEPT_BUCKETS
-        for kept in (self._counts, self._guesses):
-            for bucket in [each for each in kept if each < forgotten]:
-                del kept[bucket]
+        oldest_bucket = int(now // BUCKET_SECONDS) - _KEPT_BUCKETS
+        for counter in (self._counts, self._guesses):
+            for bucket in [each for each in counter if each < oldest_bucket]:
+                del counter[bucket]
 
     def _note_reach(self, times: Sequence[float], now: float, *, all_read: bool, first: bool) -> None:
         if first:
@@ -166,7 +166,7 @@ def moment(time: object) -> float | None:
     if not isinstance(time, str):
         return None
     try:
-        parsed = datetime.fromisoformat(time)
+        instant = datetime.fromisoformat(time)
     except ValueError:
         return None
-    return parsed.replace(tzinfo=parsed.tzinfo or UTC).timestamp()
+    return instant.replace(tzinfo=instant.tzinfo or UTC).timestamp()

@@ -6,7 +6,9 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+
+from ledger_client.exchanges import SentRequest as SentRequest
 
 KEPT = 500
 OWN_PREFIX = "own_"  # of the ids of requests that only this dashboard knows
@@ -19,30 +21,17 @@ def masked(text: str) -> str:
     return _SECRET.sub(r"\1_••••", text)
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One request and its answer; `status` is None when no answer came."""
-
-    method: str
-    url: str
-    body: str | None
-    idempotency_key: str | None
-    status: int | None = None
-    duration_ms: float = 0.0
-    request_id: str | None = None
-    error: str = ""
-    at: str = ""  # when it was sent, ISO 8601 in UTC
-
-
 class Traffic:
     """The latest exchanges, oldest first, at most `KEPT`."""
 
     def __init__(self) -> None:
-        self._exchanges: deque[Exchange] = deque(maxlen=KEPT)
+        self._exchanges: deque[SentRequest] = deque(maxlen=KEPT)
         self.count = 0
         self._ids: dict[str, None] = {}  # of the latest requests, with their names in the server's log
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: SentRequest) -> None:
+        if exchange.body is not None:
+            exchange = replace(exchange, body=masked(exchange.body))
         self._exchanges.append(exchange)
         self.count += 1
         if exchange.request_id is not None:
@@ -54,18 +43,18 @@ class Traffic:
         """Return whether a logged request was one of the latest of this dashboard."""
         return request_id in self._ids
 
-    def __iter__(self) -> Iterator[Exchange]:
+    def __iter__(self) -> Iterator[SentRequest]:
         return iter(self._exchanges)
 
     @property
-    def last(self) -> Exchange | None:
+    def last(self) -> SentRequest | None:
         return self._exchanges[-1] if self._exchanges else None
 
 
 KEY_VARIABLE = "LEDGER_API_KEY"
 
 
-def as_curl(exchange: Exchange) -> str:
+def as_curl(exchange: SentRequest) -> str:
     """Return the command; it takes the credential from the environment variable LEDGER_API_KEY."""
     parts = ["curl"]
     if exchange.method != "GET":

@@ -47,11 +47,11 @@ def decoded(text: bytes | str) -> Any:
     Lone surrogates are replaced: no id or text with them could be sent back, shown or stored.
     """
     try:
-        found = parsed(text, number=_number) if text else None
+        value = parsed(text, number=_number) if text else None
         if _SURROGATE.search(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")):
-            plain = json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            plain = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
             return parsed(plain.decode("utf-8", "replace"))
-        return found
+        return value
     except ValueError:
         return _signed_note(text)
 

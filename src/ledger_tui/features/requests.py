@@ -21,7 +21,7 @@ from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
-from ledger_tui.client.traffic import Exchange
+from ledger_tui.client.traffic import SentRequest
 from ledger_tui.features.raw import in_program, json_text
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.lists.resource_view import ResourceView
@@ -51,7 +51,7 @@ class RequestsView(ResourceView):
         rows = [own_request(first + n, exchange) for n, exchange in enumerate(exchanges)][::-1]
         return [row for row in rows if fits(row, self.record_list.filters)]
 
-    def shown_exchange(self) -> Exchange:
+    def shown_exchange(self) -> SentRequest:
         record = self.selected
         if record is None:
             return super().shown_exchange()

@@ -28,11 +28,11 @@ from ledger_tui.ui.dialogs import Dialog
 def columns_of(resource: Resource, settings: ListSettings) -> tuple[Column, ...]:
     """Return the chosen columns in their order; all of the resource's where none were chosen."""
     by_name = {column.name: column for column in resource.columns}
-    chosen = [by_name[name] for name in settings.columns if name in by_name]
-    if not chosen:
+    choice = [by_name[name] for name in settings.columns if name in by_name]
+    if not choice:
         return resource.columns
     # When space is short the last ones are hidden first, in the order that the user gave them.
-    return tuple(replace(column, rank=rank) for rank, column in enumerate(chosen))
+    return tuple(replace(column, rank=rank) for rank, column in enumerate(choice))
 
 
 def order_of(resource: Resource, settings: ListSettings, names: AccountNames) -> Order | None:
@@ -87,11 +87,11 @@ def _test(matches: Callable[[Record, str, AccountNames], bool], value: str, name
 
 def _has_text(resource: Resource, text: str, names: AccountNames) -> Keep:
     """Return the condition that a record contains a text, in a column, shown or not, or in a field."""
-    wanted = text.casefold()
+    folded = text.casefold()
 
     def has_it(record: Record) -> bool:
         cells = (column.cell(record, names).text for column in resource.columns)
-        return any(wanted in part.casefold() for part in chain(_texts_in(record), cells))
+        return any(folded in part.casefold() for part in chain(_texts_in(record), cells))
 
     return has_it
 
@@ -116,12 +116,12 @@ def check_lists(lists: Mapping[str, ListSettings], file: str) -> None:
     for kind, settings in lists.items():
         if kind not in BY_KIND:
             raise BadConfig(f"{file}: lists.{kind}: is not a list; they are {', '.join(BY_KIND)}.")
-        known = [column.name for column in BY_KIND[kind].columns]
-        for entry, named in (("columns", settings.columns), ("sort", (settings.sorted_by,))):
-            for name in named:
-                if name and name not in known:
+        column_names = [column.name for column in BY_KIND[kind].columns]
+        for entry, entry_names in (("columns", settings.columns), ("sort", (settings.sorted_by,))):
+            for name in entry_names:
+                if name and name not in column_names:
                     where = f"{file}: lists.{kind}.{entry}"
-                    raise BadConfig(f'{where}: "{name}" is not a column; they are {", ".join(known)}.')
+                    raise BadConfig(f'{where}: "{name}" is not a column; they are {", ".join(column_names)}.')
 
 
 _NOTE = "No server sorts its lists: the rows that are loaded are sorted, and m loads older ones."
@@ -147,9 +147,9 @@ class ColumnsScreen(Dialog[ListSettings]):
         self._titles = {column.name: times.heading(column.title) for column in resource.columns}
         self._settings = settings
         self._preview = preview
-        chosen = [name for name in settings.columns if name in self._all] or self._all
-        self._shown = set(chosen)
-        self._order = [*chosen, *(name for name in self._all if name not in self._shown)]
+        choice = [name for name in settings.columns if name in self._all] or self._all
+        self._visible_names = set(choice)
+        self._order = [*choice, *(name for name in self._all if name not in self._visible_names)]
 
     def content(self) -> ComposeResult:
         yield OptionList(*map(Option, self._lines()), markup=False, compact=True)
@@ -164,7 +164,7 @@ class ColumnsScreen(Dialog[ListSettings]):
         arrow = "▼" if self._settings.descending else "▲"
         return [
             Content.assemble(
-                "[x] " if name in self._shown else ("[ ] ", "$muted"),
+                "[x] " if name in self._visible_names else ("[ ] ", "$muted"),
                 self._titles[name].ljust(18),
                 (f"{arrow} sorted" if name == self._settings.sorted_by else "", "bold $accent"),
             )
@@ -185,7 +185,7 @@ class ColumnsScreen(Dialog[ListSettings]):
 
     def _columns(self) -> tuple[str, ...]:
         """Return the chosen columns; none when they equal the default ones."""
-        columns = [name for name in self._order if name in self._shown]
+        columns = [name for name in self._order if name in self._visible_names]
         return () if columns == self._all else tuple(columns)
 
     @on(OptionList.OptionSelected)
@@ -201,8 +201,8 @@ class ColumnsScreen(Dialog[ListSettings]):
     def action_show_or_hide(self) -> None:
         at = self._here
         name = self._order[at]
-        if self._shown != {name}:  # one column stays
-            self._shown ^= {name}
+        if self._visible_names != {name}:  # one column stays
+            self._visible_names ^= {name}
         self._changed(replace(self._settings, columns=self._columns()), at)
 
     def action_shift(self, step: int) -> None:
@@ -212,7 +212,7 @@ class ColumnsScreen(Dialog[ListSettings]):
             self._changed(replace(self._settings, columns=self._columns()), to)
 
     def action_reset(self) -> None:
-        self._order, self._shown = [*self._all], {*self._all}
+        self._order, self._visible_names = [*self._all], {*self._all}
         self._changed(replace(self._settings, columns=(), sort=""), 0)
 
     def action_close(self) -> None:

@@ -25,33 +25,33 @@ class Caption(Widget):
         record_list: RecordList,
         *,
         news: Callable[[], Content],
-        covered: Callable[[], bool],
-        paused: Callable[[], bool],
+        is_covered: Callable[[], bool],
+        is_paused: Callable[[], bool],
     ) -> None:
         super().__init__()
         self._list = record_list
         self._news = news
-        self._covered = covered
-        self._paused = paused
-        self._answered = False
+        self._is_covered = is_covered
+        self._is_paused = is_paused
+        self._was_answering = False
 
     def session_changed(self) -> None:
         """Redraw: a list follows new rows only while the server answers."""
-        if not self._list.window.loaded or self._answered != self._list.context.session.answers:
+        if not self._list.window.loaded or self._was_answering != self._list.context.session.answers:
             self.refresh()
 
     def fits(self, sentence: str) -> bool:
         """Return whether a sentence fits between the title and the position."""
-        taken = self._title().cell_length + self._right().cell_length + 1
-        return taken + Content(f"  ✕ {sentence}").cell_length <= self.size.width
+        used_width = self._title().cell_length + self._right().cell_length + 1
+        return used_width + Content(f"  ✕ {sentence}").cell_length <= self.size.width
 
     def _title(self) -> Content:
         list_ = self._list
         left = Content.assemble(" ", (list_.resource.title, "bold"))
         if list_.filters:
             names = list_.context.names
-            shown = {p: names.user(value) or names.name(value) for p, value in list_.filters.items()}
-            line = literal(filter_line(shown, list_.resource.filters))
+            texts = {p: names.user(value) or names.name(value) for p, value in list_.filters.items()}
+            line = literal(filter_line(texts, list_.resource.filters))
             left = Content.assemble(left, "  ", (f" {line} ", "$tab-text on $tab"))
         if list_.text:
             left = Content.assemble(left, "  ", (f" “{literal(list_.text)}” ", "$tab-text on $tab"))
@@ -59,7 +59,7 @@ class Caption(Widget):
 
     def render(self) -> Content:
         list_, window = self._list, self._list.window
-        self._answered = list_.context.session.answers
+        self._was_answering = list_.context.session.answers
         left, right = self._title(), self._right()
         if list_.problem and list_.list_is_missing:
             left = Content.assemble(left, ("  not offered by this server", "$muted"))
@@ -78,7 +78,7 @@ class Caption(Widget):
     def _right(self) -> Content:
         list_, window = self._list, self._list.window
         # If the detail covers the list, only the row under the cursor is shown.
-        eye = (window.cursor, 1) if self._covered() else (list_.table.top, list_.table.height_in_rows)
+        eye = (window.cursor, 1) if self._is_covered() else (list_.table.top, list_.table.height_in_rows)
         news = self._searching() if list_.searching else self._window_news()
         position = self._sorted() + window.position(*eye)
         return Content.assemble(self._news(), self._marks(), news, position, " ")
@@ -90,8 +90,8 @@ class Caption(Widget):
         return f"by {settings.sorted_by} {'▼' if settings.descending else '▲'}  "
 
     def _marks(self) -> Content:
-        marked = len(self._list.table.marked)
-        return Content.styled(f"● {marked:,} marked   ", "bold $accent") if marked else Content("")
+        marks = len(self._list.table.marked)
+        return Content.styled(f"● {marks:,} marked   ", "bold $accent") if marks else Content("")
 
     def _searching(self) -> Content:
         """Return the progress of the search in older pages."""
@@ -111,7 +111,7 @@ class Caption(Widget):
 
     def _window_news(self) -> Content:
         window = self._list.window
-        if self._paused():
+        if self._is_paused():
             return Content.styled(f"❚❚ paused, {window.waiting:,} wait   ", "bold $warning")
         if window.waiting:
             more = "+" if window.waiting_is_least else ""

@@ -48,27 +48,27 @@ class Panes(ScreenRow):
     def compose(self) -> list[Widget]:
         return [self._list, self._detail]
 
-    def lay_out(self, width: int, *, opened: bool) -> None:
+    def lay_out(self, width: int, *, is_open: bool) -> None:
         """Show both panes or one; `opened` says which one."""
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
         # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
-        self._list.display = self.wide or not opened
-        self._detail.display = self.wide or opened
+        self._list.display = self.wide or not is_open
+        self._detail.display = self.wide or is_open
         least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)
-        wanted = self._choice.detail_width
-        if wanted == DETAIL_COLUMNS:  # the user has chosen none
+        wanted_width = self._choice.detail_width
+        if wanted_width == DETAIL_COLUMNS:  # the user has chosen none
             if width >= WIDER_COLUMNS:
-                wanted = max(WIDER_DETAIL_COLUMNS, width // 3)
+                wanted_width = max(WIDER_DETAIL_COLUMNS, width // 3)
             elif self._choice.split and width < WIDE_COLUMNS:
-                wanted = width // 2
-        self._detail.styles.width = max(least, min(wanted, most)) if self.wide else "1fr"
+                wanted_width = width // 2
+        self._detail.styles.width = max(least, min(wanted_width, most)) if self.wide else "1fr"
 
-    def cycle(self, *, opened: bool) -> bool:
+    def cycle(self, *, is_open: bool) -> bool:
         """Go on from list to both to detail, and return whether the detail is open then."""
         if self.wide:
             self._choice.split = False
             return True
-        self._choice.split = not opened
+        self._choice.split = not is_open
         return False
 
     def resize(self, step: int, width: int) -> None:
@@ -196,10 +196,10 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def _draw(self) -> None:
         width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
-        wanted = (self._detail, self._note, width)
-        if wanted == self._drawn_last:  # setting a text lays out the whole screen again
+        inputs = (self._detail, self._note, width)
+        if inputs == self._drawn_last:  # setting a text lays out the whole screen again
             return
-        self._drawn_last = wanted
+        self._drawn_last = inputs
         text = drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
         self.query_one("#facts", Static).update(text)
 
@@ -259,16 +259,16 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
                 label = each.label or label
                 yield label, each.value.text
 
-    def read_more(self, *, opened: bool) -> None:
+    def read_more(self, *, is_open: bool) -> None:
         """Read what this resource shows beyond the record, unless it was read already."""
         record = self._record
         if record is None or self._resource.more is None:
             return
-        known = self._more.get(str(record.get("id")))
-        if known is not None and known[0] == record:
+        more = self._more.get(str(record.get("id")))
+        if more is not None and more[0] == record:
             return
         limit = self._view_context.session.limit
-        if opened or limit is None or limit >= _GENEROUS_LIMIT:
+        if is_open or limit is None or limit >= _GENEROUS_LIMIT:
             self._load_more(record)
 
     @asks("more")
@@ -294,11 +294,11 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def action_move(self, rows: int) -> None:
         """Go to the next link in this direction, or scroll when there is none."""
         links = self.query_one("#links", OptionList)
-        wanted = -1 if links.highlighted is None else links.highlighted + rows
-        if 0 <= wanted < links.option_count:
-            links.highlighted = wanted
-            self._bring_into_view(wanted)
-            self._walked_to = wanted
+        index = -1 if links.highlighted is None else links.highlighted + rows
+        if 0 <= index < links.option_count:
+            links.highlighted = index
+            self._bring_into_view(index)
+            self._walked_to = index
         else:
             self._scroll_to_line(self.scroll_y + rows)
 

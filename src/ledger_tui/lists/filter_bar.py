@@ -38,7 +38,7 @@ _NAMES_OFFERED = 6
 _LETTERS_OF_A_VALUE = 2  # characters typed before values and names are offered without their filter
 
 
-class Offer(NamedTuple):
+class FilterOffer(NamedTuple):
     """A line to go on from. `complete`: it is a whole filter, which can be applied at once."""
 
     line: str
@@ -53,25 +53,25 @@ def offers_for(
     names: AccountNames,
     bookmarks: Sequence[str] = (),
     earlier: Sequence[str] = (),
-) -> list[Offer]:
+) -> list[FilterOffer]:
     """Return what the line may become; on an empty line bookmarks and earlier lines come first."""
     if not line.strip():
-        kept = [Offer(each, each, "★ bookmark", True) for each in bookmarks]
-        used = [Offer(each, each, "used before", True) for each in earlier if each not in bookmarks]
-        return [*kept, *used, *_filter_names("", "", filters)][:MOST_OFFERED]
-    begun = begun_name(line, filters)
+        bookmark_offers = [FilterOffer(each, each, "★ bookmark", True) for each in bookmarks]
+        used = [FilterOffer(each, each, "used before", True) for each in earlier if each not in bookmarks]
+        return [*bookmark_offers, *used, *_filter_names("", "", filters)][:MOST_OFFERED]
+    beginning = begun_name(line, filters)
     starts = _starts(line)
-    if begun is not None:
-        named = _names(begun, names)
-        if named or begun.before == line[: starts[-1]]:
-            return named
+    if beginning is not None:
+        name_offers = _names(beginning, names)
+        if name_offers or beginning.before == line[: starts[-1]]:
+            return name_offers
     before, word = line[: starts[-1]], line[starts[-1] :]
     name, colon, value = word.partition(":")
     if colon:
-        known = next((each for each in filters if each.name == name), None)
-        return _values(f"{before}{name}:", value.replace('"', ""), known) if known else []
-    found = [*_filter_names(before, word, filters), *_with_value(before, word, filters)]
-    return [*found, *_with_name(line, starts, filters, names)][:MOST_OFFERED]
+        match = next((each for each in filters if each.name == name), None)
+        return _values(f"{before}{name}:", value.replace('"', ""), match) if match else []
+    matches = [*_filter_names(before, word, filters), *_with_value(before, word, filters)]
+    return [*matches, *_with_name(line, starts, filters, names)][:MOST_OFFERED]
 
 
 def without_last_word(line: str) -> str:
@@ -108,43 +108,43 @@ def _ends_before(text: str) -> bool:
 
 def _starts(line: str) -> list[int]:
     """Return where each word begins; in quotes a space does not end a word."""
-    starts, quoted = [0], False
+    starts, in_quotes = [0], False
     for number, character in enumerate(line):
         if character == '"':
-            quoted = not quoted
-        elif character == " " and not quoted:
+            in_quotes = not in_quotes
+        elif character == " " and not in_quotes:
             starts.append(number + 1)
     return starts
 
 
-def _filter_names(before: str, begun: str, filters: Sequence[Filter]) -> list[Offer]:
+def _filter_names(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
     return [
-        Offer(f"{before}{each.name}:", f"{each.name}:", f"such as {each.example}")
+        FilterOffer(f"{before}{each.name}:", f"{each.name}:", f"such as {each.example}")
         for each in filters
-        if each.name.startswith(begun) and f"{each.name}:" not in before
+        if each.name.startswith(beginning) and f"{each.name}:" not in before
     ]
 
 
-def _with_value(before: str, begun: str, filters: Sequence[Filter]) -> list[Offer]:
+def _with_value(before: str, beginning: str, filters: Sequence[Filter]) -> list[FilterOffer]:
     """Return the filters with a value that begins like this."""
     return [
-        Offer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
+        FilterOffer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
         for each in filters
-        if len(begun) >= _LETTERS_OF_A_VALUE and f"{each.name}:" not in before
+        if len(beginning) >= _LETTERS_OF_A_VALUE and f"{each.name}:" not in before
         for value in each.suggests()
-        if value.casefold().startswith(begun.casefold())
+        if value.casefold().startswith(beginning.casefold())
     ]
 
 
 def _with_name(
     line: str, starts: Sequence[int], filters: Sequence[Filter], names: AccountNames
-) -> list[Offer]:
+) -> list[FilterOffer]:
     """Return the accounts and users whose name contains the words at the line's end."""
     number = len(starts) - 1
     while number and ":" not in line[starts[number - 1] : starts[number]]:
         number -= 1
     before, text = line[: starts[number]], line[starts[number] :].strip()
-    offers: list[Offer] = []
+    offers: list[FilterOffer] = []
     for each in filters:
         if not (each.account or each.user) or len(text) < _LETTERS_OF_A_VALUE or f"{each.name}:" in before:
             continue
@@ -154,24 +154,24 @@ def _with_name(
     return offers
 
 
-def _names(begun: BegunName, names: AccountNames) -> list[Offer]:
-    before = f"{begun.before}{begun.filter.name}:"
-    directory = names if begun.filter.account else names.users
-    found: Sequence[AccountName | UserName] = directory.search(begun.text, _NAMES_OFFERED)
-    return [_named(before, each, directory.with_name(each.name)) for each in found]
+def _names(beginning: BegunName, names: AccountNames) -> list[FilterOffer]:
+    before = f"{beginning.before}{beginning.filter.name}:"
+    directory = names if beginning.filter.account else names.users
+    matches: Sequence[AccountName | UserName] = directory.search(beginning.text, _NAMES_OFFERED)
+    return [_named(before, each, directory.with_name(each.name)) for each in matches]
 
 
-def _values(before: str, value: str, filter_: Filter) -> list[Offer]:
-    begun = value.casefold()
-    fitting = [each for each in filter_.suggests() if each.casefold().startswith(begun) and each != value]
-    return [Offer(f"{before}{each} ", each) for each in fitting[:MOST_OFFERED]]
+def _values(before: str, value: str, filter_: Filter) -> list[FilterOffer]:
+    beginning = value.casefold()
+    fitting = [each for each in filter_.suggests() if each.casefold().startswith(beginning) and each != value]
+    return [FilterOffer(f"{before}{each} ", each) for each in fitting[:MOST_OFFERED]]
 
 
-def _named(before: str, named: AccountName | UserName, same: Sequence[object]) -> Offer:
+def _named(before: str, entry: AccountName | UserName, same: Sequence[object]) -> FilterOffer:
     """Return the offer of an object: by its name, or by its id where others are called the same."""
-    beside = named.currency if isinstance(named, AccountName) else named.email
-    written = named.name if len(same) == 1 and '"' not in named.name else named.id
-    return Offer(f'{before}"{written}" ' if " " in written else f"{before}{written} ", named.name, beside)
+    beside = entry.currency if isinstance(entry, AccountName) else entry.email
+    text = entry.name if len(same) == 1 and '"' not in entry.name else entry.id
+    return FilterOffer(f'{before}"{text}" ' if " " in text else f"{before}{text} ", entry.name, beside)
 
 
 _PAUSE_SECONDS = 0.1  # typing faster than this, the rows are not searched after every key
@@ -212,7 +212,7 @@ class FilterBar(Vertical):
         self._id_prefix = record_list.resource.id_prefix
         self._looking_up = ""  # the typed line, while accounts or users are being read for it
         self._text_before = ""  # the text that narrowed the list when the line was opened
-        self._offers: list[Offer] = []
+        self._offers: list[FilterOffer] = []
         self._pause: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -291,14 +291,14 @@ class FilterBar(Vertical):
             self._list.narrow(text := "")
         if not text:
             return
-        window, named = self._list.window, f"“{literal(text)}”"
+        window, phrase = self._list.window, f"“{literal(text)}”"
         if len(window):
             more = "; enter keeps them" + (", m then searches older rows" if window.has_older else "")
-            self.show(f"{len(window):,} of {window.resident:,} loaded rows match {named}{more}")
+            self.show(f"{len(window):,} of {window.resident:,} loaded rows match {phrase}{more}")
         elif window.has_older:
-            self.show(f"No loaded row matches {named}; enter searches older rows.")
+            self.show(f"No loaded row matches {phrase}; enter searches older rows.")
         else:
-            self.show(f"No loaded row matches {named}.", problem=True)
+            self.show(f"No loaded row matches {phrase}.", problem=True)
 
     # ------------------------------------------------------------------ what it may become
 
@@ -332,19 +332,19 @@ class FilterBar(Vertical):
         event.stop()
         self._take(event.option_index)
 
-    def _take(self, number: int) -> Offer:
-        taken = self._offers[number]
+    def _take(self, number: int) -> FilterOffer:
+        offer = self._offers[number]
         line = self.query_one(Input)
-        line.value = taken.line
-        line.cursor_position = len(taken.line)
+        line.value = offer.line
+        line.cursor_position = len(offer.line)
         self._offer()
-        return taken
+        return offer
 
     def _look_for_names(self) -> None:
         """Read accounts or users when the typed part is in none of the known names."""
-        begun = begun_name(self.query_one(Input).value, self._filters)
-        if begun is not None and len(begun.text) > 1 and not self._offers:
-            self._read_names(begun.text, user=begun.filter.user)
+        beginning = begun_name(self.query_one(Input).value, self._filters)
+        if beginning is not None and len(beginning.text) > 1 and not self._offers:
+            self._read_names(beginning.text, user=beginning.filter.user)
 
     @asks("accounts")
     async def _read_names(self, name: str, *, user: bool) -> None:
@@ -364,12 +364,12 @@ class FilterBar(Vertical):
         except BadLine as error:
             self.show(literal(error), problem=True)
             return
-        saved, kind = self._list.context.saved, self._list.resource.kind
-        settings = saved.of(kind).with_filter(line)
-        saved.use(kind, settings)
-        problem = saved.save(kind)
-        done = "★ Bookmark added" if line in settings.filters else "Bookmark removed"
-        self.show(problem or f"{done}; an empty line offers the bookmarks.", problem=bool(problem))
+        saved_lists, kind = self._list.context.saved, self._list.resource.kind
+        settings = saved_lists.of(kind).with_filter(line)
+        saved_lists.use(kind, settings)
+        problem = saved_lists.save(kind)
+        notice = "★ Bookmark added" if line in settings.filters else "Bookmark removed"
+        self.show(problem or f"{notice}; an empty line offers the bookmarks.", problem=bool(problem))
 
     # ------------------------------------------------------------------ enter and esc
 

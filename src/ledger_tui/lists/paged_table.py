@@ -32,7 +32,7 @@ _WATCHED = ("balance", "status")  # fields, which are the names of their columns
 _NONE: frozenset[str] = frozenset()
 
 
-class Fitted(NamedTuple):
+class FittedColumn(NamedTuple):
     column: Column
     width: int
 
@@ -40,36 +40,36 @@ class Fitted(NamedTuple):
 _SHORTENED_FROM = 2  # columns with a higher rank are hidden before another is shortened
 
 
-def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
+def fit_columns(columns: Sequence[Column], width: int) -> list[FittedColumn]:
     """Return the columns that fit, without the least important; growing columns share the remaining width."""
-    shown = list(columns)
-    while len(shown) > 1:
-        last = max(reversed(shown), key=lambda column: column.rank)
-        if _needed(shown, last.rank) <= width:
+    columns_left = list(columns)
+    while len(columns_left) > 1:
+        last = max(reversed(columns_left), key=lambda column: column.rank)
+        if _needed(columns_left, last.rank) <= width:
             break
-        longest = next((each for each in shown if each.short and each.width > each.short), None)
+        longest = next((each for each in columns_left if each.short and each.width > each.short), None)
         if longest is not None and last.rank <= _SHORTENED_FROM:
-            shown[shown.index(longest)] = replace(longest, width=longest.short)
+            columns_left[columns_left.index(longest)] = replace(longest, width=longest.short)
         else:
-            shown.remove(last)
-    spare = max(0, width - _needed(shown, 0))
-    widths = [column.width for column in shown]
-    for number, column in enumerate(shown):
+            columns_left.remove(last)
+    spare = max(0, width - _needed(columns_left, 0))
+    widths = [column.width for column in columns_left]
+    for number, column in enumerate(columns_left):
         eased = min(spare, max(0, column.easy - column.width))
         widths[number] += eased
         spare -= eased
-    growing = [number for number, column in enumerate(shown) if column.grow]
+    growing = [number for number, column in enumerate(columns_left) if column.grow]
     # Then the columns that grow up to a maximum; the rest of the width goes to others, such as descriptions.
-    for number in sorted(growing, key=lambda number: not shown[number].most):
-        shares = sum(shown[each].grow for each in growing)
-        column = shown[number]
+    for number in sorted(growing, key=lambda number: not columns_left[number].most):
+        shares = sum(columns_left[each].grow for each in growing)
+        column = columns_left[number]
         extra = spare * column.grow // shares
         if column.most:
             extra = min(extra, max(0, column.most - widths[number]))
         widths[number] += extra
         spare -= extra
         growing = [each for each in growing if each != number]
-    return [Fitted(column, width) for column, width in zip(shown, widths, strict=True)]
+    return [FittedColumn(column, width) for column, width in zip(columns_left, widths, strict=True)]
 
 
 def _needed(columns: Sequence[Column], rank: int) -> int:
@@ -85,17 +85,17 @@ TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
 class TableHeader(Widget):
     """The column titles, aligned with the table below. `sort` is the column sorted by, as in the config."""
 
-    columns: reactive[list[Fitted]] = reactive(list)
+    columns: reactive[list[FittedColumn]] = reactive(list)
     sort: reactive[str] = reactive("")
 
-    def _title(self, fitted: Fitted) -> str:
-        title = times.heading(fitted.column.title)
-        if fitted.column.name != self.sort.removeprefix("-"):
-            return fit(title, fitted.width, fitted.column.align)
+    def _title(self, fitted_column: FittedColumn) -> str:
+        title = times.heading(fitted_column.column.title)
+        if fitted_column.column.name != self.sort.removeprefix("-"):
+            return fit(title, fitted_column.width, fitted_column.column.align)
         arrow = "▼" if self.sort.startswith("-") else "▲"
         # The arrow stays when the column is too narrow for both.
-        named = fit(title, min(len(title), max(0, fitted.width - 2)))
-        return fit(f"{named} {arrow}", fitted.width, fitted.column.align)
+        text = fit(title, min(len(title), max(0, fitted_column.width - 2)))
+        return fit(f"{text} {arrow}", fitted_column.width, fitted_column.column.align)
 
     @dataclass
     class Clicked(Message):
@@ -105,14 +105,14 @@ class TableHeader(Widget):
 
     def on_click(self, event: events.Click) -> None:
         left = MARGIN
-        for fitted in self.columns:
-            if left <= event.x < left + fitted.width:
-                self.post_message(self.Clicked(fitted.column))
+        for fitted_column in self.columns:
+            if left <= event.x < left + fitted_column.width:
+                self.post_message(self.Clicked(fitted_column.column))
                 return
-            left += fitted.width + GAP
+            left += fitted_column.width + GAP
 
     def render_line(self, y: int) -> Strip:
-        titles = [self._title(fitted) for fitted in self.columns]
+        titles = [self._title(fitted_column) for fitted_column in self.columns]
         text = " " * MARGIN + (" " * GAP).join(titles)
         return Strip([Segment(fit(text, self.size.width), self.rich_style)])
 
@@ -139,18 +139,18 @@ class PagedTable(ScrollView, can_focus=True):
         """The marks have changed."""
 
     @dataclass
-    class Fitted(Message):
-        columns: list[Fitted]
+    class ColumnsFitted(Message):
+        columns: list[FittedColumn]
 
     def __init__(self, window: Window, columns: Sequence[Column], names: AccountNames) -> None:
         super().__init__()
         self.window = window
         self._columns = columns
         self._names = names
-        self._fitted: list[Fitted] = []
+        self._fitted_columns: list[FittedColumn] = []
         self._fitted_width = 0
         self._widest: dict[str, int] = {}
-        self._shown: list[object] = []
+        self._drawn_state: list[object] = []
         self._rows: list[Record | None] = []
         self._strips: dict[int, tuple[Record, Strip]] = {}
         self._styles: dict[str, Style] = {}
@@ -202,27 +202,29 @@ class PagedTable(ScrollView, can_focus=True):
     def _draw_what_changed(self) -> None:
         # Most polls find nothing new, and drawing a screen of rows costs as much as a key press.
         top, window = self.top, self.window
-        shown: list[object] = [top, window.cursor, len(window), window.loaded, window.at_the_end]
+        state: list[object] = [top, window.cursor, len(window), window.loaded, window.at_the_end]
         rows = [self.window.row(index) for index in range(top, top + self.height_in_rows)]
         same = (
-            shown == self._shown and all(map(operator.is_, rows, self._rows)) and len(rows) == len(self._rows)
+            state == self._drawn_state
+            and all(map(operator.is_, rows, self._rows))
+            and len(rows) == len(self._rows)
         )
         if not same:
             if self.app.animation_level != "none":
                 self._flash(rows)
             self.refresh()
-        self._shown, self._rows = shown, rows
+        self._drawn_state, self._rows = state, rows
 
     def _flash(self, rows: Sequence[Record | None]) -> None:
         """Mark the balances and states that differ from the shown ones, for a second."""
         before = {row["id"]: row for row in self._rows if row is not None and "id" in row}
-        found = {}
+        flashes = {}
         for row in filter(None, rows):
             old = before.get(row.get("id"), row)
-            if old is not row and (changed := frozenset(n for n in _WATCHED if old.get(n) != row.get(n))):
-                found[row.get("id")] = changed
-        if found:
-            self.flashing |= found
+            if old is not row and (fields := frozenset(n for n in _WATCHED if old.get(n) != row.get(n))):
+                flashes[row.get("id")] = fields
+        if flashes:
+            self.flashing |= flashes
             self.set_timer(FLASH_SECONDS, self._end_flash)
 
     def _end_flash(self) -> None:
@@ -255,8 +257,8 @@ class PagedTable(ScrollView, can_focus=True):
         columns = [replace(c, width=self._widest.get(c.title, c.width)) for c in self._columns]
         # The scrollbar's column stays free, so that nothing moves when the scrollbar appears.
         self._fitted_width = self.size.width
-        self._fitted = fit_columns(columns, self._fitted_width)
-        self.post_message(self.Fitted(self._fitted))
+        self._fitted_columns = fit_columns(columns, self._fitted_width)
+        self.post_message(self.ColumnsFitted(self._fitted_columns))
 
     def notify_style_update(self) -> None:
         self._styles_are_old = True
@@ -267,12 +269,12 @@ class PagedTable(ScrollView, can_focus=True):
         # The wheel and the scrollbar move the view; the cursor follows, so that it is always visible.
         bottom = self.top + self.height_in_rows - 1
         visible = max(self.top, min(self.window.cursor, bottom))
-        dragged = visible != self.window.cursor and len(self.window) > 0
-        if dragged:
+        is_dragged = visible != self.window.cursor and len(self.window) > 0
+        if is_dragged:
             self.window.move(visible)
             self.refresh()
         self.widen_columns()
-        self.post_message(self.Moved(by_hand=dragged))
+        self.post_message(self.Moved(by_hand=is_dragged))
 
     def _scroll_to_line(self, row: int) -> None:
         # Without waiting for a frame: rows that arrive before it are placed relative to this position.
@@ -381,9 +383,9 @@ class PagedTable(ScrollView, can_focus=True):
             return self._row_strip(record, "table--cursor" if self.has_focus else "table--cursor-idle")
         if record.get("id") in self.flashing:
             return self._row_strip(record)
-        cached = self._strips.get(index)
-        if cached is not None and cached[0] is record:
-            return cached[1]
+        cache_entry = self._strips.get(index)
+        if cache_entry is not None and cache_entry[0] is record:
+            return cache_entry[1]
         strip = self._row_strip(record)
         if len(self._strips) > 8 * self.height_in_rows:
             self._strips.clear()
@@ -400,7 +402,7 @@ class PagedTable(ScrollView, can_focus=True):
         segments = [Segment(edge, self._style("accent", cursor) if edge.strip() else self._style(""))]
         flashing = self.flashing.get(record.get("id"), _NONE)
         width = MARGIN
-        for number, (column, column_width) in enumerate(self._fitted):
+        for number, (column, column_width) in enumerate(self._fitted_columns):
             cell = column.cell(record, self._names)
             text = cell.text[-column_width:] if column.short else cell.text
             text = fit(text, column_width, column.align)

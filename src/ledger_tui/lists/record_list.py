@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered, PermissionDenied
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
-from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 from ledger_tui.formats.text import literal
 from ledger_tui.lists.arranging import columns_of, order_of, selected_by
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
@@ -56,7 +56,7 @@ class RecordList(Stack):
         resource: Resource,
         window: Window,
         context: Context,
-        changed: Callable[[], None],
+        tell_change: Callable[[], None],
         stand_in_rows: Callable[[], list[Record]],
     ) -> None:
         super().__init__(id="list")
@@ -73,7 +73,7 @@ class RecordList(Stack):
         self.summary: Record = {}  # the server's counts of the whole list, if it sends them
         self.problem = ""  # a sentence about the problem
         self.remembered: list[Record] = []  # objects read one by one, shown when the server lacks the list
-        self._changed = changed
+        self._tell_change = tell_change
         self._stand_in_rows = stand_in_rows
         self._created: object = None  # the id of a created object that is not listed yet
         self._poll_rows_next = False
@@ -141,31 +141,31 @@ class RecordList(Stack):
     @asks("page")
     async def _load(self, want: Want) -> None:
         resource = self.resource
-        listed = resource.list_path(self.filters)
-        if listed is None:
+        place = resource.list_path(self.filters)
+        if place is None:
             self.post_message(PageFailed(want, resource.empty))
             return
-        path, params = listed
+        path, params = place
         try:
             page = await fetch_page(self.context.api, path, params, want, resource.part)
         except NotOffered as error:
             # With an object's id in the path, 404 may be about the object.
-            gone = literal(error) if path != resource.path else ""
+            absence = literal(error) if path != resource.path else ""
             sentence = (
                 resource.missing_text
                 or f"This server has no list of {resource.title.lower()}; / opens one by its id."
             )
-            self.post_message(PageFailed(want, f"{sentence} ({gone})" if gone else sentence))
+            self.post_message(PageFailed(want, f"{sentence} ({absence})" if absence else sentence))
         except InvalidRequest as error:
-            refused = want.kind == "newer"  # `ending_before` is beyond the interface
-            self.post_message(PageFailed(want, literal(error), newer_refused=refused))
+            is_refusal = want.kind == "newer"  # `ending_before` is beyond the interface
+            self.post_message(PageFailed(want, literal(error), newer_refused=is_refusal))
         except LedgerError as error:
             self.post_message(PageFailed(want, literal(error), forbidden=isinstance(error, PermissionDenied)))
         else:
             self.call_later(self.take_page, want, page)
 
     @while_running
-    def take_page(self, want: Want, page: Page) -> None:
+    def take_page(self, want: Want, page: ListPage) -> None:
         moved_by = self.window.apply(want, page, self.table.top)
         if moved_by is None:
             return
@@ -186,7 +186,7 @@ class RecordList(Stack):
     def show_rows(self, moved_by: int = 0) -> None:
         """Draw the table again, with the rows the window holds now."""
         self.table.repaint(moved_by)
-        self._changed()
+        self._tell_change()
 
     @handles(PageFailed)
     def take_failure(self, message: PageFailed) -> None:
@@ -205,7 +205,7 @@ class RecordList(Stack):
         self._refused_as = self.context.session.credentials if message.forbidden else None
         if self.list_is_missing:
             self.stand_in()
-        self._changed()
+        self._tell_change()
 
     def stand_in(self) -> None:
         """Show the substitute rows when the server lacks the list."""
@@ -215,7 +215,7 @@ class RecordList(Stack):
             self.window.reset()
             want = self.window.want(0, 1)
             assert want is not None
-            self.window.apply(want, Page(rows, None))
+            self.window.apply(want, ListPage(rows, None))
             if not following:
                 self.window.move(cursor)
             self.show_rows()
@@ -231,8 +231,8 @@ class RecordList(Stack):
         if message.group == "page" and self.window.in_flight is not None:
             self.window.failed(self.window.in_flight)
 
-    @handles(PagedTable.Fitted)
-    def columns_fitted(self, message: PagedTable.Fitted) -> None:
+    @handles(PagedTable.ColumnsFitted)
+    def columns_fitted(self, message: PagedTable.ColumnsFitted) -> None:
         message.stop()
         self.query_one(TableHeader).columns = message.columns
 
@@ -247,16 +247,16 @@ class RecordList(Stack):
         """Show the columns and the order that are chosen now."""
         self._arrange_rows()
         self.table.show_columns(columns_of(self.resource, self.settings))
-        self._changed()
+        self._tell_change()
 
     @handles(TableHeader.Clicked)
     def sort_by(self, message: TableHeader.Clicked) -> None:
         """Sort by the column whose heading was clicked; again the other way round, then not at all."""
         message.stop()
-        saved, kind = self.context.saved, self.resource.kind
-        saved.use(kind, self.settings.sorted_next(message.column.name))
+        saved_lists, kind = self.context.saved, self.resource.kind
+        saved_lists.use(kind, self.settings.sorted_next(message.column.name))
         self.settings_changed()
-        if problem := saved.save(kind):
+        if problem := saved_lists.save(kind):
             self.notify(problem, severity="warning", markup=False)
 
     def times_changed(self) -> None:
@@ -317,14 +317,14 @@ class RecordList(Stack):
 
     def stop_searching(self) -> None:
         self.searching = False
-        self._changed()
+        self._tell_change()
 
     def _search_on(self) -> None:
         if len(self.window) > self._found_before or not self.window.has_older:
             self.searching = False
         else:
             self.set_timer(self.context.session.look_pause, self._search_further)
-        self._changed()
+        self._tell_change()
 
     @while_running
     def _search_further(self) -> None:
@@ -339,8 +339,10 @@ class RecordList(Stack):
     def apply_filters(self, params: dict[str, str]) -> None:
         """Filter by the typed values."""
         # Path parameters, such as a statement's account, stay unless another is named.
-        kept = {name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path}
-        self.set_filters(kept | params)
+        path_filters = {
+            name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path
+        }
+        self.set_filters(path_filters | params)
 
     def set_filters(self, params: dict[str, str]) -> None:
         """Read the list again with these filters."""
@@ -358,7 +360,7 @@ class RecordList(Stack):
         self._arrange_rows()
         self.problem = ""
         self.table.start_over()
-        self._changed()
+        self._tell_change()
         self.fetch()
 
     def read_anew(self) -> None:
@@ -375,7 +377,7 @@ class RecordList(Stack):
         self.query_one(TableHeader).sort = ""
         self.problem = ""
         self.table.start_over()
-        self._changed()
+        self._tell_change()
         # The table must be laid out before the cursor can be set on a row.
         self.call_after_refresh(self.fetch)
 
@@ -401,8 +403,8 @@ class RecordList(Stack):
     async def _rows_until(self, at: str, limit: int) -> tuple[list[Record], bool]:
         """Return the newest rows at a moment, and whether there are older ones. Raises LedgerError."""
         path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
-        found = (await self.context.api.read(path, {**params, "at": at, "limit": str(limit)})).record
-        return records_of(found.get("data")), found.get("has_more") is True
+        page = (await self.context.api.read(path, {**params, "at": at, "limit": str(limit)})).record
+        return records_of(page.get("data")), page.get("has_more") is True
 
     @asks("jump")
     async def _find_date(self, date: str) -> None:
@@ -462,7 +464,7 @@ class RecordList(Stack):
         if self.window.following:  # if not, the user has moved on
             self.table.go_to(at)
             self.window.hold()  # the next key is meant for it, whatever others create
-            self._changed()
+            self._tell_change()
 
     def shown_path(self) -> str:
         """Return the filtered list's path with its query, or its template while a parameter is missing."""
@@ -473,10 +475,10 @@ class RecordList(Stack):
     def table(self) -> PagedTable:
         return self.query_one(PagedTable)
 
-    def learn_names(self, selected: Record | None) -> None:
+    def learn_names(self, selection: Record | None) -> None:
         """Read the names of the accounts in the visible rows and the selected one, where unknown."""
         top = self.table.top
-        rows = [*self.window.rows_between(top, top + self.table.height_in_rows), selected or {}]
+        rows = [*self.window.rows_between(top, top + self.table.height_in_rows), selection or {}]
         unknown = self.context.names.unknown(id_ for row in rows for id_ in self.resource.account_ids(row))
         if unknown:
             self._look_up(unknown)

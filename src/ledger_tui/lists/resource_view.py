@@ -64,14 +64,14 @@ class ResourceView(View):
         self.caption = Caption(
             self.record_list,
             news=self.news,
-            covered=lambda: self.opened and not self.wide,
-            paused=lambda: self.paused,
+            is_covered=lambda: self.opened and not self.wide,
+            is_paused=lambda: self.paused,
         )
         self.opened = False  # whether the detail is open
         self.pinned: Record | None = None  # the open object, when its row is not loaded
         self.panes = Panes(self.record_list, self.detail, context.saved.panes)
         self.by_link = False  # whether a link led here, so that one key leads back
-        self._awaited: str | None = None  # the typed id, until its object is read
+        self._awaited_id: str | None = None  # the typed id, until its object is read
 
     def compose(self) -> ComposeResult:
         yield self.caption
@@ -90,8 +90,8 @@ class ResourceView(View):
 
     def news(self) -> Content:
         """Return the text next to the position in the caption: the server's counts of the whole list."""
-        said = self.resource.counted(self.record_list.summary, self.context.session.missing_parts)
-        return Content.styled(f"{said}   " if said else "", "$muted")
+        sentence = self.resource.counted(self.record_list.summary, self.context.session.missing_parts)
+        return Content.styled(f"{sentence}   " if sentence else "", "$muted")
 
     def stand_in_rows(self) -> list[Record]:
         """Return the rows to show when the server lacks the list, newest first."""
@@ -103,17 +103,17 @@ class ResourceView(View):
         self._show_detail()
 
     def on_resize(self, event: events.Resize) -> None:
-        self.panes.lay_out(event.size.width, opened=self.opened)
+        self.panes.lay_out(event.size.width, is_open=self.opened)
         self._say_problem()
 
-    def open(self, opened: bool) -> None:
+    def open(self, is_open: bool) -> None:
         """Focus the detail or the list; on a narrow screen only that one is visible."""
-        self.opened = opened
-        if not opened:
+        self.opened = is_open
+        if not is_open:
             self.pinned = None
         elif self.selected is not None:
             self.context.recent.saw(recent_of(self.resource.kind, self.selected))
-        self.panes.lay_out(self.size.width or self.app.size.width, opened=opened)
+        self.panes.lay_out(self.size.width or self.app.size.width, is_open=is_open)
         self._show_detail()
         self.caption.refresh()  # it shows the position
         self.focus_content()
@@ -199,7 +199,7 @@ class ResourceView(View):
 
     def _read_more(self) -> None:
         if self.opened or self.wide:
-            self.detail.read_more(opened=self.opened)
+            self.detail.read_more(is_open=self.opened)
 
     def shown_texts(self) -> Iterator[tuple[str, str]]:
         return self.detail.shown_texts(self.selected) if self.selected is not None else iter(())
@@ -269,14 +269,14 @@ class ResourceView(View):
             self.table.go_to(index)
             self.action_open()
         else:
-            self._awaited = record_id
+            self._awaited_id = record_id
             self.detail.read(record_id, required=True)
 
     @handles(RecordLoaded)
     def take_record(self, message: RecordLoaded) -> None:
         message.stop()
         record_id = message.record.get("id")
-        if record_id in (self._awaited, (self.selected or {}).get("id")):
+        if record_id in (self._awaited_id, (self.selected or {}).get("id")):
             self.show_record(message.record)
         else:  # the user has moved on
             self.window.replace(message.record)
@@ -291,17 +291,17 @@ class ResourceView(View):
     def show_record(self, record: Record) -> None:
         """Show an object in the detail, and in its row if that is loaded."""
         self.record_list.remember(record)
-        selected = self.selected
-        awaited, self._awaited = self._awaited == record.get("id"), None
-        if awaited:
+        selection = self.selected
+        is_awaited, self._awaited_id = self._awaited_id == record.get("id"), None
+        if is_awaited:
             self.window.hold()
             self.filter_bar.display = False  # the id may have been typed there
-        if self.window.replace(record) and selected and selected.get("id") == record.get("id"):
+        if self.window.replace(record) and selection and selection.get("id") == record.get("id"):
             self.table.repaint()
         else:
-            awaited = awaited or not self.opened or selected is not self.pinned
+            is_awaited = is_awaited or not self.opened or selection is not self.pinned
             self.pinned = record
-        if awaited:
+        if is_awaited:
             self.open(True)
         self._show_detail()
         self._read_more()
@@ -310,16 +310,16 @@ class ResourceView(View):
     def take_record_failure(self, message: RecordFailed) -> None:
         message.stop()
         bar, record_id = self.filter_bar, literal(message.record_id)
-        if bar.display and self._awaited == message.record_id:
+        if bar.display and self._awaited_id == message.record_id:
             bar.show(message.sentence, problem=True)
             return
-        named = message.sentence if record_id in message.sentence else f"{record_id}: {message.sentence}"
-        self.notify(named, severity="warning", markup=False)
+        sentence = message.sentence if record_id in message.sentence else f"{record_id}: {message.sentence}"
+        self.notify(sentence, severity="warning", markup=False)
 
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        list_, marked = self.record_list, [] if self.opened else self.marked
+        list_, marks = self.record_list, [] if self.opened else self.marked
         name = str(parameters[0]) if parameters else ""
         may_change = not self.context.session.forbids_changes
         match action:
@@ -328,8 +328,8 @@ class ResourceView(View):
                 return bool(leads) or self.leaves_something()
             case "locate":
                 return self.pinned is not None and self.resource.paging == "starting_after"
-            case "act" if marked and (act := self.resource.action(name)) is not None:
-                return True if may_change and any(map(act.allowed, marked)) else None
+            case "act" if marks and (act := self.resource.action(name)) is not None:
+                return True if may_change and any(map(act.allowed, marks)) else None
             case "look":
                 return self.window.arranged and self.window.has_older
             case "program":
@@ -435,15 +435,15 @@ class ResourceView(View):
 
     def action_arrange(self) -> None:
         """Sort the list and choose its columns, with a preview of each change."""
-        saved, kind = self.context.saved, self.resource.kind
-        before = saved.of(kind)
+        saved_lists, kind = self.context.saved, self.resource.kind
+        before = saved_lists.of(kind)
 
         def preview(settings: ListSettings) -> None:
-            saved.use(kind, settings)
+            saved_lists.use(kind, settings)
             self.record_list.settings_changed()
 
         def closed(settings: ListSettings | None) -> None:
-            if settings is not None and settings != before and (problem := saved.save(kind)):
+            if settings is not None and settings != before and (problem := saved_lists.save(kind)):
                 self.notify(problem, severity="warning", markup=False)
 
         self.app.push_screen(ColumnsScreen(self.resource, before, preview), closed)
@@ -474,12 +474,12 @@ class ResourceView(View):
 
     def action_panes(self) -> None:
         """Go on from the list to list and detail to the detail."""
-        self.open(self.panes.cycle(opened=self.opened))
+        self.open(self.panes.cycle(is_open=self.opened))
         self._read_more()
 
     def action_widen(self, step: int) -> None:
         self.panes.resize(step, self.size.width)
-        self.panes.lay_out(self.size.width, opened=self.opened)
+        self.panes.lay_out(self.size.width, is_open=self.opened)
 
     # ------------------------------------------------------------------ marks
 
@@ -499,20 +499,20 @@ class ResourceView(View):
 
     def request(self, action: ResourceAction) -> None:
         """Ask for an action on the marked objects, else on the selected one."""
-        allowed = [record for record in self.marked if action.allowed(record)]
-        selected = self.selected
-        if len(allowed) > 1 and not self.opened and action.shows_once:
+        records = [record for record in self.marked if action.allowed(record)]
+        selection = self.selected
+        if len(records) > 1 and not self.opened and action.shows_once:
             # The answers' secrets are shown nowhere else, so none of them may pass unseen.
             self.notify(
                 f"{action.label.capitalize()} only one at a time,"
                 f" because each shows its {action.shows_once} once."
             )
-        elif allowed and not self.opened:
+        elif records and not self.opened:
             self.record_list.window.hold()
-            self.post_message(BulkRequested(action, allowed))
-        elif selected is not None:
+            self.post_message(BulkRequested(action, records))
+        elif selection is not None:
             self.record_list.window.hold()
-            self.post_message(ActionRequested(self.resource, action, selected))
+            self.post_message(ActionRequested(self.resource, action, selection))
 
     def why_not(self, binding: Binding) -> str:
         """Return why a greyed key does nothing to the selected or the marked objects, or to the panes."""
@@ -521,8 +521,8 @@ class ResourceView(View):
             case "act" | "edit" | "program" if self._is_loading:
                 return _LOADING
             case "act" | "edit":
-                marked = bool(self.marked) and not self.opened
-                return why_not(self.resource, argument.strip("')"), self.selected, has_marks=marked)
+                has_marks = bool(self.marked) and not self.opened
+                return why_not(self.resource, argument.strip("')"), self.selected, has_marks=has_marks)
             case "program":
                 return f"There is no {self.resource.singular} here to show."
             case "widen":

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 
 Order = Callable[[Record], Any]  # the key to sort by
 Keep = Callable[[Record], bool]  # whether a row is shown
@@ -74,11 +74,11 @@ class Window:
         self.cursor = 0
         self.following = True
         self._waits: set[object] = set()  # ids of new rows on top that are not shown
-        self._pushed: set[object] = set()  # pushed rows that were not read
+        self._pushed_ids: set[object] = set()  # pushed rows that were not read
         self.waiting_is_least = False
         self.in_flight: Want | None = None
-        self._shown: list[Record] = []
-        self._source: list[Record] = []  # the rows that `_shown` was made of
+        self._shown_rows: list[Record] = []
+        self._source: list[Record] = []  # the rows that `_shown_rows` was made of
         self._arranged_as: object = None  # … and how
         self._aside.clear()
 
@@ -87,7 +87,7 @@ class Window:
         self._order = self._keep = None
         self.reset()
         record_id = str(record.get("id"))
-        self._append(Want(self.generation, "page", 0, None), Page([record], record_id))
+        self._append(Want(self.generation, "page", 0, None), ListPage([record], record_id))
         self.newer = record_id
         self.following = False
 
@@ -130,14 +130,14 @@ class Window:
     def _arrange(self) -> None:
         """Compute the rows that are shown."""
         rows = [*self._all_rows()]
-        wanted = (self._order, self._descending, self._keep)
+        arrangement = (self._order, self._descending, self._keep)
         # Most polls find nothing new, and sorting thousands of rows costs more than drawing them.
-        if wanted == self._arranged_as and [*map(id, rows)] == [*map(id, self._source)]:
+        if arrangement == self._arranged_as and [*map(id, rows)] == [*map(id, self._source)]:
             return
-        self._source, self._arranged_as = rows, wanted
-        shown = rows if self._keep is None else [*filter(self._keep, rows)]
-        self._shown = (
-            shown if self._order is None else sorted(shown, key=self._order, reverse=self._descending)
+        self._source, self._arranged_as = rows, arrangement
+        matches = rows if self._keep is None else [*filter(self._keep, rows)]
+        self._shown_rows = (
+            matches if self._order is None else sorted(matches, key=self._order, reverse=self._descending)
         )
 
     def _all_rows(self) -> Iterator[Record]:
@@ -147,7 +147,7 @@ class Window:
     # ------------------------------------------------------------------ rows
 
     def __len__(self) -> int:
-        return len(self._shown) if self.arranged else self._starts[-1]
+        return len(self._shown_rows) if self.arranged else self._starts[-1]
 
     @property
     def waiting(self) -> int:
@@ -174,7 +174,7 @@ class Window:
         if not 0 <= index < len(self):
             return None
         if self.arranged:
-            return self._shown[index]
+            return self._shown_rows[index]
         rows = self.slots[slot := self._slot_at(index)].rows
         return rows[index - self._starts[slot]] if rows is not None else None
 
@@ -197,7 +197,7 @@ class Window:
     def at_hand(self) -> Iterator[tuple[int, Record]]:
         """Yield the kept rows from the top, each with its row number."""
         if self.arranged:
-            yield from enumerate(self._shown)
+            yield from enumerate(self._shown_rows)
             return
         for n in sorted(self._at_hand):
             yield from enumerate(self.slots[n].rows or (), self._starts[n])
@@ -271,8 +271,10 @@ class Window:
         """Return the next older page to fetch, to look for more rows in it."""
         if self.in_flight is not None or not self.has_older:
             return None
-        met = {slot.cursor for slot in self.slots}
-        return self._send(Want(self.generation, "page", len(self.slots), self.frontier, self.page_size, met))
+        cursors = {slot.cursor for slot in self.slots}
+        return self._send(
+            Want(self.generation, "page", len(self.slots), self.frontier, self.page_size, cursors)
+        )
 
     def want_news(self) -> Want | None:
         """Return the first page to fetch again, for new rows on top and changes in it."""
@@ -291,7 +293,7 @@ class Window:
             return None
         middle = min(top + height // 2, len(self) - 1)
         if self.arranged:
-            record = self._shown[middle]
+            record = self._shown_rows[middle]
             number = next((n for n in self._at_hand if record in (self.slots[n].rows or ())), 0)
         else:
             number = self._slot_at(middle)
@@ -310,7 +312,7 @@ class Window:
         if self.in_flight == want:
             self.in_flight = None
 
-    def apply(self, want: Want, page: Page, top: int = 0) -> int | None:
+    def apply(self, want: Want, page: ListPage, top: int = 0) -> int | None:
         """Add an answer. Returns by how many rows the cursor's object moved, None if it was stale."""
         if want != self.in_flight:
             return None
@@ -348,13 +350,13 @@ class Window:
         return True
 
     def _replace_arranged(self, record: Record) -> bool:
-        current, found = self.current, False
+        current, is_present = self.current, False
         for rows in [*(self.slots[n].rows or [] for n in self._at_hand), *self._aside.values()]:
             for index, row in enumerate(rows):
                 if row.get("id") == record.get("id"):
-                    rows[index], found = record, True
+                    rows[index], is_present = record, True
         self._settle_cursor(current, self.cursor)
-        return found
+        return is_present
 
     def push(self, records: Sequence[Record]) -> list[Record]:
         """Add pushed rows, newest first. Returns those shown: none unless it follows.
@@ -364,16 +366,16 @@ class Window:
         head = self.slots[0] if self.slots else None
         if head is None or head.rows is None:
             return []
-        known = self._ids(head)
-        new = [record for record in records if record.get("id") not in known]
+        known_ids = self._ids(head)
+        new = [record for record in records if record.get("id") not in known_ids]
         if not self.following:
-            self._pushed |= {record.get("id") for record in new}
-            self._waits |= self._pushed
+            self._pushed_ids |= {record.get("id") for record in new}
+            self._waits |= self._pushed_ids
             return []
         current, rows = self.current, [*new, *head.rows]
         if len(rows) > _HEAD_PAGES * self.page_size:
             rows = rows[: self.page_size]
-            self._begin_with(Page(rows, str(rows[-1].get("id"))))
+            self._begin_with(ListPage(rows, str(rows[-1].get("id"))))
         else:
             self._fill(0, rows)
         if self.arranged:
@@ -393,7 +395,7 @@ class Window:
             slot.count = len(rows)
             self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
-    def _append(self, want: Want, page: Page) -> None:
+    def _append(self, want: Want, page: ListPage) -> None:
         rows = self._without_known(page.rows)
         self.loaded = True
         self.frontier = page.older
@@ -401,7 +403,7 @@ class Window:
         self._at_hand.add(len(self.slots) - 1)
         self._starts.append(self._starts[-1] + len(rows))
 
-    def _prepend(self, page: Page) -> None:
+    def _prepend(self, page: ListPage) -> None:
         """Add rows above the first. The page below them can then be fetched after the last of them."""
         rows = self._without_known(page.rows)
         self.newer = page.older if rows else None  # in this direction "older" leads to newer rows
@@ -417,16 +419,16 @@ class Window:
         self.in_flight = None
         self.newer_refused = True
 
-    def _refill(self, number: int, page: Page) -> None:
+    def _refill(self, number: int, page: ListPage) -> None:
         self._at_hand.discard(number)
         self._fill(number, self._without_known(page.rows))
 
     def _without_known(self, rows: Sequence[Record]) -> list[Record]:
         # The rows of a list paged by number shift as others are added: a row may arrive a second time.
-        known = {record.get("id") for n in self._at_hand for record in self.slots[n].rows or ()}
-        return [record for record in rows if record.get("id") not in known]
+        known_ids = {record.get("id") for n in self._at_hand for record in self.slots[n].rows or ()}
+        return [record for record in rows if record.get("id") not in known_ids]
 
-    def _take_news(self, page: Page) -> None:
+    def _take_news(self, page: ListPage) -> None:
         head = self.slots[0] if self.slots else None
         if head is not None and not page.rows and page.older is not None:
             return  # a search found nothing among the newest; the rows that are known are older
@@ -439,34 +441,34 @@ class Window:
             if self.following or not page.older:
                 self._begin_with(page)
             else:
-                self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed, True
+                self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed_ids, True
             return
         new = list(page.rows[:meets])
         # A known row that is missing within the range of the answer has left the list.
         reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
-        kept = [
+        old_rows = [
             _unless_same(record, fresh.get(record.get("id"), record))
             for n, record in enumerate(head.rows)
             if n > reach or record.get("id") in fresh
         ]
-        if self.following and len(new) + len(kept) > _HEAD_PAGES * self.page_size:
+        if self.following and len(new) + len(old_rows) > _HEAD_PAGES * self.page_size:
             self._begin_with(page)
             return
-        waiting = set() if self.following else {record.get("id") for record in new} | self._pushed
-        self._waits, self._pushed, self.waiting_is_least = waiting, waiting & self._pushed, False
-        self._fill(0, new + kept if self.following else kept)
+        waiting = set() if self.following else {record.get("id") for record in new} | self._pushed_ids
+        self._waits, self._pushed_ids, self.waiting_is_least = waiting, waiting & self._pushed_ids, False
+        self._fill(0, new + old_rows if self.following else old_rows)
 
     @staticmethod
     def _ids(slot: Slot) -> set[object]:
         return {record.get("id") for record in slot.rows or ()}
 
-    def _begin_with(self, page: Page) -> None:
+    def _begin_with(self, page: ListPage) -> None:
         self.slots = [Slot(None, len(page.rows), list(page.rows))]
         self._at_hand = {0}
         self._starts = [0, len(page.rows)]
         self.frontier = page.older
         self.loaded = True
-        self._waits, self._pushed, self.waiting_is_least = set(), set(), False
+        self._waits, self._pushed_ids, self.waiting_is_least = set(), set(), False
 
     def _settle_cursor(self, current: Record | None, before: int) -> None:
         if self.arranged:
@@ -474,8 +476,8 @@ class Window:
         if self.following:
             self.cursor = 0
             return
-        found = self.index_of(current.get("id")) if current is not None else None
-        self.cursor = max(0, min(before if found is None else found, len(self) - 1))
+        place = self.index_of(current.get("id")) if current is not None else None
+        self.cursor = max(0, min(before if place is None else place, len(self) - 1))
 
     def _evict(self, top: int) -> None:
         """Drop the rows of the pages farthest from the screen, but not of the first page or on screen."""

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from ledger_tui.client.api import Api
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
-from ledger_tui.client.traffic import OWN_PREFIX, Exchange
+from ledger_tui.client.traffic import OWN_PREFIX, SentRequest
 from ledger_tui.formats.money import localised
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
@@ -116,7 +116,7 @@ def _to_events(_record: Record, events: Any) -> tuple[Link, ...]:
     return tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in links)
 
 
-def own_request(number: int, exchange: Exchange) -> Record:
+def own_request(number: int, exchange: SentRequest) -> Record:
     """Return a request of the dashboard's own as a row of the log."""
     path, _, query = exchange.url.partition("?")
     return {
@@ -133,12 +133,12 @@ def own_request(number: int, exchange: Exchange) -> Record:
     }
 
 
-def as_exchange(record: Record, root: str) -> Exchange:
+def as_exchange(record: Record, root: str) -> SentRequest:
     """Return a logged request in a form that can be copied as curl. Masked parts of it stay masked."""
     query = record.get("query")
     url = f"{root}{record.get('path', '')}" + (f"?{query}" if query else "")
     body, key = record.get("request_body"), record.get("idempotency_key")
-    return Exchange(
+    return SentRequest(
         method=str(record.get("method", "GET")),
         url=url,
         body=body if isinstance(body, str) and body else None,

@@ -20,7 +20,7 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Session
 from ledger_tui.client.tokens import TokenManager
-from ledger_tui.client.traffic import Exchange, Traffic, masked
+from ledger_tui.client.traffic import SentRequest, Traffic, masked
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Cell, Link, Place, Resource, ResourceAction
 from ledger_tui.settings.own_commands import OwnCommand
@@ -349,9 +349,9 @@ class View(Widget):
         """Return the path, with its query, of the shown data."""
         return ""
 
-    def shown_exchange(self) -> Exchange:
+    def shown_exchange(self) -> SentRequest:
         """Return the request that copy-as-curl copies."""
-        return Exchange("GET", self.context.session.url + self.shown_path(), None, None, None, 0.0, None)
+        return SentRequest("GET", self.context.session.url + self.shown_path(), None, None, None, 0.0, None)
 
 
 # The one place that defines the style of each tone.

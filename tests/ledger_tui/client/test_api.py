@@ -60,6 +60,22 @@ async def test_an_unchanged_answer_is_the_last_one_again(server: ContractServer)
         assert server.conditions == [None, '"1"']
 
 
+async def test_an_answer_to_the_former_credential_is_not_used_for_the_next_one(
+    server: ContractServer,
+) -> None:
+    async with Line(server.port) as line, client(line.url) as (api, _session, _traffic):
+        server.refuse(200, {"id": "acc_1", "name": "Till"}, {"ETag": '"1"'})
+        line.hold.clear()
+        reading = asyncio.create_task(api.call("GET", "/v1/accounts/acc_1"))
+        await until(lambda: server.conditions)
+        api.use("sk_test_other")
+        line.hold.set()
+        assert (await reading).record["name"] == "Till"
+        server.refuse(200, {"id": "acc_1", "name": "Safe"}, {"ETag": '"2"'})
+        assert (await api.call("GET", "/v1/accounts/acc_1")).record["name"] == "Safe"
+        assert server.conditions == [None, None]
+
+
 async def test_every_exchange_is_in_the_traffic_log_without_the_key(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, traffic):
         await api.call("POST", "/v1/accounts", body={"name": "Till", "currency": "EUR"}, idempotency_key="k1")

@@ -13,7 +13,7 @@ from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import NotAList, fetch_page, learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.past import at_moment, moment_ms
-from ledger_tui.client.records import Page, Record, Want
+from ledger_tui.client.records import ListPage, Record, Want
 from ledger_tui.client.session import ConnectionState, Session
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.server.embedded import Address
@@ -95,7 +95,7 @@ async def test_without_two_moments_there_is_no_difference_and_nothing_is_asked(
     async with client(server.url) as (api, _session, _traffic):
         before = len(server.requests)
         for filters in ({}, {"from": "2026-11-20"}):
-            assert await fetch_page(api, "/v1/diff", filters, FIRST) == Page((), None)
+            assert await fetch_page(api, "/v1/diff", filters, FIRST) == ListPage((), None)
         assert len(server.requests) == before
 
 

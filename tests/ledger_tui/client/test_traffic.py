@@ -5,11 +5,11 @@ import shlex
 import pytest
 
 from ledger_tui.client import traffic
-from ledger_tui.client.traffic import Exchange, Traffic, as_curl
+from ledger_tui.client.traffic import SentRequest, Traffic, as_curl
 
 
-def exchange(request_id: str | None) -> Exchange:
-    return Exchange("GET", "http://127.0.0.1:8700/v1/accounts", None, None, 200, 1.0, request_id)
+def exchange(request_id: str | None) -> SentRequest:
+    return SentRequest("GET", "http://127.0.0.1:8700/v1/accounts", None, None, 200, 1.0, request_id)
 
 
 def test_of_its_own_requests_the_latest_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,8 +21,8 @@ def test_of_its_own_requests_the_latest_are_known(monkeypatch: pytest.MonkeyPatc
     assert seen.count == 5
 
 
-def sent(method: str, url: str, body: str | None = None, key: str | None = None) -> Exchange:
-    return Exchange(method, url, body, key, 200, 1.0, None)
+def sent(method: str, url: str, body: str | None = None, key: str | None = None) -> SentRequest:
+    return SentRequest(method, url, body, key, 200, 1.0, None)
 
 
 def test_a_read_is_one_url_and_the_key_from_the_environment() -> None:

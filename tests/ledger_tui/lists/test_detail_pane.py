@@ -22,7 +22,7 @@ def test_the_detail_is_as_wide_as_the_screen_allows_or_the_user_chose(
     width: int, choice: PaneChoice, expected: int
 ) -> None:
     detail = Widget()
-    Panes(Widget(), detail, choice).lay_out(width, opened=False)
+    Panes(Widget(), detail, choice).lay_out(width, is_open=False)
     assert detail.styles.width is not None
     assert detail.styles.width.cells == expected
 
@@ -30,9 +30,9 @@ def test_the_detail_is_as_wide_as_the_screen_allows_or_the_user_chose(
 def test_the_border_is_moved_only_where_it_is_shown() -> None:
     choice = PaneChoice(detail_width=50)
     panes = Panes(Widget(), Widget(), choice)
-    panes.lay_out(80, opened=False)
+    panes.lay_out(80, is_open=False)
     panes.resize(1, 80)
     assert choice.detail_width == 50
-    panes.lay_out(160, opened=False)
+    panes.lay_out(160, is_open=False)
     panes.resize(1, 160)
     assert choice.detail_width < 50

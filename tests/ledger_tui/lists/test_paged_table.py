@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 from textual.geometry import Offset, Region
 
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.records import Page, Record
+from ledger_tui.client.records import ListPage, Record
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
 from ledger_tui.lists.window import Window
 from ledger_tui.resources.base import Cell, Column
@@ -31,7 +31,7 @@ class TableApp(App[None]):
         self.window = Window()
         want = self.window.want(0, 1)
         assert want is not None
-        self.window.apply(want, Page([{"id": f"id {n}", "name": f"name {n}"} for n in range(rows)], None))
+        self.window.apply(want, ListPage([{"id": f"id {n}", "name": f"name {n}"} for n in range(rows)], None))
         self.header = TableHeader()
         self.table = PagedTable(self.window, [cell_of("id"), cell_of("name")], AccountNames())
         self.headings: list[str] = []
@@ -41,7 +41,7 @@ class TableApp(App[None]):
         yield self.header
         yield self.table
 
-    def on_paged_table_fitted(self, message: PagedTable.Fitted) -> None:
+    def on_paged_table_columns_fitted(self, message: PagedTable.ColumnsFitted) -> None:
         self.header.columns = message.columns
 
     def on_table_header_clicked(self, message: TableHeader.Clicked) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.client.records import Page, Record
+from ledger_tui.client.records import ListPage, Record
 from ledger_tui.client.session import ConnectionState
 from ledger_tui.lists import record_list
 from ledger_tui.lists.detail_pane import RecordFailed, RecordLoaded
@@ -38,7 +38,7 @@ def answer(view: ResourceView, rows: list[Record]) -> None:
     view.enter()
     want = view.window.in_flight
     assert want is not None
-    view.record_list.take_page(want, Page(rows, None))
+    view.record_list.take_page(want, ListPage(rows, None))
 
 
 def id_at_cursor(view: ResourceView) -> object:

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ledger_tui.client.records import Page, Record, Want
+from ledger_tui.client.records import ListPage, Record, Want
 from ledger_tui.lists.window import Window
 
 HEIGHT = 10
@@ -20,18 +20,18 @@ class ServerList:
     def add(self, count: int) -> None:
         self.ids.extend(range(len(self.ids), len(self.ids) + count))
 
-    def page(self, want: Want) -> Page:
+    def page(self, want: Want) -> ListPage:
         if want.kind == "newer":
             assert want.cursor is not None
             newer = [number for number in self.ids if number > int(want.cursor)]
             above = newer[: want.limit][::-1]
-            return Page(records(above), str(above[0]) if len(newer) > len(above) else None)
+            return ListPage(records(above), str(above[0]) if len(newer) > len(above) else None)
         newest_first = self.ids[::-1]
         if want.cursor is not None:
             newest_first = [number for number in newest_first if number < int(want.cursor)]
         rows = newest_first[: want.limit]
         more = len(newest_first) > len(rows)
-        return Page(records(rows), str(rows[-1]) if more else None)
+        return ListPage(records(rows), str(rows[-1]) if more else None)
 
 
 def records(numbers: Sequence[int]) -> list[Record]:
@@ -69,7 +69,7 @@ def test_the_list_is_loaded_two_screens_ahead_and_no_further(window: Window) -> 
 def test_the_position_names_the_total_where_the_server_tells_it(window: Window) -> None:
     want = window.want(0, HEIGHT)
     assert want is not None
-    window.apply(want, Page(records(range(20)), "20", total=1234))
+    window.apply(want, ListPage(records(range(20)), "20", total=1234))
     assert window.position(0, HEIGHT) == "1–10 of 1,234"
 
 
@@ -402,19 +402,19 @@ def test_the_page_at_the_end_is_wanted_with_the_cursors_before_it(window: Window
 def test_a_page_may_be_empty_though_more_follow() -> None:
     window = Window()
     pages = {
-        None: Page([], "90"),
-        "90": Page([], "80"),
-        "80": Page(records([75]), "70"),
-        "70": Page([], None),
+        None: ListPage([], "90"),
+        "90": ListPage([], "80"),
+        "80": ListPage(records([75]), "70"),
+        "70": ListPage([], None),
     }
     while (want := window.want(0, HEIGHT)) is not None:
         window.apply(want, pages[want.cursor])
     assert (len(window), window.complete, window.row(0)) == (1, True, {"id": 75})
     news = window.want_news()
     assert news is not None
-    window.apply(news, Page([], "91"))
+    window.apply(news, ListPage([], "91"))
     assert (len(window), window.complete, window.want(0, HEIGHT)) == (1, True, None)
     news = window.want_news()
     assert news is not None
-    window.apply(news, Page(records([95]), "92"))
+    window.apply(news, ListPage(records([95]), "92"))
     assert window.row(0) == {"id": 95}

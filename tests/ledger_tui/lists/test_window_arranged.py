@@ -1,6 +1,6 @@
 """A window in another order, or of only some rows."""
 
-from ledger_tui.client.records import Page, Record
+from ledger_tui.client.records import ListPage, Record
 from ledger_tui.lists.window import Window
 
 
@@ -12,7 +12,7 @@ def loaded(*numbers: int, older: str | None = None, **sizes: int) -> Window:
     window = Window(**sizes)
     want = window.want(0, 10)
     assert want is not None
-    window.apply(want, Page(rows(*numbers), older))
+    window.apply(want, ListPage(rows(*numbers), older))
     return window
 
 
@@ -40,12 +40,12 @@ def test_new_rows_are_sorted_in_while_the_cursor_is_on_top_and_counted_elsewhere
     window.sort(by_number)
     want = window.want_news()
     assert want is not None
-    window.apply(want, Page(rows(7, 5, 9), "t00009"))
+    window.apply(want, ListPage(rows(7, 5, 9), "t00009"))
     assert numbers(window) == [5, 7, 9]
     window.move(2)
     want = window.want_news()
     assert want is not None
-    window.apply(want, Page(rows(1, 7, 5, 9), "t00009"))
+    window.apply(want, ListPage(rows(1, 7, 5, 9), "t00009"))
     assert (numbers(window), window.waiting, window.current) == ([5, 7, 9], 1, rows(9)[0])
 
 
@@ -58,7 +58,7 @@ def test_only_an_explicit_wish_loads_older_rows_while_rows_are_arranged() -> Non
     assert want is not None
     assert (want.slot, want.cursor) == (1, "t00009")
     assert window.want_more() is None  # one page at a time
-    window.apply(want, Page(rows(3, 8), None))
+    window.apply(want, ListPage(rows(3, 8), None))
     assert numbers(window) == [5, 3]
     assert not window.has_older
 
@@ -69,7 +69,7 @@ def test_rows_that_match_stay_when_their_page_is_dropped() -> None:
     for page in range(1, 6):
         want = window.want_more()
         assert want is not None
-        window.apply(want, Page(rows(*range(10 * page, 10 * page + 10)), f"a{page}"))
+        window.apply(want, ListPage(rows(*range(10 * page, 10 * page + 10)), f"a{page}"))
     assert numbers(window) == [3, 13, 23, 33, 43, 53]
     assert window.resident <= 20
 
@@ -88,7 +88,7 @@ def test_of_a_sorted_list_the_rows_of_a_page_that_is_dropped_go_with_it() -> Non
     for page in range(1, 4):
         want = window.want_more()
         assert want is not None
-        window.apply(want, Page(rows(*range(10 * page, 10 * page + 10)), f"a{page}"))
+        window.apply(want, ListPage(rows(*range(10 * page, 10 * page + 10)), f"a{page}"))
     assert window.resident == 20
     window.arrange_again()
     assert numbers(window) == [*range(39, 29, -1), *range(9, -1, -1)]
@@ -108,7 +108,7 @@ def test_a_page_of_arranged_rows_is_read_again_when_no_other_is_under_way() -> N
     more = window.want_more()
     assert more is not None
     assert window.want_again(0, 4) is None
-    window.apply(more, Page(rows(*range(10, 20)), None))
+    window.apply(more, ListPage(rows(*range(10, 20)), None))
     again = window.want_again(0, 4)
     assert again is not None
     assert (again.slot, again.cursor) == (1, "a")

@@ -1,6 +1,6 @@
 """Rows that are told of as they happen, without a page being asked for."""
 
-from ledger_tui.client.records import Page
+from ledger_tui.client.records import ListPage
 from ledger_tui.lists.window import Window
 
 
@@ -12,7 +12,7 @@ def loaded(*numbers: int, older: str | None = None, page_size: int = 10) -> Wind
     window = Window(page_size=page_size)
     want = window.want(0, 5)
     assert want is not None
-    window.apply(want, Page(rows(*numbers), older))
+    window.apply(want, ListPage(rows(*numbers), older))
     return window
 
 
@@ -63,13 +63,13 @@ def test_one_that_is_also_read_waits_once() -> None:
     window.push(rows(3))
     want = window.want_news()
     assert want is not None
-    window.apply(want, Page(rows(4, 3, 2, 1), None))
+    window.apply(want, ListPage(rows(4, 3, 2, 1), None))
     window.push(rows(4))
     assert window.waiting == 2
     window.push(rows(5))
     want = window.want_news()  # an answer that was on its way before the fifth came
     assert want is not None
-    window.apply(want, Page(rows(4, 3, 2, 1), None))
+    window.apply(want, ListPage(rows(4, 3, 2, 1), None))
     assert window.waiting == 3
 
 
@@ -80,5 +80,5 @@ def test_none_waits_once_they_are_shown() -> None:
     window.follow()
     want = window.want_news()
     assert want is not None
-    window.apply(want, Page(rows(4, 3, 2, 1), None))
+    window.apply(want, ListPage(rows(4, 3, 2, 1), None))
     assert (window.waiting, len(window)) == (0, 4)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ledger_tui.client.records import Page
+from ledger_tui.client.records import ListPage
 from ledger_tui.lists.detail_pane import DetailPane
 from ledger_tui.lists.filter_bar import FilterBar
 from tests.ledger_tui.cheap_textual import strips_on_screen
@@ -146,7 +146,7 @@ async def test_an_answer_for_the_list_before_the_filter_is_dropped(
         await driver.press("r")
         await until(lambda: window.loaded and window.in_flight is None)
 
-        driver.view.record_list.take_page(stale, Page([{"id": "acc_stale", "name": "stale"}], None))
+        driver.view.record_list.take_page(stale, ListPage([{"id": "acc_stale", "name": "stale"}], None))
         assert window.index_of("acc_stale") is None
 
 

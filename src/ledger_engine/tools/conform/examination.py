@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from ledger_client.answers import Client
+from ledger_client.answers import BoundedClient
 from ledger_engine.tools.conform.examiner import RULES, Examiner, RuleFault, Unreachable, Unusable
 from ledger_engine.tools.conform.reading import READING
 from ledger_engine.tools.conform.writing import WRITING
@@ -40,7 +40,7 @@ class RuleVerdict:
 
 
 async def examine(
-    client: Client,
+    client: BoundedClient,
     key: str,
     mark: str,
     *,

@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from ledger_client.answers import Client, Unread
+from ledger_client.answers import BoundedClient, Unread
 from ledger_client.parsing import parsed
 
 _BODY_SHOWN = 600  # characters of a body in a report
@@ -114,7 +114,7 @@ class Examiner:
 
     def __init__(
         self,
-        client: Client,
+        client: BoundedClient,
         key: str,
         mark: str,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,

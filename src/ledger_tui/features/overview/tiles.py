@@ -17,7 +17,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.client.totals import (
     BUCKET_SECONDS,
     OVERDUE_AGES,
-    Balances,
+    BalanceSums,
     PostingRate,
     Stage,
     Stages,
@@ -186,7 +186,7 @@ _URL = re.compile(r"^https?://")
 
 
 def balances(
-    figure: Balances, earlier: Mapping[str, Sequence[int]], seconds: float, width: int, height: int
+    figure: BalanceSums, earlier: Mapping[str, Sequence[int]], seconds: float, width: int, height: int
 ) -> TileContent:
     """Return the balance of each currency, with its course over this many seconds if that is known."""
     if not figure.accounts:

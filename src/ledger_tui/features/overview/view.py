@@ -19,7 +19,7 @@ from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.client.past import at_moment
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState
-from ledger_tui.client.totals import BUCKET_SECONDS, Balances, PostingRate, moment
+from ledger_tui.client.totals import BUCKET_SECONDS, BalanceSums, PostingRate, moment
 from ledger_tui.features.overview import tiles
 from ledger_tui.features.overview.known import EVENTS_READ, KnownFigures
 from ledger_tui.features.overview.tiles import BalanceHistory, RequestFigures, RequestOutcome
@@ -255,7 +255,7 @@ class Overview(TiledView):
                 tile.show_changes()
         self._undrawn.clear()
 
-    def _take_balances(self, balances: Balances, accounts: list[Record]) -> None:
+    def _take_balances(self, balances: BalanceSums, accounts: list[Record]) -> None:
         self.figures["balances"] = balances
         if accounts:
             self.context.session.saw_livemode(accounts[0].get("livemode"))
@@ -325,7 +325,7 @@ class Overview(TiledView):
     def shown_path(self) -> str:
         return "/v1/accounts"
 
-    def _balances(self, figure: Balances, width: int, height: int) -> TileContent:
+    def _balances(self, figure: BalanceSums, width: int, height: int) -> TileContent:
         # The same time as the bars of the postings show, or a time that reaches back to the last posting.
         columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
         seconds_shown, quiet = max(1, columns) * BUCKET_SECONDS, self._quiet_seconds

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from ledger_client.answers import Client
+from ledger_client.answers import BoundedClient
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.store.engine import Engine
@@ -27,8 +27,10 @@ Examine = Callable[..., Awaitable[dict[str, RuleVerdict]]]
 _RUNS = itertools.count()
 
 
-def client_of(transport: httpx.AsyncBaseTransport) -> Client:
-    return Client(bytes_max=1_000_000, seconds_max=60, transport=transport, base_url="http://ledger.test")
+def client_of(transport: httpx.AsyncBaseTransport) -> BoundedClient:
+    return BoundedClient(
+        bytes_max=1_000_000, seconds_max=60, transport=transport, base_url="http://ledger.test"
+    )
 
 
 async def no_wait(_: object) -> None:
@@ -51,7 +53,7 @@ async def examined(engine: Engine, make_key: MakeKey) -> Examine:
         number = next(_RUNS)
         served = app if breakage is None else wrapped(app, breakage)
         transport = httpx.ASGITransport(app=served, client=(f"127.0.1.{number}", 50_000))
-        async with Client(
+        async with BoundedClient(
             bytes_max=1_000_000, seconds_max=60, transport=transport, base_url="http://ledger.test"
         ) as client:
             mark = f"run{number}"
@@ -216,7 +218,7 @@ async def test_an_answer_without_end_ends_the_examination() -> None:
             yield b" " * 100_000
 
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=endless()))
-    async with Client(
+    async with BoundedClient(
         bytes_max=1_000_000, seconds_max=60, transport=transport, base_url="http://ledger.test"
     ) as client:
         with pytest.raises(examiner.Unreachable, match="larger than 1 MB"):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from ledger_client.answers import Client
+from ledger_client.answers import BoundedClient
 from ledger_engine.tools.conform import examination, reading
 from ledger_engine.tools.conform.examiner import ExaminedExchange, Examiner, Unreachable
 
@@ -22,7 +22,7 @@ class Asked:
         self.waits: list[float] = []
         self._answer = answer
         transport = httpx.MockTransport(self._serve)
-        self.client = Client(bytes_max=1_000_000, seconds_max=60, transport=transport, base_url=url)
+        self.client = BoundedClient(bytes_max=1_000_000, seconds_max=60, transport=transport, base_url=url)
         self.ask = Examiner(self.client, "sk_test_x", "run", self.sleep)
 
     def _serve(self, _request: httpx.Request) -> httpx.Response:

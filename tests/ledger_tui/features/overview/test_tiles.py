@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from ledger_tui.client.figures import EndpointHealth, Mark
 from ledger_tui.client.names import AccountNames
-from ledger_tui.client.totals import Balances, PostingRate, Stage, Stages, Sum
+from ledger_tui.client.totals import BalanceSums, PostingRate, Stage, Stages, Sum
 from ledger_tui.features.overview import tiles
 from ledger_tui.features.overview.tiles import RequestFigures, RequestOutcome
 from ledger_tui.ui.tiles import TileContent
@@ -17,9 +17,9 @@ NOW = 1_795_000_000.0
 TODAY = "2026-11-18"
 
 
-def balances(currencies: int) -> Balances:
+def balances(currencies: int) -> BalanceSums:
     sums = [Sum(f"C{number}X", 12_345_678 * (-1) ** number, 2) for number in range(currencies)]
-    return Balances(sums, 2 * currencies, True)
+    return BalanceSums(sums, 2 * currencies, True)
 
 
 def stages(*names: str) -> Stages:
@@ -115,14 +115,16 @@ def test_where_statuses_have_no_room_they_are_counted_by_their_first_digit() -> 
 
 
 def test_a_narrow_balance_shows_its_course_and_which_way_it_goes() -> None:
-    rows = tiles.balances(Balances([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 300, 24, 1).rows
+    rows = tiles.balances(
+        BalanceSums([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 300, 24, 1
+    ).rows
     text = "".join(cell.text for cell in rows[0].cells)
     assert text.startswith("EUR  5.00  ")
     assert text.endswith("  ▲")
     assert "+4.00" in "".join(
         cell.text
         for cell in tiles.balances(
-            Balances([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 5, 60, 1
+            BalanceSums([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 5, 60, 1
         )
         .rows[0]
         .cells

@@ -1,0 +1,54 @@
+"""The latest answers of one credential, with their ETags: an unchanged answer is not sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import httpx
+
+from ledger_client.calls import Answer, ApiCall
+
+ANSWERS_MAX = 32
+BYTES_MAX = 16_000_000  # of all answers together
+_ABOUT_ITS_OWN_BODY = frozenset({"content-length", "content-type"})  # a 304 has none
+
+
+class AnswerCache:
+    """The answers to the latest GETs that had an ETag, up to a number and a size."""
+
+    def __init__(self) -> None:
+        self._answers: dict[Hashable, Answer] = {}
+        self._bytes = 0
+
+    def find(self, key: Hashable) -> Answer | None:
+        """Return the last answer to this request; None when it is not in the cache."""
+        return self._answers.get(key)
+
+    def store(self, key: Hashable, answer: Answer) -> None:
+        """Remember an answer with an ETag as the latest one."""
+        self._drop(key)
+        self._answers[key] = answer
+        self._bytes += len(answer.content)
+        while len(self._answers) > ANSWERS_MAX or self._bytes > BYTES_MAX:
+            self._drop(next(iter(self._answers)))
+
+    def _drop(self, key: Hashable) -> None:
+        answer = self._answers.pop(key, None)
+        if answer is not None:
+            self._bytes -= len(answer.content)
+
+
+def key_of(call: ApiCall[object]) -> Hashable | None:
+    """Return the key of a request in the cache; None for a request whose answer is not kept there."""
+    if call.method != "GET" or "if-none-match" in call.headers:
+        return None
+    query = str(httpx.QueryParams(call.query))
+    return call.path, query, frozenset(call.headers.items()), call.is_anonymous
+
+
+def unchanged(answer: Answer, headers: Mapping[str, str]) -> Answer:
+    """Return the stored answer with the headers of the 304 that confirmed it."""
+    merged_headers = httpx.Headers(dict(answer.headers))
+    newer = headers.items()
+    merged_headers.update({name: value for name, value in newer if name.lower() not in _ABOUT_ITS_OWN_BODY})
+    return Answer(answer.status, merged_headers, answer.content)
