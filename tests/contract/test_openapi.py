@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import html.parser
+import re
 from typing import Any
 
 import httpx
@@ -186,6 +187,70 @@ def test_dates_and_times_have_their_format_and_fields_their_own_description(
     assert "programs" in schemas["OAuthError"]["properties"]["error"]["description"]
     assert "info.version" in schemas["Health"]["properties"]["version"]["description"]
     assert all(f"| {status} |" in reference["info"]["description"] for status in CODES)
+
+
+# The names of texts by people, other programs and the network, and of secrets.
+FREE = re.compile(
+    "name|description|customer|message|error_description|notice|metadata|body|headers|error|param|path|query"
+    "|key|api_key|secret|access_token|refresh_token|token|token_type_hint|last4|code|code_verifier|credential"
+    "|client_id|redirect_uri|scope|state|code_challenge|response_type|code_challenge_method|address|method"
+    "|header|request_body|response_body|error_code|idempotency_key|tile"
+)
+# A filter by an id that nobody has is answered with an empty list, and a fault of an endpoint or a type that
+# nobody has never happens.
+UNCHECKED = {
+    *("get /v1/invoices account", "get /v1/transactions account", "get /v1/events object"),
+    *(f"{schema}.{name}" for schema in ("SetFaultMatch", "Fault.match") for name in ("endpoint", "type")),
+    "TriggerEvent.type",
+}
+
+
+def test_each_text_has_a_format_a_pattern_or_its_values_unless_it_is_free(
+    with_helpers: dict[str, Any],
+) -> None:
+    bare: set[str] = set()
+    texts = 0
+
+    def look(place: str, name: str, schema: dict[str, Any]) -> None:
+        nonlocal texts
+        kinds = schema.get("type", [])
+        if "string" in ([kinds] if isinstance(kinds, str) else kinds):
+            texts += 1
+            if not {"format", "pattern", "enum", "const"} & set(schema) and not FREE.fullmatch(name):
+                bare.add(place)
+        for member, inner in schema.get("properties", {}).items():
+            look(f"{place}.{member}", member, inner)
+        for part in ("items", "additionalProperties"):
+            if isinstance(schema.get(part), dict):
+                look(f"{place}.{part}", name, schema[part])
+
+    for name, schema in with_helpers["components"]["schemas"].items():
+        look(name, name, schema)
+    for path, methods in with_helpers["paths"].items():
+        for method, operation in methods.items():
+            for parameter in operation.get("parameters", []):
+                if "name" in parameter:
+                    look(f"{method} {path} {parameter['name']}", parameter["name"], parameter["schema"])
+    assert bare == UNCHECKED
+    assert texts > 300
+
+
+def test_a_request_that_was_accepted_is_held_against_the_document(
+    api: httpx.Client, reference: dict[str, Any]
+) -> None:
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "eur"})
+    listed = api.get("/v1/transactions", params={"created_after": "2026-11-20", "limit": 1})
+    schemas, paths = reference["components"]["schemas"], reference["paths"]
+    currency = schemas["CreateAccount"]["properties"]["currency"]
+    [after] = [
+        each for each in paths["/v1/transactions"]["get"]["parameters"] if each.get("name") == "created_after"
+    ]
+    for schema, answer in ((currency, account), (after["schema"], listed)):
+        Documented(reference).check(answer)
+        pattern, schema["pattern"] = schema["pattern"], "^[A-Z]+$"
+        with pytest.raises(ValidationError, match="does not match"):
+            Documented(reference).check(answer)
+        schema["pattern"] = pattern
 
 
 def test_a_term_of_one_place_is_taken_before_the_one_of_its_name(with_helpers: dict[str, Any]) -> None:

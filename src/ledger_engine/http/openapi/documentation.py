@@ -8,7 +8,7 @@ errors instead of one for each operation and status. The description of a status
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ledger_engine import __version__
@@ -33,6 +33,7 @@ from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.transactions import Transaction
 from ledger_engine.ledger.users import User
 
+_ID = "/<id>"
 _VARIABLE = re.compile(r"<(?:path:)?(\w+)>")
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
@@ -48,11 +49,14 @@ def document(resources: Iterable[Routes]) -> dict[str, Any]:
     """Return the whole document as a JSON object."""
     resources = list(resources)
     records = RecordSchemas()
+    kinds = _kinds_by_path(resources)
     paths: dict[str, dict[str, Any]] = {}
     for routes in resources:
         for operation in routes.operations:
             path = _VARIABLE.sub(r"{\1}", operation.path)
-            paths.setdefault(path, {})[operation.method.lower()] = _operation(routes, operation, records)
+            paths.setdefault(path, {})[operation.method.lower()] = _operation(
+                routes, operation, records, kinds
+            )
     webhooks = {kind: {"post": _webhook(kind, records)} for kind in KINDS}
     bodies = [operation.body for routes in resources for operation in routes.operations if operation.body]
     components = {**schemas.of_bodies(bodies), **records.components, **_error_schemas()}
@@ -94,19 +98,39 @@ def _headers(names: Iterable[str]) -> dict[str, Any]:
 # Operations
 
 
-def _operation(routes: Routes, operation: Operation, records: RecordSchemas) -> dict[str, Any]:
+def _kinds_by_path(resources: Iterable[Routes]) -> dict[str, type[Any]]:
+    """Return the class of the object at each path that ends with an id."""
+    return {
+        operation.path: operation.answer
+        for routes in resources
+        for operation in routes.operations
+        if operation.path.endswith(_ID) and operation.answer is not None
+    }
+
+
+def _variable(name: str, path: str, records: RecordSchemas, kinds: Mapping[str, type[Any]]) -> Schema:
+    """Return the schema of a variable of a path; an id belongs to the object at the path up to it."""
+    if name != "id":
+        return {"type": "string"}
+    return records.id_of(kinds[path[: path.index(_ID) + len(_ID)]])
+
+
+def _operation(
+    routes: Routes, operation: Operation, records: RecordSchemas, kinds: Mapping[str, type[Any]]
+) -> dict[str, Any]:
     parameters: list[Schema] = [
         {
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "string"},
+            "schema": _variable(name, operation.path, records, kinds),
             "description": TERMS[name],
         }
         for name in _VARIABLE.findall(operation.path)
     ]
     if operation.query is not None:
-        parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}")
+        cursor = records.id_of(operation.answer) if operation.paged and operation.answer else None
+        parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}", cursor)
     if _is_conditional(operation):
         parameters.append({"$ref": "#/components/parameters/IfNoneMatch"})
     if operation.changes is not None:
@@ -268,7 +292,7 @@ def _pages() -> dict[str, Any]:
     """Return the paths that are not operations."""
     pages: dict[str, Any] = TEXTS["paths"]
     kinds: dict[type, Schema] = {
-        str: {"type": "string"},
+        str: {"type": "string", "format": "uri"},
         bool: {"type": "boolean"},
         list: {"type": "array", "items": {"type": "string"}},
     }

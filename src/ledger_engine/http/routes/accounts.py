@@ -17,7 +17,7 @@ from ledger_engine.core.clock import iso, parse_end, parse_moment
 from ledger_engine.core.csv_text import as_text, csv_rows
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import LedgerList, LookingBack
+from ledger_engine.http.lists import LedgerList, LookingBack, Time
 from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.ledger import accounts, past, statements
 from ledger_engine.ledger.statements import Statement, StatementLine
@@ -26,9 +26,12 @@ from ledger_engine.store.pages import Page
 routes = Routes("accounts", "/v1")
 
 
+AnyCaseCurrency = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Za-z]{3}$"})]
+
+
 class CreateAccount(Body):
     name: Annotated[str, Field(min_length=1, max_length=accounts.NAME_MAX)]
-    currency: str
+    currency: AnyCaseCurrency
     metadata: dict[str, str] | None = {}
 
 
@@ -80,8 +83,8 @@ class WholeStatement(Statement):
 
 
 class Period(Query):
-    from_: str | None = Field(default=None, alias="from")
-    to: str | None = None
+    from_: Time | None = Field(default=None, alias="from")
+    to: Time | None = None
 
 
 @statement_routes.add("GET", "/accounts/<id>/statement", answer=WholeStatement, also_as=("text/csv",))
