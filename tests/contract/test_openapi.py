@@ -253,6 +253,67 @@ def test_a_request_that_was_accepted_is_held_against_the_document(
         schema["pattern"] = pattern
 
 
+LINKS = {
+    "create_account": {"get_account", "get_balance", "get_statement"},
+    "post_transaction": {"get_transaction", "reverse_transaction", "list_related_transactions"},
+    "create_invoice": {"get_invoice", "change_invoice", "finalize_invoice", "pay_invoice", "void_invoice"},
+    "create_user": {"get_user", "deactivate_user", "restore_user"},
+    "place_order": {"get_order", "pay_order", "ship_order"},
+    "create_api_key": {"get_api_key", "roll_api_key", "revoke_api_key"},
+    "create_project": {"get_project", "change_project", "archive_project"},
+    "create_webhook_endpoint": {"get_webhook_endpoint", "disable_webhook_endpoint", "list_deliveries"},
+    "take_snapshot": {"restore_snapshot", "delete_snapshot"},
+    "set_fault": {"delete_fault"},
+}
+
+
+def test_each_operation_that_creates_an_object_links_to_the_operations_on_it(
+    with_helpers: dict[str, Any],
+) -> None:
+    operations = {
+        each["operationId"]: each for path in with_helpers["paths"].values() for each in path.values()
+    }
+    for name, expected in LINKS.items():
+        links = operations[name]["responses"]["201"]["links"]
+        assert links.keys() >= expected
+        for link in links.values():
+            parameters = operations[link["operationId"]]["parameters"]
+            names = {each["name"] for each in parameters if each.get("in") == "path"}
+            assert link["parameters"].keys() == names
+
+
+def test_a_program_that_follows_the_links_finalizes_and_pays_the_invoice_it_created(
+    api: httpx.Client, reference: dict[str, Any]
+) -> None:
+    paths = {
+        operation["operationId"]: (method.upper(), path)
+        for path, methods in reference["paths"].items()
+        for method, operation in methods.items()
+    }
+
+    def follow(answer: httpx.Response, name: str) -> dict[str, Any]:
+        created = reference["paths"][answer.request.url.path]["post"]["responses"]["201"]
+        link = created["links"][name]
+        values = {
+            parameter: answer.json()[expression.removeprefix("$response.body#/")]
+            for parameter, expression in link["parameters"].items()
+        }
+        method, path = paths[link["operationId"]]
+        followed = api.request(method, path.format(**values))
+        assert followed.status_code in (200, 201), followed.text
+        shown: dict[str, Any] = followed.json()
+        return shown
+
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+    body = {"account": account.json()["id"], "customer": "C", "amount": 5}
+    invoice = api.post("/v1/invoices", json=body)
+    assert follow(invoice, "finalize_invoice")["status"] == "open"
+    paid = follow(invoice, "pay_invoice")
+    assert paid["status"] == "paid"
+    assert follow(invoice, "get_invoice") == paid
+    assert follow(account, "get_balance")["balance"] == 5
+
+
 def test_a_term_of_one_place_is_taken_before_the_one_of_its_name(with_helpers: dict[str, Any]) -> None:
     schemas = with_helpers["components"]["schemas"]
     match = schemas["Fault"]["properties"]["match"]["properties"]

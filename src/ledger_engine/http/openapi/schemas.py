@@ -62,15 +62,15 @@ class RecordSchemas:
         members: dict[str, Schema] = {
             "data": {"type": "array", "items": self.refer(kind)},
             "has_more": {"type": "boolean"},
-            "next_cursor": {**self.id_of(kind), "type": ["string", "null"]},
+            "next_cursor": {**self.field_of(kind, "id"), "type": ["string", "null"]},
         }
         name = f"{kind.__name__}List"
         self.components[name] = closed(members)
         return reference(name)
 
-    def id_of(self, kind: type[Any]) -> Schema:
-        """Return the schema of the ids of `kind`."""
-        return self._value(get_type_hints(kind, include_extras=True)["id"])
+    def field_of(self, kind: type[Any], name: str) -> Schema:
+        """Return the schema of one field of `kind`."""
+        return self._value(get_type_hints(kind, include_extras=True)[name])
 
     def object_of(self, kind: type[Any]) -> Schema:
         """Return the schema of `kind` itself."""
