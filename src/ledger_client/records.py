@@ -47,6 +47,15 @@ class Account(Object):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Currency(Record):
+    """A currency that an account may have; an amount of 1 is one unit of its last decimal."""
+
+    code: str
+    name: str
+    decimals: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Balance(Record):
     balance: int
     currency: str

@@ -375,7 +375,7 @@ def test_the_success_of_every_operation_is_as_documented(
     do("POST", f"/api/orders/{order}/pay")
     do("POST", f"/api/orders/{order}/ship")
     for path in [
-        *["/v1/accounts", f"/v1/accounts/{account}", f"/v1/accounts/{account}/balance"],
+        *["/v1/currencies", "/v1/accounts", f"/v1/accounts/{account}", f"/v1/accounts/{account}/balance"],
         *[f"/v1/accounts/{account}/statement", "/v1/transactions", f"/v1/transactions/{posted}"],
         *[f"/v1/transactions/{posted}/related", f"/api/users/{user}/orders"],
         *["/v1/invoices", invoices[0], "/v1/whoami", "/v1/billing", "/api/health", "/api/health/ready"],

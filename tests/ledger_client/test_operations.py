@@ -111,6 +111,7 @@ def field_names(schema: Any) -> set[str]:
 
 KINDS = {
     "Account": records.Account, "Balance": records.Balance, "WholeStatement": records.Statement,
+    "Currency": records.Currency,
     "Transaction": records.Transaction, "Invoice": records.Invoice, "User": records.User,
     "Order": records.Order, "Event": records.Event, "EndpointWithSecret": records.WebhookEndpoint,
     "Delivery": records.Delivery, "ApiKeyWithValue": records.ApiKey, "ProjectWithKey": records.Project,

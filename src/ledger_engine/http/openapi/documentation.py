@@ -115,7 +115,7 @@ def _operation(
         for name in VARIABLE.findall(operation.path)
     ]
     if operation.query is not None:
-        cursor = records.field_of(operation.answer, "id") if operation.paged and operation.answer else None
+        cursor = records.cursor_of(operation.answer) if operation.paged and operation.answer else None
         parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}", cursor)
     if _is_conditional(operation):
         parameters.append({"$ref": "#/components/parameters/IfNoneMatch"})

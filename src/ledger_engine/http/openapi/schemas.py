@@ -62,7 +62,7 @@ class RecordSchemas:
         members: dict[str, Schema] = {
             "data": {"type": "array", "items": self.refer(kind)},
             "has_more": {"type": "boolean"},
-            "next_cursor": {**self.field_of(kind, "id"), "type": ["string", "null"]},
+            "next_cursor": {**self.cursor_of(kind), "type": ["string", "null"]},
         }
         name = f"{kind.__name__}List"
         self.components[name] = closed(members)
@@ -71,6 +71,10 @@ class RecordSchemas:
     def field_of(self, kind: type[Any], name: str) -> Schema:
         """Return the schema of one field of `kind`."""
         return self._value(get_type_hints(kind, include_extras=True)[name])
+
+    def cursor_of(self, kind: type[Any]) -> Schema:
+        """Return the schema of the cursors of a list: ids of its objects, or codes if they have no id."""
+        return self.field_of(kind, "id" if "id" in get_type_hints(kind) else "code")
 
     def object_of(self, kind: type[Any]) -> Schema:
         """Return the schema of `kind` itself."""
@@ -105,6 +109,8 @@ class RecordSchemas:
                 elif isinstance(note, Pattern):
                     schema["pattern"] = note.text
             return schema
+        if origin is Literal and len(arguments) == 1:
+            return {"type": "string", "const": arguments[0]}
         if origin is Literal:
             return {"type": "string", "enum": list(arguments)}
         if origin in (Union, types.UnionType):

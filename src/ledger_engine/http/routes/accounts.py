@@ -1,4 +1,4 @@
-"""Routes of accounts and their statements.
+"""Routes of accounts, their currencies and their statements.
 
 A statement is sent while its lines are read, in JSON or in CSV.
 """
@@ -17,9 +17,10 @@ from ledger_engine.core.clock import iso, parse_end, parse_moment
 from ledger_engine.core.csv_text import as_text, csv_rows
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import LedgerList, LookingBack, Time
+from ledger_engine.http.lists import GenericList, LedgerList, LookingBack, Time
 from ledger_engine.http.operations import Call, Routes, StreamedAnswer
-from ledger_engine.ledger import accounts, past, statements
+from ledger_engine.ledger import accounts, currencies, past, statements
+from ledger_engine.ledger.currencies import Currency
 from ledger_engine.ledger.statements import Statement, StatementLine
 from ledger_engine.store.pages import Page
 
@@ -64,6 +65,18 @@ async def get_balance(call: Call, id: str, query: LookingBack) -> accounts.Balan
     if query.at is None:
         return await call.read_short(accounts.balance_at, id, call.engine.clock.now())
     return await call.read(accounts.balance_at, id, parse_moment(query.at, "at"))
+
+
+# Currencies
+
+
+currency_routes = Routes("currencies", "/v1")
+
+
+@currency_routes.add("GET", "/currencies")
+async def list_currencies(call: Call, query: GenericList) -> Page[Currency]:
+    """List the currencies that an account may have, in the order of their codes."""
+    return currencies.page(query.page())
 
 
 # Statements
