@@ -8,7 +8,7 @@ from typing import Any
 
 from ledger_client.calls import UNSET, ApiCall, many, path_to, text_of
 from ledger_client.methods import Iteration, L, Objects, Operation
-from ledger_client.records import Account, Balance, Invoice, Order, Statement, Transaction, User
+from ledger_client.records import Account, Balance, Currency, Invoice, Order, Statement, Transaction, User
 
 Metadata = Mapping[str, str]
 Rows = Sequence[Mapping[str, Any]]
@@ -55,6 +55,17 @@ class Accounts(Objects[L]):
         """Return the statement as CSV that is safe to open in a spreadsheet."""
         path, query = path_to(self.path, id, "statement"), {"from": from_, "to": to}
         return ApiCall(text_of, "GET", path, query=query, headers={"Accept": "text/csv"})
+
+
+class Currencies(Objects[L]):
+    """The currencies that an account may have."""
+
+    path = "/v1/currencies"
+
+    @Iteration
+    def list(self) -> AsyncGenerator[Sequence[Currency], None]:
+        """Return the currencies, in the order of their codes."""
+        return self._pages(Currency)
 
 
 class Transactions(Objects[L]):

@@ -7,9 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from ledger_client.addresses import is_key
+
+# The values that the interface defines now. They are for type checkers: a record keeps any other value that a
+# newer server sends.
+TransactionType = Literal["credit", "debit"]
+InvoiceStatus = Literal["draft", "open", "paid", "void"]
+UserStatus = Literal["active", "deactivated"]
+OrderStatus = Literal["open", "paid", "shipped"]
+EndpointStatus = Literal["enabled", "disabled"]
+DeliveryStatus = Literal["pending", "succeeded", "failed"]
+Role = Literal["member", "admin", "owner"]
+Scope = Literal["read:projects", "write:projects", "read:users", "admin:billing"]
+Plan = Literal["free", "pro", "enterprise"]
+Mode = Literal["test", "live"]
 
 _MOMENTS: tuple[Any, ...] = (datetime, datetime | None)
 
@@ -47,6 +60,15 @@ class Account(Object):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Currency(Record):
+    """A currency that an account may have; an amount of 1 is one unit of its last decimal."""
+
+    code: str
+    name: str
+    decimals: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Balance(Record):
     balance: int
     currency: str
@@ -80,7 +102,7 @@ class Statement(Record):
 class Transaction(Object):
     account: str
     amount: int
-    type: str
+    type: TransactionType
     description: str | None
     balance_after: int
     destination: str | None
@@ -98,7 +120,7 @@ class Invoice(Object):
     due_date: str | None
     description: str | None
     metadata: Mapping[str, str]
-    status: str
+    status: InvoiceStatus
     number: str | None
     transaction: str | None
     opened_at: datetime | None
@@ -110,8 +132,8 @@ class Invoice(Object):
 class User(Object):
     name: str | None
     email: str | None
-    role: str
-    status: str
+    role: Role
+    status: UserStatus
     deactivated_at: datetime | None
 
 
@@ -120,7 +142,7 @@ class Order(Object):
     user_id: str
     items: list[dict[str, Any]]
     total: int
-    status: str
+    status: OrderStatus
     paid_at: datetime | None
     shipped_at: datetime | None
 
@@ -138,8 +160,8 @@ class WebhookEndpoint(Object):
 
     url: str
     events: list[str]
-    status: str
-    disabled_reason: str | None
+    status: EndpointStatus
+    disabled_reason: Literal["asked", "gone", "failing"] | None
     disabled_at: datetime | None
     secret: str | None
 
@@ -162,7 +184,7 @@ class Delivery(Object):
     endpoint: str
     event: str
     event_type: str
-    status: str
+    status: DeliveryStatus
     next_attempt_at: datetime | None
     attempts: list[Attempt]
 
@@ -172,7 +194,7 @@ class SkippedEndpoint(Record):
     """An endpoint that gets nothing from a resend; the reason is `disabled` or `deleted`."""
 
     endpoint: str
-    reason: str
+    reason: Literal["disabled", "deleted"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,8 +218,8 @@ class ApiKey(Object):
     """`key` is set only in the answer that made or rolled it."""
 
     name: str | None
-    role: str
-    scopes: list[str] | None
+    role: Role
+    scopes: list[Scope] | None
     last4: str
     revoked_at: datetime | None
     key: str | None
@@ -208,10 +230,10 @@ class Project(Object):
     """`api_key` is set only in the answer that made the project."""
 
     name: str
-    plan: str
+    plan: Plan
     rate_limit: int | None
     burst: int | None
-    overdraft: str
+    overdraft: Literal["allow", "refuse"]
     parent: str | None
     archived_at: datetime | None
     api_key: ApiKey | None
@@ -219,7 +241,7 @@ class Project(Object):
 
 @dataclass(frozen=True, kw_only=True)
 class Billing(Object):
-    plan: str
+    plan: Plan
     rate_limit: int
     burst: int
     stored_objects: int
@@ -231,13 +253,13 @@ class Billing(Object):
 class Caller(Object):
     """The credential of a request, and its rights."""
 
-    kind: str
+    kind: Literal["api_key", "access_token", "oauth_token"]
     user: str | None
     project: str
-    plan: str
-    mode: str
-    role: str
-    scopes: list[str] | None
+    plan: Plan
+    mode: Mode
+    role: Role
+    scopes: list[Scope] | None
     rate_limit: int
     burst: int
     stored_objects_max: int | None
@@ -285,7 +307,7 @@ class Change(Record):
     """An object that changed between two moments, in its state at both."""
 
     id: str
-    kind: str
+    kind: Literal["account", "invoice", "user", "order"]
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
     postings: int | None

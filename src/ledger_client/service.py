@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ledger_client.books import Accounts, Invoices, Orders, Transactions, Users
+from ledger_client.books import Accounts, Currencies, Invoices, Orders, Transactions, Users
 from ledger_client.calls import (
     UNSET,
     Answer,
@@ -363,6 +363,7 @@ class AllResources(Objects[L]):
     def __init__(self, ledger: Any, *, blocks: bool) -> None:
         super().__init__(ledger, blocks=blocks)
         self.accounts: Accounts[L] = Accounts(ledger, blocks=blocks)
+        self.currencies: Currencies[L] = Currencies(ledger, blocks=blocks)
         self.transactions: Transactions[L] = Transactions(ledger, blocks=blocks)
         self.invoices: Invoices[L] = Invoices(ledger, blocks=blocks)
         self.users: Users[L] = Users(ledger, blocks=blocks)

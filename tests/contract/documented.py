@@ -1,10 +1,11 @@
-"""Checks whether an answer is as /openapi.json says."""
+"""Checks whether an answer, and the request that it accepts, are as /openapi.json says."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import httpx
 from jsonschema import Draft202012Validator
@@ -38,11 +39,16 @@ class Documented:
         }
 
     def check(self, response: httpx.Response) -> None:
-        """Fail unless the answer to a request for a documented operation is documented too."""
+        """Fail unless the answer to a request for a documented operation is documented too.
+
+        A request that succeeds must itself fit the document: no schema may refuse what the server accepts.
+        """
         found = self._find(response.request)
         if found is None:
             return
         pointer, operation = found
+        if response.is_success:
+            self._check_request(response.request, pointer, operation)
         status = str(response.status_code)
         assert status in operation["responses"], f"{operation['operationId']}: {status} is not documented"
         pointer, described = self._follow(f"{pointer}/responses/{status}", operation["responses"][status])
@@ -59,6 +65,34 @@ class Documented:
     def validate(self, pointer: str, value: Any) -> None:
         """Fail unless the value fits the schema at this place of the document."""
         Draft202012Validator({"$ref": f"{DOCUMENT}#{pointer}"}, registry=self._registry).validate(value)
+
+    def _check_request(self, request: httpx.Request, pointer: str, operation: Any) -> None:
+        path = unquote(request.url.path)
+        template = pointer.split("/")[2].replace("~1", "/").replace("%7B", "{").replace("%7D", "}")
+        pattern = "".join(
+            f"(?P<{part[1:-1]}>.+)" if part.startswith("{") else re.escape(part)
+            for part in re.split(r"(\{\w+\})", template)
+        )
+        match = re.fullmatch(pattern, path)
+        assert match is not None
+        values = {
+            "path": match.groupdict(),
+            "query": dict(parse_qsl(request.url.query.decode(), keep_blank_values=True)),
+            "header": dict(request.headers),
+        }
+        for position, declared in enumerate(operation.get("parameters", [])):
+            place, parameter = self._follow(f"{pointer}/parameters/{position}", declared)
+            name = parameter["name"].lower() if parameter["in"] == "header" else parameter["name"]
+            if name in values[parameter["in"]]:
+                text = values[parameter["in"]][name]
+                value = int(text) if parameter["schema"]["type"] == "integer" else text
+                self.validate(f"{place}/schema", value)
+        content = operation.get("requestBody", {}).get("content", {})
+        media_type = request.headers.get("Content-Type", "application/json").partition(";")[0]
+        if media_type in content and hasattr(request, "_content"):  # and not a stream, which is read by now
+            form = media_type != "application/json"
+            body = dict(parse_qsl(request.content.decode())) if form else json.loads(request.content)
+            self.validate(f"{pointer}/requestBody/content/{escaped(media_type)}/schema", body)
 
     def _find(self, request: httpx.Request) -> tuple[str, Any] | None:
         path = unquote(request.url.path)

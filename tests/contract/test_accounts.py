@@ -78,6 +78,31 @@ def test_a_name_may_have_255_characters_of_any_script(api: httpx.Client) -> None
     assert create(api, name="Käsekuchen 🧀" + "ß" * 243)["name"].startswith("Käsekuchen 🧀")
 
 
+@holds("accounts-currencies")
+def test_the_listed_currencies_are_those_that_an_account_may_have(api: httpx.Client) -> None:
+    first = api.get("/v1/currencies", params={"limit": 100}).json()
+    assert first["has_more"] is True
+    assert first["next_cursor"] == first["data"][-1]["code"]
+    rest = api.get("/v1/currencies", params={"limit": 100, "cursor": first["next_cursor"]}).json()
+    assert (rest["has_more"], rest["next_cursor"]) == (False, None)
+    listed = [*first["data"], *rest["data"]]
+    codes = [each["code"] for each in listed]
+    assert codes == sorted(set(codes))
+    assert not {"XXX", "XTS", "XAU", "DEM"} & set(codes)
+    assert {"object": "currency", "code": "EUR", "name": "Euro", "decimals": 2} in listed
+    decimals = {each["code"]: each["decimals"] for each in listed}
+    assert (decimals["JPY"], decimals["KWD"], decimals["CLF"]) == (0, 3, 4)
+    for code in (codes[0], codes[-1]):
+        assert create(api, currency=code)["currency"] == code
+
+
+@holds("accounts-currencies")
+@pytest.mark.parametrize("cursor", ["", "eur", "XXX", "acc_00000000000000000000000000"])
+def test_a_cursor_that_is_no_listed_currency_is_refused(api: httpx.Client, cursor: str) -> None:
+    answer = api.get("/v1/currencies", params={"cursor": cursor})
+    assert refusal(answer) == (400, "invalid_cursor", "cursor")
+
+
 @holds("accounts-currency")
 @pytest.mark.parametrize("currency", ["eur", "Eur", "EUR"])
 def test_a_currency_is_taken_in_any_case_and_shown_in_upper_case(api: httpx.Client, currency: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import html.parser
+import re
 from typing import Any
 
 import httpx
@@ -188,6 +189,131 @@ def test_dates_and_times_have_their_format_and_fields_their_own_description(
     assert all(f"| {status} |" in reference["info"]["description"] for status in CODES)
 
 
+# The names of texts by people, other programs and the network, and of secrets.
+FREE = re.compile(
+    "name|description|customer|message|error_description|notice|metadata|body|headers|error|param|path|query"
+    "|key|api_key|secret|access_token|refresh_token|token|token_type_hint|last4|code|code_verifier|credential"
+    "|client_id|redirect_uri|scope|state|code_challenge|response_type|code_challenge_method|address|method"
+    "|header|request_body|response_body|error_code|idempotency_key|tile"
+)
+# A filter by an id that nobody has is answered with an empty list, and a fault of an endpoint or a type that
+# nobody has never happens.
+UNCHECKED = {
+    *("get /v1/invoices account", "get /v1/transactions account", "get /v1/events object"),
+    *(f"{schema}.{name}" for schema in ("SetFaultMatch", "Fault.match") for name in ("endpoint", "type")),
+    "TriggerEvent.type",
+}
+
+
+def test_each_text_has_a_format_a_pattern_or_its_values_unless_it_is_free(
+    with_helpers: dict[str, Any],
+) -> None:
+    bare: set[str] = set()
+    texts = 0
+
+    def look(place: str, name: str, schema: dict[str, Any]) -> None:
+        nonlocal texts
+        kinds = schema.get("type", [])
+        if "string" in ([kinds] if isinstance(kinds, str) else kinds):
+            texts += 1
+            if not {"format", "pattern", "enum", "const"} & set(schema) and not FREE.fullmatch(name):
+                bare.add(place)
+        for member, inner in schema.get("properties", {}).items():
+            look(f"{place}.{member}", member, inner)
+        for part in ("items", "additionalProperties"):
+            if isinstance(schema.get(part), dict):
+                look(f"{place}.{part}", name, schema[part])
+
+    for name, schema in with_helpers["components"]["schemas"].items():
+        look(name, name, schema)
+    for path, methods in with_helpers["paths"].items():
+        for method, operation in methods.items():
+            for parameter in operation.get("parameters", []):
+                if "name" in parameter:
+                    look(f"{method} {path} {parameter['name']}", parameter["name"], parameter["schema"])
+    assert bare == UNCHECKED
+    assert texts > 300
+
+
+def test_a_request_that_was_accepted_is_held_against_the_document(
+    api: httpx.Client, reference: dict[str, Any]
+) -> None:
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "eur"})
+    listed = api.get("/v1/transactions", params={"created_after": "2026-11-20", "limit": 1})
+    schemas, paths = reference["components"]["schemas"], reference["paths"]
+    currency = schemas["CreateAccount"]["properties"]["currency"]
+    [after] = [
+        each for each in paths["/v1/transactions"]["get"]["parameters"] if each.get("name") == "created_after"
+    ]
+    for schema, answer in ((currency, account), (after["schema"], listed)):
+        Documented(reference).check(answer)
+        pattern, schema["pattern"] = schema["pattern"], "^[A-Z]+$"
+        with pytest.raises(ValidationError, match="does not match"):
+            Documented(reference).check(answer)
+        schema["pattern"] = pattern
+
+
+LINKS = {
+    "create_account": {"get_account", "get_balance", "get_statement"},
+    "post_transaction": {"get_transaction", "reverse_transaction", "list_related_transactions"},
+    "create_invoice": {"get_invoice", "change_invoice", "finalize_invoice", "pay_invoice", "void_invoice"},
+    "create_user": {"get_user", "deactivate_user", "restore_user"},
+    "place_order": {"get_order", "pay_order", "ship_order"},
+    "create_api_key": {"get_api_key", "roll_api_key", "revoke_api_key"},
+    "create_project": {"get_project", "change_project", "archive_project"},
+    "create_webhook_endpoint": {"get_webhook_endpoint", "disable_webhook_endpoint", "list_deliveries"},
+    "take_snapshot": {"restore_snapshot", "delete_snapshot"},
+    "set_fault": {"delete_fault"},
+}
+
+
+def test_each_operation_that_creates_an_object_links_to_the_operations_on_it(
+    with_helpers: dict[str, Any],
+) -> None:
+    operations = {
+        each["operationId"]: each for path in with_helpers["paths"].values() for each in path.values()
+    }
+    for name, expected in LINKS.items():
+        links = operations[name]["responses"]["201"]["links"]
+        assert links.keys() >= expected
+        for link in links.values():
+            parameters = operations[link["operationId"]]["parameters"]
+            names = {each["name"] for each in parameters if each.get("in") == "path"}
+            assert link["parameters"].keys() == names
+
+
+def test_a_program_that_follows_the_links_finalizes_and_pays_the_invoice_it_created(
+    api: httpx.Client, reference: dict[str, Any]
+) -> None:
+    paths = {
+        operation["operationId"]: (method.upper(), path)
+        for path, methods in reference["paths"].items()
+        for method, operation in methods.items()
+    }
+
+    def follow(answer: httpx.Response, name: str) -> dict[str, Any]:
+        created = reference["paths"][answer.request.url.path]["post"]["responses"]["201"]
+        link = created["links"][name]
+        values = {
+            parameter: answer.json()[expression.removeprefix("$response.body#/")]
+            for parameter, expression in link["parameters"].items()
+        }
+        method, path = paths[link["operationId"]]
+        followed = api.request(method, path.format(**values))
+        assert followed.status_code in (200, 201), followed.text
+        shown: dict[str, Any] = followed.json()
+        return shown
+
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+    body = {"account": account.json()["id"], "customer": "C", "amount": 5}
+    invoice = api.post("/v1/invoices", json=body)
+    assert follow(invoice, "finalize_invoice")["status"] == "open"
+    paid = follow(invoice, "pay_invoice")
+    assert paid["status"] == "paid"
+    assert follow(invoice, "get_invoice") == paid
+    assert follow(account, "get_balance")["balance"] == 5
+
+
 def test_a_term_of_one_place_is_taken_before_the_one_of_its_name(with_helpers: dict[str, Any]) -> None:
     schemas = with_helpers["components"]["schemas"]
     match = schemas["Fault"]["properties"]["match"]["properties"]
@@ -249,7 +375,7 @@ def test_the_success_of_every_operation_is_as_documented(
     do("POST", f"/api/orders/{order}/pay")
     do("POST", f"/api/orders/{order}/ship")
     for path in [
-        *["/v1/accounts", f"/v1/accounts/{account}", f"/v1/accounts/{account}/balance"],
+        *["/v1/currencies", "/v1/accounts", f"/v1/accounts/{account}", f"/v1/accounts/{account}/balance"],
         *[f"/v1/accounts/{account}/statement", "/v1/transactions", f"/v1/transactions/{posted}"],
         *[f"/v1/transactions/{posted}/related", f"/api/users/{user}/orders"],
         *["/v1/invoices", invoices[0], "/v1/whoami", "/v1/billing", "/api/health", "/api/health/ready"],

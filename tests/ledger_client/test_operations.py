@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import unquote
 
 import pytest
@@ -111,6 +111,7 @@ def field_names(schema: Any) -> set[str]:
 
 KINDS = {
     "Account": records.Account, "Balance": records.Balance, "WholeStatement": records.Statement,
+    "Currency": records.Currency,
     "Transaction": records.Transaction, "Invoice": records.Invoice, "User": records.User,
     "Order": records.Order, "Event": records.Event, "EndpointWithSecret": records.WebhookEndpoint,
     "Delivery": records.Delivery, "ApiKeyWithValue": records.ApiKey, "ProjectWithKey": records.Project,
@@ -131,6 +132,27 @@ def test_a_record_has_the_fields_of_the_document(name: str) -> None:
 def test_the_fields_of_a_record_are_the_documents(name: str, field: str) -> None:
     described = SCHEMAS[name]["properties"][field]["items"]
     assert {each.name for each in fields(INNER[name, field])} - {"more", "etag"} == field_names(described)
+
+
+def literals(hint: Any) -> set[Any]:
+    """Return the values of the Literal in a type, which may be a list or optional."""
+    if get_origin(hint) is Literal:
+        return set(get_args(hint))
+    return {value for inner in get_args(hint) for value in literals(inner)}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_field_with_few_values_is_typed_with_the_values_of_the_document(name: str) -> None:
+    hints = get_type_hints(KINDS[name])
+    for field, described in SCHEMAS[name]["properties"].items():
+        values = described.get("enum", described.get("items", {}).get("enum", ()))
+        if field != "token_type":  # its case means nothing (RFC 6749, 5.1)
+            assert (field, literals(hints.get(field))) == (field, {*values} - {None})
+
+
+def test_a_value_that_only_a_newer_server_knows_is_kept() -> None:
+    invoice = records.read(records.Invoice, {"id": "inv_1", "status": "disputed"})
+    assert str(invoice.status) == "disputed"
 
 
 def test_each_type_of_error_has_its_class() -> None:

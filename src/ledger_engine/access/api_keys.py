@@ -16,6 +16,7 @@ from typing import Annotated, ClassVar
 
 from ledger_engine.access import idempotency
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
+from ledger_engine.core.ids import ApiKeyId
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant
 from ledger_engine.store import Unit, Value
@@ -35,10 +36,10 @@ class ApiKey:
 
     OBJECT: ClassVar[str] = "api_key"
 
-    id: str
+    id: ApiKeyId
     name: str | None
     role: Annotated[str, OneOf(*ROLES)]
-    scopes: list[str] | None
+    scopes: list[Annotated[str, OneOf(*SCOPES)]] | None
     last4: str
     created: Moment
     livemode: bool

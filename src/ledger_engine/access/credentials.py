@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Annotated
 
 from ledger_engine.access.api_keys import hash_secret, new_secret
 from ledger_engine.access.projects import limits_of
 from ledger_engine.access.quotas import Plan
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import AuthenticationError, ExpiredCredential
-from ledger_engine.core.records import Moment
+from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Row, Unit
 from ledger_engine.store.rows import insert
@@ -153,7 +154,7 @@ class TokenPair:
     """The values of one access and one refresh token; `expires_in` is the access token's, in seconds."""
 
     access_token: str
-    token_type: str
+    token_type: Annotated[str, OneOf("Bearer")]
     expires_in: int
     refresh_token: str
 

@@ -13,6 +13,7 @@ from ledger_engine.access import api_keys, idempotency
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.quotas import PLANS, Plan, stored_objects
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
+from ledger_engine.core.ids import ProjectId
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit, Value
@@ -36,13 +37,13 @@ class Project:
 
     OBJECT: ClassVar[str] = "project"
 
-    id: str
+    id: ProjectId
     name: str
     plan: Annotated[str, OneOf(*PLANS)]
     rate_limit: int | None
     burst: int | None
     overdraft: Annotated[str, OneOf(*OVERDRAFT)]
-    parent: str | None
+    parent: ProjectId | None
     created: Moment
     archived_at: Moment | None
 
@@ -63,7 +64,7 @@ class Billing:
 
     OBJECT: ClassVar[str] = "billing"
 
-    id: str
+    id: ProjectId
     plan: Annotated[str, OneOf(*PLANS)]
     rate_limit: int
     burst: int

@@ -16,9 +16,12 @@ DAY = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 # ISO 8601 in its extended and its basic form, with calendar and week dates.
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}|\d{4}-W\d{2}-\d|\d{4}W\d{3}", re.ASCII)
-_TIME = r"\d{2}(:\d{2}(:\d{2}([.,]\d+)?)?|\d{2}(\d{2}([.,]\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?"
-_DATE_TIME = re.compile(rf"({_DATE.pattern})[T ]{_TIME}", re.ASCII | re.IGNORECASE)
+_ANY_DATE = r"\d{4}-\d{2}-\d{2}|\d{8}|\d{4}-[Ww]\d{2}-\d|\d{4}[Ww]\d{3}"
+_TIME = r"\d{2}(:\d{2}(:\d{2}([.,]\d+)?)?|\d{2}(\d{2}([.,]\d+)?)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?"
+_DATE = re.compile(_ANY_DATE, re.ASCII)
+_DATE_TIME = re.compile(rf"({_ANY_DATE})[Tt ]{_TIME}", re.ASCII)
+# Every text that `parse_moment` accepts, as JSON Schema has it.
+MOMENT_PATTERN = rf"^({_ANY_DATE})([Tt ]{_TIME})?$"
 _CALENDAR_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 

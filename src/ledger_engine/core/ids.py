@@ -10,6 +10,9 @@ import random
 import threading
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Annotated
+
+from ledger_engine.core.records import Pattern
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
@@ -21,6 +24,29 @@ IdMark = tuple[int, int]  # the last id's time and its random part
 _generator = random.Random()
 os.register_at_fork(after_in_child=_generator.seed)
 _random_bits = _generator.getrandbits
+
+
+def id_pattern(*prefixes: str) -> str:
+    """Return the regular expression of the ids with one of these prefixes, as JSON Schema has it."""
+    return rf"^({'|'.join(prefixes)})_[{_ALPHABET}]{{{_LENGTH}}}$"
+
+
+CHANGED = id_pattern("acc", "inv", "usr", "ord")
+AccountId = Annotated[str, Pattern(id_pattern("acc"))]
+TransactionId = Annotated[str, Pattern(id_pattern("txn"))]
+InvoiceId = Annotated[str, Pattern(id_pattern("inv"))]
+UserId = Annotated[str, Pattern(id_pattern("usr"))]
+OrderId = Annotated[str, Pattern(id_pattern("ord"))]
+EventId = Annotated[str, Pattern(id_pattern("evt"))]
+EndpointId = Annotated[str, Pattern(id_pattern("whe"))]
+DeliveryId = Annotated[str, Pattern(id_pattern("dlv"))]
+RequestId = Annotated[str, Pattern(id_pattern("req"))]
+ProjectId = Annotated[str, Pattern(id_pattern("prj"))]
+ApiKeyId = Annotated[str, Pattern(id_pattern("key"))]
+CredentialId = Annotated[str, Pattern(id_pattern("key", "app"))]
+ChangedId = Annotated[str, Pattern(CHANGED)]
+SnapshotId = Annotated[str, Pattern(id_pattern("snp"))]
+FaultId = Annotated[str, Pattern(id_pattern("flt"))]
 
 
 class IdSource:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from iso4217 import Currency
 
 from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.records import Pattern
+
+CurrencyCode = Annotated[str, Pattern("^[A-Z]{3}$")]
 
 # the largest integer that every JSON reader keeps exact (docs/decisions.md#transactions-amount)
 MAX_AMOUNT = 2**53 - 1

@@ -30,6 +30,13 @@ class Format:
         self.name = name
 
 
+class Pattern:
+    """The regular expression of a text field, as JSON Schema has it, as a type annotation."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
 class JsonObject(Protocol):
     """A dataclass that is shown as a JSON object: its fields in their order, under their names."""
 

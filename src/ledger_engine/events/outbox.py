@@ -13,12 +13,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import InvalidRequest, NotFound
-from ledger_engine.core.ids import first_at, is_id, moment_of
-from ledger_engine.core.records import Moment, Record, as_json, dumps
+from ledger_engine.core.ids import EventId, RequestId, first_at, is_id, moment_of
+from ledger_engine.core.records import Moment, Pattern, Record, as_json, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import GroupCache, Row, Unit, Value, books, pages
 from ledger_engine.store.books import OF_BOOK
@@ -43,6 +43,8 @@ KINDS = (
     "order.paid",
     "order.shipped",
 )
+# A later version may have more types, so those of records are no closed set.
+EventType = Annotated[str, Pattern(r"^[a-z]+\.[a-z]+$")]
 # These contain a user's name and address, so only credentials that may read users see them.
 USER_KINDS = ("user.created", "user.deactivated", "user.restored")
 _OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
@@ -167,12 +169,12 @@ class Event:
 
     OBJECT: ClassVar[str] = "event"
 
-    id: str
-    type: str
+    id: EventId
+    type: EventType
     created: Moment
     livemode: bool
     data: dict[str, Any]
-    request: str | None = None
+    request: RequestId | None = None
 
 
 @dataclass(frozen=True, slots=True)

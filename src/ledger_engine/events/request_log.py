@@ -22,7 +22,7 @@ from ledger_engine.access import projects
 from ledger_engine.access.credentials import Credential
 from ledger_engine.access.quotas import LOGS_KEPT_FOR
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.ids import first_at
+from ledger_engine.core.ids import CredentialId, EventId, RequestId, first_at
 from ledger_engine.core.masking import MASK, masked, may_hold_secrets
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
@@ -80,13 +80,13 @@ class LoggedRequest:
 
     OBJECT: ClassVar[str] = "request"
 
-    id: str
+    id: RequestId
     method: str
     path: str
     query: str
     status: int
     duration_ms: float
-    credential_id: str
+    credential_id: CredentialId
     credential: str
     address: str
     error_code: str | None
@@ -101,7 +101,7 @@ class LoggedRequest:
 class RequestWithEvents(LoggedRequest):
     """A request with the ids of the events it caused."""
 
-    events: list[str]
+    events: list[EventId]
 
 
 def add(unit: Unit, entries: Sequence[Sequence[Value]], doubtful: int = 0) -> None:

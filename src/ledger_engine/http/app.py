@@ -37,6 +37,7 @@ log = logging.getLogger("ledger_engine.http")
 RESOURCES: list[Routes] = [
     directory.health_routes,
     accounts.routes,
+    accounts.currency_routes,
     accounts.statement_routes,
     transactions.routes,
     invoices.routes,

@@ -11,8 +11,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from ledger_engine.core.clock import Clock, parse_moment
+from ledger_engine.core.clock import MOMENT_PATTERN, Clock, parse_moment
 from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.ids import id_pattern
 from ledger_engine.http.bodies import Query
 from ledger_engine.http.operations import Call
 from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, Page, PageRequest
@@ -33,6 +34,11 @@ def _digits(value: object) -> object:
 # for a number in a query; stands after its bounds, which apply to the number
 DIGITS = BeforeValidator(_digits)
 Limit = Annotated[int, Field(ge=1, le=LIMIT_MAX), DIGITS]
+
+
+# Fields with the pattern of the texts that the rules accept; the rules themselves refuse any other text.
+Time = Annotated[str, Field(json_schema_extra={"pattern": MOMENT_PATTERN})]
+AccountField = Annotated[str, Field(json_schema_extra={"pattern": id_pattern("acc")})]
 
 
 class LedgerList(Query):
@@ -61,7 +67,7 @@ class GenericList(Query):
 class LookingBack(Query):
     """The moment at which to show an object or a list (docs/decisions.md#looking-back)."""
 
-    at: str | None = None
+    at: Time | None = None
 
     def moment(self, clock: Clock) -> int | None:
         """Return the moment in milliseconds, None for the present.

@@ -9,8 +9,8 @@ from typing import ClassVar
 from ledger_engine.access import idempotency
 from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.core.ids import first_at
-from ledger_engine.core.money import parse_currency
+from ledger_engine.core.ids import AccountId, first_at
+from ledger_engine.core.money import CurrencyCode, parse_currency
 from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
@@ -91,9 +91,9 @@ class Account:
 
     OBJECT: ClassVar[str] = "account"
 
-    id: str
+    id: AccountId
     name: str
-    currency: str
+    currency: CurrencyCode
     balance: int
     created: Moment
     livemode: bool
@@ -112,7 +112,7 @@ class Balance:
     """The balance of an account at the end of the millisecond `at`."""
 
     balance: int
-    currency: str
+    currency: CurrencyCode
     at: Moment
 
 

@@ -10,8 +10,9 @@ from ledger_engine.access import idempotency
 from ledger_engine.access import quotas as limits
 from ledger_engine.core.clock import parse_date
 from ledger_engine.core.errors import Conflict, InvalidRequest
-from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.core.records import Format, Moment, OneOf, dumps
+from ledger_engine.core.ids import AccountId, InvoiceId, TransactionId
+from ledger_engine.core.money import MAX_AMOUNT, CurrencyCode
+from ledger_engine.core.records import Format, Moment, OneOf, Pattern, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, transactions
@@ -45,18 +46,18 @@ class Invoice:
 
     OBJECT: ClassVar[str] = "invoice"
 
-    id: str
-    account: str
+    id: InvoiceId
+    account: AccountId
     customer: str
-    currency: str
+    currency: CurrencyCode
     amount: int
     lines: list[InvoiceLine] | None
     due_date: Annotated[str, Format("date")] | None
     description: str | None
     metadata: dict[str, str]
     status: Annotated[str, OneOf(*STATUSES)]
-    number: str | None
-    transaction: str | None
+    number: Annotated[str, Pattern("^INV-[0-9]{6,}$")] | None
+    transaction: TransactionId | None
     opened_at: Moment | None
     paid_at: Moment | None
     voided_at: Moment | None

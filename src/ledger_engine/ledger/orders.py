@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 from ledger_engine.access import idempotency
 from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import Conflict, InvalidRequest
+from ledger_engine.core.ids import OrderId, UserId
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
@@ -36,8 +37,8 @@ class Order:
 
     OBJECT: ClassVar[str] = "order"
 
-    id: str
-    user_id: str
+    id: OrderId
+    user_id: UserId
     items: list[Item]
     total: int
     status: Annotated[str, OneOf(*STATUSES)]

@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
-from ledger_engine.core.ids import first_at
-from ledger_engine.core.records import as_json
+from ledger_engine.core.ids import ChangedId, first_at
+from ledger_engine.core.records import OneOf, as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, invoices, orders, users
 from ledger_engine.ledger.accounts import Account
@@ -173,8 +173,8 @@ class Change:
 
     OBJECT = "change"
 
-    kind: str
-    id: str
+    kind: Annotated[str, OneOf("account", "invoice", "user", "order")]
+    id: ChangedId
     before: ObjectThen | None
     after: ObjectThen | None
     postings: int | None

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.core.ids import first_at
+from ledger_engine.core.ids import AccountId, TransactionId, first_at
+from ledger_engine.core.money import CurrencyCode
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts
@@ -22,7 +23,7 @@ LINES_AT_ONCE = 500
 class StatementLine:
     """One transaction: `amount` is negative for a debit; `running_balance` is the balance after it."""
 
-    transaction: str
+    transaction: TransactionId
     date: Moment
     description: str | None
     amount: int
@@ -37,13 +38,13 @@ class Statement:
     lines read later never go beyond the closing balance.
     """
 
-    account: str
-    currency: str
+    account: AccountId
+    currency: CurrencyCode
     period_start: Moment
     period_end: Moment
     opening_balance: int
     closing_balance: int
-    last_transaction: str | None
+    last_transaction: TransactionId | None
 
 
 def draw_up(unit: Unit, tenant: Tenant, account: str, start: int | None, end: int | None) -> Statement:

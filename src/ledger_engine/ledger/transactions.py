@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from ledger_engine.access import idempotency
 from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import Conflict, InvalidRequest
-from ledger_engine.core.ids import first_at
+from ledger_engine.core.ids import AccountId, TransactionId, first_at
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import JsonText, Moment, OneOf, values_writer
 from ledger_engine.core.tenant import Tenant
@@ -53,17 +53,17 @@ class Transaction:
 
     OBJECT: ClassVar[str] = "transaction"
 
-    id: str
-    account: str
+    id: TransactionId
+    account: AccountId
     amount: int
     type: Annotated[str, OneOf(*TYPES)]
     description: str | None
     balance_after: int
     created: Moment
     livemode: bool
-    destination: str | None
-    transfer: str | None
-    reverses: str | None
+    destination: AccountId | None
+    transfer: TransactionId | None
+    reverses: TransactionId | None
 
 
 @dataclass(slots=True)

@@ -11,7 +11,8 @@ from ledger_engine.access import quotas as limits
 from ledger_engine.access.oauth import grants
 from ledger_engine.core import emails
 from ledger_engine.core.errors import Conflict, InvalidRequest
-from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.ids import UserId
+from ledger_engine.core.records import Moment, OneOf, Pattern
 from ledger_engine.core.tenant import ROLES, Tenant
 from ledger_engine.events import outbox
 from ledger_engine.store import Unit
@@ -26,7 +27,9 @@ PAGE_MAX = 10**12  # far beyond every list; the offset still fits 64 bits
 RECOVERABLE_FOR = limits.RECOVERABLE_FOR
 
 # Only the form is checked; whether mail arrives cannot be known here.
-_EMAIL = re.compile(r'[^\s@"(),:;<>\[\\\]]+@[^\s@"(),:;<>\[\\\].]+(\.[^\s@"(),:;<>\[\\\].]+)*')
+# \x22 is a quotation mark, which generated programs would take for the end of the pattern.
+EMAIL_PATTERN = r"^[^\s@\x22(),:;<>\[\\\]]+@[^\s@\x22(),:;<>\[\\\].]+(\.[^\s@\x22(),:;<>\[\\\].]+)*$"
+_EMAIL = re.compile(EMAIL_PATTERN)
 
 
 @dataclass(slots=True)
@@ -35,9 +38,9 @@ class User:
 
     OBJECT: ClassVar[str] = "user"
 
-    id: str
+    id: UserId
     name: str | None
-    email: str | None
+    email: Annotated[str, Pattern(EMAIL_PATTERN)] | None
     role: Annotated[str, OneOf(*ROLES)]
     status: Annotated[str, OneOf("active", "deactivated")]
     deactivated_at: Moment | None

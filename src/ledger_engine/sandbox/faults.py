@@ -24,6 +24,7 @@ from ledger_engine.core.errors import (
     NotFound,
     PermissionDenied,
 )
+from ledger_engine.core.ids import FaultId
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
@@ -69,7 +70,7 @@ class Fault:
 
     OBJECT: ClassVar[str] = "fault"
 
-    id: str
+    id: FaultId
     match: Match
     action: FaultAction
     probability: float

@@ -21,7 +21,7 @@ from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Event
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.gate.gate import Gate
-from ledger_engine.http.lists import GenericList
+from ledger_engine.http.lists import GenericList, Time
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.http.wire.asgi import Asgi, Receive, Send
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
@@ -138,7 +138,7 @@ Seed = Annotated[int, Field(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]  # what JavaScript's
 
 class SetClock(Body):
     advance: Annotated[float, Field(ge=0, le=LATEST / 1000)] | None = None
-    now: str | None = None
+    now: Time | None = None
     frozen: bool | None = None
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from ledger_engine.access import api_keys
 from ledger_engine.core.errors import InvalidRequest, NotFound, StorageUnavailable
-from ledger_engine.core.ids import IdMark, IdSource
+from ledger_engine.core.ids import IdMark, IdSource, SnapshotId
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks import endpoints
@@ -104,7 +104,7 @@ class Snapshot:
 
     OBJECT: ClassVar[str] = "snapshot"
 
-    id: str
+    id: SnapshotId
     name: str
     bytes: int
     created: Moment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger_engine.core.clock import SystemClock, iso, parse_date, parse_moment, read_together
+from ledger_engine.core.clock import MOMENT_PATTERN, SystemClock, iso, parse_date, parse_moment, read_together
 from ledger_engine.core.errors import InvalidRequest
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -241,6 +242,7 @@ NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 )
 def test_dates_and_date_times_are_read(text: str, moment: int) -> None:
     assert parse_moment(text, "at") == moment
+    assert re.search(MOMENT_PATTERN, text)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger_engine.core.ids import IdSource, first_at, is_id, moment_of
+from ledger_engine.core.ids import IdSource, first_at, id_pattern, is_id, moment_of
 
 CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 NOW = 1_790_000_000_000
@@ -34,6 +35,8 @@ def test_an_id_is_a_prefix_and_a_uuid_of_version_7_with_its_moment(moment: int) 
     assert as_uuid(id).variant == uuid.RFC_4122
     assert as_uuid(id).int >> 80 == moment == moment_of(id)
     assert is_id(id, "acc")
+    assert re.search(id_pattern("txn", "acc"), id)
+    assert not re.search(id_pattern("txn"), id)
 
 
 @given(st.lists(moments, max_size=100))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Annotated
 
 from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import hash_secret
@@ -19,7 +20,7 @@ from ledger_engine.access.credentials import (
     TokenPair,
 )
 from ledger_engine.access.oauth import sign_ins
-from ledger_engine.core.records import dumps
+from ledger_engine.core.records import OneOf, dumps
 from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.rows import insert
 
@@ -86,7 +87,7 @@ class OAuthTokens:
     """
 
     access_token: str
-    token_type: str
+    token_type: Annotated[str, OneOf("Bearer")]
     expires_in: int
     refresh_token: str
     scope: str

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from ledger_engine.core.errors import InvalidRequest
 
 URL_MAX = 2048
+URL_PATTERN = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s#]+$"  # of every URL that `parse_url` accepts
 _PORTS = {"http": 80, "https": 443}
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")

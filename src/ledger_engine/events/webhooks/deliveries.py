@@ -21,10 +21,12 @@ from ledger_engine.access import idempotency
 from ledger_engine.access.quotas import LOGS_KEPT_FOR
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.ids import DeliveryId, EndpointId, EventId
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tasks import AT_ONCE, take_turns
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
+from ledger_engine.events.outbox import EventType
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.limits import Semaphore
 from ledger_engine.store import Row, Unit, Value
@@ -74,7 +76,7 @@ class FailedDelivery(NamedTuple):
 class SkippedEndpoint:
     """An endpoint that an event would be resent to if it were not disabled or deleted."""
 
-    endpoint: str
+    endpoint: EndpointId
     reason: Annotated[str, OneOf("disabled", "deleted")]
 
 
@@ -84,10 +86,10 @@ class Delivery:
 
     OBJECT: ClassVar[str] = "delivery"
 
-    id: str
-    endpoint: str
-    event: str
-    event_type: str
+    id: DeliveryId
+    endpoint: EndpointId
+    event: EventId
+    event_type: EventType
     status: Annotated[str, OneOf("pending", "succeeded", "failed")]
     next_attempt_at: Moment | None
     attempts: list[Attempt]

@@ -21,11 +21,12 @@ from ledger_engine.access import api_keys, idempotency, projects
 from ledger_engine.access.quotas import RECOVERABLE_FOR
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
-from ledger_engine.core.records import Moment, OneOf, dumps
+from ledger_engine.core.ids import EndpointId
+from ledger_engine.core.records import Moment, OneOf, Pattern, dumps
 from ledger_engine.core.tasks import AT_ONCE, take_turns
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks.addresses import parse_url
+from ledger_engine.events.webhooks.addresses import URL_PATTERN, parse_url
 from ledger_engine.store import Row, Unit, Value
 from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.engine import Engine
@@ -49,9 +50,9 @@ class WebhookEndpoint:
 
     OBJECT: ClassVar[str] = "webhook_endpoint"
 
-    id: str
-    url: str
-    events: list[str]
+    id: EndpointId
+    url: Annotated[str, Pattern(URL_PATTERN)]
+    events: list[Annotated[str, Pattern(r"^(\*|[a-z]+\.[a-z]+)$")]]
     status: Annotated[str, OneOf("enabled", "disabled")]
     disabled_reason: Annotated[str, OneOf("asked", "gone", "failing")] | None
     disabled_at: Moment | None

@@ -7,7 +7,6 @@ errors instead of one for each operation and status. The description of a status
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +15,7 @@ from ledger_engine.events.outbox import KINDS, Event
 from ledger_engine.http.bodies import FORM, FormOrJson
 from ledger_engine.http.errors import CODES, OAUTH_CODES
 from ledger_engine.http.openapi import schemas
+from ledger_engine.http.openapi.objects import VARIABLE, Objects
 from ledger_engine.http.openapi.schemas import (
     RecordSchemas,
     Schema,
@@ -33,7 +33,6 @@ from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.transactions import Transaction
 from ledger_engine.ledger.users import User
 
-_VARIABLE = re.compile(r"<(?:path:)?(\w+)>")
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
@@ -48,11 +47,13 @@ def document(resources: Iterable[Routes]) -> dict[str, Any]:
     """Return the whole document as a JSON object."""
     resources = list(resources)
     records = RecordSchemas()
+    objects = Objects(operation for routes in resources for operation in routes.operations)
     paths: dict[str, dict[str, Any]] = {}
     for routes in resources:
         for operation in routes.operations:
-            path = _VARIABLE.sub(r"{\1}", operation.path)
-            paths.setdefault(path, {})[operation.method.lower()] = _operation(routes, operation, records)
+            path = VARIABLE.sub(r"{\1}", operation.path)
+            declaration = _operation(routes, operation, records, objects)
+            paths.setdefault(path, {})[operation.method.lower()] = declaration
     webhooks = {kind: {"post": _webhook(kind, records)} for kind in KINDS}
     bodies = [operation.body for routes in resources for operation in routes.operations if operation.body]
     components = {**schemas.of_bodies(bodies), **records.components, **_error_schemas()}
@@ -94,19 +95,28 @@ def _headers(names: Iterable[str]) -> dict[str, Any]:
 # Operations
 
 
-def _operation(routes: Routes, operation: Operation, records: RecordSchemas) -> dict[str, Any]:
+def _variable(name: str, path: str, records: RecordSchemas, objects: Objects) -> Schema:
+    """Return the schema of a variable of a path, which is a field of the object there."""
+    kind = objects.at(path)
+    return {"type": "string"} if kind is None else records.field_of(kind, name)
+
+
+def _operation(
+    routes: Routes, operation: Operation, records: RecordSchemas, objects: Objects
+) -> dict[str, Any]:
     parameters: list[Schema] = [
         {
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "string"},
+            "schema": _variable(name, operation.path, records, objects),
             "description": TERMS[name],
         }
-        for name in _VARIABLE.findall(operation.path)
+        for name in VARIABLE.findall(operation.path)
     ]
     if operation.query is not None:
-        parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}")
+        cursor = records.cursor_of(operation.answer) if operation.paged and operation.answer else None
+        parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}", cursor)
     if _is_conditional(operation):
         parameters.append({"$ref": "#/components/parameters/IfNoneMatch"})
     if operation.changes is not None:
@@ -119,7 +129,7 @@ def _operation(routes: Routes, operation: Operation, records: RecordSchemas) -> 
         "summary": operation.summary,
         "description": _description(operation),
         "security": _security(operation),
-        "responses": _responses(operation, records),
+        "responses": _responses(operation, records, objects),
     }
     if parameters:
         declaration["parameters"] = parameters
@@ -168,7 +178,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
     return [{"bearer": []}] if operation.lasting else [{"bearer": []}, {"oauth": scopes}]
 
 
-def _responses(operation: Operation, records: RecordSchemas) -> dict[str, Any]:
+def _responses(operation: Operation, records: RecordSchemas, objects: Objects) -> dict[str, Any]:
     not_modified = {"description": "Unchanged.", "headers": _headers([*_EVERYWHERE, "ETag"])}
     surface = _SURFACES.get(operation.path.split("/")[1], "Ledger")
     errors = {
@@ -179,14 +189,14 @@ def _responses(operation: Operation, records: RecordSchemas) -> dict[str, Any]:
         if not (status == 412 and operation.changes is None)
     }
     return {
-        str(operation.status): _success(operation, records),
+        str(operation.status): _success(operation, records, objects),
         **({"304": not_modified} if _is_conditional(operation) else {}),
         **errors,
         "429": _RATE_LIMITED,
     }
 
 
-def _success(operation: Operation, records: RecordSchemas) -> dict[str, Any]:
+def _success(operation: Operation, records: RecordSchemas, objects: Objects) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.answer is not None:
         one = records.refer(operation.answer)
@@ -197,11 +207,13 @@ def _success(operation: Operation, records: RecordSchemas) -> dict[str, Any]:
         content |= json_content(one, example)
     for media_type in operation.also_as:
         content[media_type] = with_example({"type": "string"}, EXAMPLES["texts"].get(operation.name))
+    links = objects.links(operation)
     has_tag = operation.tagged or operation.shows_one
     return {
         "description": "Created." if operation.status == 201 else "Done.",
         "headers": _headers([*_EVERYWHERE, "ETag"] if has_tag else _EVERYWHERE),
         "content": content,
+        **({"links": links} if links else {}),
     }
 
 
@@ -268,7 +280,7 @@ def _pages() -> dict[str, Any]:
     """Return the paths that are not operations."""
     pages: dict[str, Any] = TEXTS["paths"]
     kinds: dict[type, Schema] = {
-        str: {"type": "string"},
+        str: {"type": "string", "format": "uri"},
         bool: {"type": "boolean"},
         list: {"type": "array", "items": {"type": "string"}},
     }

@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic.json_schema import models_json_schema
 
-from ledger_engine.core.records import Format, Moment, OneOf
+from ledger_engine.core.records import Format, Moment, OneOf, Pattern
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.openapi.texts import meaning
 
 Schema = dict[str, Any]
 REFERENCE = "#/components/schemas/{model}"
+_CURSORS = ("starting_after", "ending_before", "cursor")
 
 MOMENT: Schema = {
     "type": "string",
@@ -61,11 +62,19 @@ class RecordSchemas:
         members: dict[str, Schema] = {
             "data": {"type": "array", "items": self.refer(kind)},
             "has_more": {"type": "boolean"},
-            "next_cursor": {"type": ["string", "null"]},
+            "next_cursor": {**self.cursor_of(kind), "type": ["string", "null"]},
         }
         name = f"{kind.__name__}List"
         self.components[name] = closed(members)
         return reference(name)
+
+    def field_of(self, kind: type[Any], name: str) -> Schema:
+        """Return the schema of one field of `kind`."""
+        return self._value(get_type_hints(kind, include_extras=True)[name])
+
+    def cursor_of(self, kind: type[Any]) -> Schema:
+        """Return the schema of the cursors of a list: ids of its objects, or codes if they have no id."""
+        return self.field_of(kind, "id" if "id" in get_type_hints(kind) else "code")
 
     def object_of(self, kind: type[Any]) -> Schema:
         """Return the schema of `kind` itself."""
@@ -97,7 +106,11 @@ class RecordSchemas:
                     schema["enum"] = list(note.values)
                 elif isinstance(note, Format):
                     schema["format"] = note.name
+                elif isinstance(note, Pattern):
+                    schema["pattern"] = note.text
             return schema
+        if origin is Literal and len(arguments) == 1:
+            return {"type": "string", "const": arguments[0]}
         if origin is Literal:
             return {"type": "string", "enum": list(arguments)}
         if origin in (Union, types.UnionType):
@@ -146,8 +159,11 @@ def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
     return tidy
 
 
-def of_query(model: type[Query], operation: str) -> list[Schema]:
-    """Return the query parameters of this operation, for instance of `GET /v1/accounts`."""
+def of_query(model: type[Query], operation: str, cursor: Schema | None) -> list[Schema]:
+    """Return the query parameters of this operation, for instance of `GET /v1/accounts`.
+
+    `cursor` is the schema of the list's cursors, which are ids of its objects; None for no such list.
+    """
     schema = _tidy(model.model_json_schema(by_alias=True))
     required_names = schema.get("required", [])
     parameters = []
@@ -156,7 +172,7 @@ def of_query(model: type[Query], operation: str) -> list[Schema]:
             "name": name,
             "in": "query",
             "required": name in required_names,
-            "schema": _without_null(member),
+            "schema": cursor if cursor and name in _CURSORS else _without_null(member),
         }
         description = meaning(operation, name)
         parameters.append(parameter if description is None else {**parameter, "description": description})

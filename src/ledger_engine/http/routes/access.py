@@ -20,9 +20,11 @@ from ledger_engine.access.oauth import authorization
 from ledger_engine.access.oauth.grants import OAuthTokens
 from ledger_engine.access.oauth.server import AUTHORIZATION_CODE
 from ledger_engine.access.projects import Billing, NewChild, Project
+from ledger_engine.access.quotas import PLANS
 from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError
-from ledger_engine.core.records import Moment
-from ledger_engine.core.tenant import Tenant, mode_name
+from ledger_engine.core.ids import CredentialId, ProjectId, UserId
+from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.tenant import ROLES, SCOPES, Tenant, mode_name
 from ledger_engine.http.bodies import Body, FormOrJson
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
@@ -208,14 +210,14 @@ class Whoami:
 
     OBJECT: ClassVar[str] = "credential"
 
-    id: str
-    kind: str
-    user: str | None
-    project: str
-    plan: str
-    mode: str
-    role: str
-    scopes: list[str] | None
+    id: CredentialId
+    kind: Annotated[str, OneOf("api_key", "access_token", "oauth_token")]
+    user: UserId | None
+    project: ProjectId
+    plan: Annotated[str, OneOf(*PLANS)]
+    mode: Annotated[str, OneOf("test", "live")]
+    role: Annotated[str, OneOf(*ROLES)]
+    scopes: list[Annotated[str, OneOf(*SCOPES)]] | None
     rate_limit: int
     burst: int
     stored_objects_max: int | None

@@ -1,4 +1,4 @@
-"""Routes of accounts and their statements.
+"""Routes of accounts, their currencies and their statements.
 
 A statement is sent while its lines are read, in JSON or in CSV.
 """
@@ -17,18 +17,22 @@ from ledger_engine.core.clock import iso, parse_end, parse_moment
 from ledger_engine.core.csv_text import as_text, csv_rows
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import LedgerList, LookingBack
+from ledger_engine.http.lists import GenericList, LedgerList, LookingBack, Time
 from ledger_engine.http.operations import Call, Routes, StreamedAnswer
-from ledger_engine.ledger import accounts, past, statements
+from ledger_engine.ledger import accounts, currencies, past, statements
+from ledger_engine.ledger.currencies import Currency
 from ledger_engine.ledger.statements import Statement, StatementLine
 from ledger_engine.store.pages import Page
 
 routes = Routes("accounts", "/v1")
 
 
+AnyCaseCurrency = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Za-z]{3}$"})]
+
+
 class CreateAccount(Body):
     name: Annotated[str, Field(min_length=1, max_length=accounts.NAME_MAX)]
-    currency: str
+    currency: AnyCaseCurrency
     metadata: dict[str, str] | None = {}
 
 
@@ -63,6 +67,18 @@ async def get_balance(call: Call, id: str, query: LookingBack) -> accounts.Balan
     return await call.read(accounts.balance_at, id, parse_moment(query.at, "at"))
 
 
+# Currencies
+
+
+currency_routes = Routes("currencies", "/v1")
+
+
+@currency_routes.add("GET", "/currencies")
+async def list_currencies(call: Call, query: GenericList) -> Page[Currency]:
+    """List the currencies that an account may have, in the order of their codes."""
+    return currencies.page(query.page())
+
+
 # Statements
 
 
@@ -80,8 +96,8 @@ class WholeStatement(Statement):
 
 
 class Period(Query):
-    from_: str | None = Field(default=None, alias="from")
-    to: str | None = None
+    from_: Time | None = Field(default=None, alias="from")
+    to: Time | None = None
 
 
 @statement_routes.add("GET", "/accounts/<id>/statement", answer=WholeStatement, also_as=("text/csv",))

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.records import as_json, dumps
+from ledger_engine.core.ids import id_pattern
+from ledger_engine.core.records import Pattern, as_json, dumps
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.errors import Rendered, body_of
 from ledger_engine.http.lists import DIGITS, GenericList, LookingBack
@@ -35,7 +36,7 @@ class Health:
     """
 
     ok: bool
-    version: str
+    version: Annotated[str, Pattern(r"^[0-9]+(\.[0-9]+)*$")]
     notice: str | None
 
 
@@ -84,7 +85,9 @@ Role = Literal["member", "admin", "owner"]
 
 class CreateUser(Body):
     name: Annotated[str, Field(min_length=1, max_length=users.NAME_MAX)]
-    email: Annotated[str, Field(max_length=users.EMAIL_MAX)]
+    email: Annotated[
+        str, Field(max_length=users.EMAIL_MAX, json_schema_extra={"pattern": users.EMAIL_PATTERN})
+    ]
     role: Role | None = "member"
 
 
@@ -150,7 +153,7 @@ order_routes = Routes("orders", "/api")
 
 
 class PlaceOrder(Body):
-    user_id: str
+    user_id: Annotated[str, Field(json_schema_extra={"pattern": id_pattern("usr")})]
     items: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=orders.ITEMS_MAX)]
 
 

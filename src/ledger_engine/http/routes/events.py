@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -15,17 +16,18 @@ from pydantic import Field
 from ledger_engine.access import credentials
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.errors import LedgerError
+from ledger_engine.core.ids import id_pattern
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.webhooks import deliveries, endpoints, signing
-from ledger_engine.events.webhooks.addresses import URL_MAX
+from ledger_engine.events.webhooks.addresses import URL_MAX, URL_PATTERN
 from ledger_engine.events.webhooks.deliveries import Delivery, Resent, ResentFailed
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
 from ledger_engine.events.webhooks.sending import check_url
 from ledger_engine.events.webhooks.signing import Seal
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import GenericList, LookingBack, page_request
+from ledger_engine.http.lists import GenericList, LookingBack, Time, page_request
 from ledger_engine.http.operations import Call, Routes, StreamedAnswer
 from ledger_engine.store.pages import Page, PageRequest
 
@@ -35,9 +37,15 @@ from ledger_engine.store.pages import Page, PageRequest
 endpoint_routes = Routes("webhook_endpoints", "/v1")
 
 
+WantedType = Annotated[
+    str, Field(json_schema_extra={"pattern": f"^({'|'.join(map(re.escape, ('*', *outbox.KINDS)))})$"})
+]
+EndpointField = Annotated[str, Field(json_schema_extra={"pattern": id_pattern("whe")})]
+
+
 class CreateWebhookEndpoint(Body):
-    url: Annotated[str, Field(min_length=1, max_length=URL_MAX)]
-    events: Annotated[list[str], Field(min_length=1)] | None = [endpoints.EVERY]
+    url: Annotated[str, Field(min_length=1, max_length=URL_MAX, json_schema_extra={"pattern": URL_PATTERN})]
+    events: Annotated[list[WantedType], Field(min_length=1)] | None = [endpoints.EVERY]
 
 
 @endpoint_routes.add("GET", "/webhook_endpoints")
@@ -121,12 +129,12 @@ AT_ONCE = 16  # events that are read ahead for a listener
 
 
 class ResendFailed(Body):
-    since: str
-    endpoint: str | None = None
+    since: Time
+    endpoint: EndpointField | None = None
 
 
 class OneEndpoint(Query):
-    endpoint: str | None = None
+    endpoint: EndpointField | None = None
 
 
 class ListEvents(GenericList, LookingBack):

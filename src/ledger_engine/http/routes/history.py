@@ -11,11 +11,12 @@ from typing import Annotated
 from pydantic import Field
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.ids import CHANGED, ChangedId
 from ledger_engine.events import request_log
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
 from ledger_engine.http.errors import Rendered
-from ledger_engine.http.lists import DIGITS, GenericList, LookingBack, moment_until_now
+from ledger_engine.http.lists import DIGITS, GenericList, LookingBack, Time, moment_until_now
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import past
 from ledger_engine.ledger.past import Change, Summary
@@ -29,8 +30,9 @@ diff_routes = Routes("diff", "/v1")
 
 
 class Between(GenericList):
-    from_: str = Field(alias="from")
-    to: str
+    cursor: Annotated[str, Field(json_schema_extra={"pattern": CHANGED})] | None = None
+    from_: Time = Field(alias="from")
+    to: Time
 
 
 @dataclass(slots=True)
@@ -39,7 +41,7 @@ class Difference:
 
     data: list[Change]
     has_more: bool
-    next_cursor: str | None
+    next_cursor: ChangedId | None
     summary: Summary
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.http.bodies import Body
-from ledger_engine.http.lists import LedgerList, LookingBack
+from ledger_engine.http.lists import AccountField, LedgerList, LookingBack
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import invoices, past
 from ledger_engine.ledger.invoices import Invoice, InvoiceChanges
@@ -39,13 +39,13 @@ class OptionalFields(Body):
 
 
 class CreateInvoice(OptionalFields):
-    account: str
+    account: AccountField
     customer: Customer
 
 
 class ChangeInvoice(OptionalFields):
     # Called only for fields that were sent: these two may be left out, but not be null.
-    account: str = Field(default_factory=str)
+    account: AccountField = Field(default_factory=str)
     customer: Customer = Field(default_factory=str)
 
 

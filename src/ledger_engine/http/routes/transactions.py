@@ -11,7 +11,7 @@ from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import JsonText
 from ledger_engine.http.bodies import Body
-from ledger_engine.http.lists import LedgerList, LookingBack
+from ledger_engine.http.lists import AccountField, LedgerList, LookingBack, Time
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import Transaction
@@ -24,11 +24,11 @@ Description = Annotated[str, Field(max_length=transactions.DESCRIPTION_MAX)]
 
 
 class PostTransaction(Body):
-    account: str
+    account: AccountField
     amount: Amount
     type: Literal["credit", "debit"]
     description: Description | None = None
-    destination: str | None = None
+    destination: AccountField | None = None
 
     def new(self) -> transactions.NewTransaction:
         """Return what `transactions.post` takes."""
@@ -58,7 +58,7 @@ class RelatedTransactions:
 class ListTransactions(LedgerList, LookingBack):
     account: str | None = None
     type: Literal["credit", "debit"] | None = None
-    created_after: str | None = None
+    created_after: Time | None = None
 
 
 @routes.add("GET", "/transactions", answer=Transaction, in_contract=True, tagged=True)

@@ -3,7 +3,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 import pytest
 
-from ledger_engine.core.records import Format, Moment, OneOf
+from ledger_engine.core.records import Format, Moment, OneOf, Pattern
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.openapi.schemas import MOMENT, RecordSchemas, of_bodies, of_query, with_null
 
@@ -93,6 +93,37 @@ def test_a_text_has_the_format_that_its_type_notes_and_a_field_with_a_default_ma
     assert records.components["Dated"]["required"] == ["day"]
 
 
+@dataclass(slots=True)
+class Marked:
+    OBJECT: ClassVar[str] = "marked"
+
+    id: Annotated[str, Pattern("^mrk_[0-9]+$")]
+    parent: Annotated[str, Pattern("^mrk_[0-9]+$")] | None
+    words: list[Annotated[str, OneOf("a", "b")]]
+
+
+def test_a_text_has_the_pattern_that_its_type_notes_and_so_has_the_cursor_of_its_list() -> None:
+    records = RecordSchemas()
+    records.page_of(Marked)
+    marked = records.components["Marked"]["properties"]
+    assert marked["id"] == {"type": "string", "pattern": "^mrk_[0-9]+$"}
+    assert marked["parent"] == {"type": ["string", "null"], "pattern": "^mrk_[0-9]+$"}
+    assert marked["words"]["items"] == {"type": "string", "enum": ["a", "b"]}
+    cursor = records.components["MarkedList"]["properties"]["next_cursor"]
+    assert cursor == {"type": ["string", "null"], "pattern": "^mrk_[0-9]+$"}
+
+
+class Listed(Query):
+    cursor: str | None = None
+    name: str | None = None
+
+
+def test_the_cursor_of_a_list_is_the_id_of_one_of_its_objects() -> None:
+    cursor, name = of_query(Listed, "GET /marked", {"type": "string", "pattern": "^mrk_[0-9]+$"})
+    assert cursor["schema"] == {"type": "string", "pattern": "^mrk_[0-9]+$"}
+    assert name["schema"] == {"type": "string"}
+
+
 def test_a_type_that_json_lacks_has_no_schema() -> None:
     with pytest.raises(TypeError, match="no schema"):
         RecordSchemas().refer(Odd)
@@ -123,7 +154,7 @@ def test_a_body_has_no_titles_but_its_own_fields() -> None:
 
 
 def test_a_parameter_is_never_null() -> None:
-    limit, kind = of_query(Filter, "GET /things")
+    limit, kind = of_query(Filter, "GET /things", None)
     assert (limit["name"], limit["in"], limit["required"]) == ("limit", "query", False)
     assert limit["schema"] == {"type": "integer", "default": 20}
     assert kind["schema"] == {"type": "string", "enum": ["a", "b"]}

@@ -1,0 +1,47 @@
+"""The objects with a path of their own, such as `/v1/accounts/<id>`, and the operations on each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ledger_engine.http.operations import Operation
+
+VARIABLE = re.compile(r"<(?:path:)?(\w+)>")
+
+
+class Objects:
+    """The classes of the objects at the paths that end with a variable, which names a field of the object."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._operations = list(operations)
+        self._kinds = {
+            operation.path: operation.answer
+            for operation in self._operations
+            if operation.path.endswith(">") and hasattr(operation.answer, "OBJECT")
+        }
+
+    def at(self, path: str) -> type[Any] | None:
+        """Return the class of the object at this path, or at the path that it continues."""
+        return next((kind for place, kind in self._kinds.items() if _continues(path, place)), None)
+
+    def links(self, operation: Operation) -> dict[str, Any]:
+        """Return the links from the answer of an operation that creates an object to the operations on it."""
+        kind = getattr(operation.answer, "OBJECT", None)
+        if operation.status != 201 or kind is None:
+            return {}
+        paths = [path for path, each in self._kinds.items() if each is not None and kind == each.OBJECT]
+        return {
+            other.name: {
+                "operationId": other.name,
+                "parameters": {name: f"$response.body#/{name}" for name in VARIABLE.findall(path)},
+            }
+            for path in paths
+            for other in self._operations
+            if _continues(other.path, path)
+        }
+
+
+def _continues(path: str, start: str) -> bool:
+    return path == start or path.startswith(f"{start}/")
