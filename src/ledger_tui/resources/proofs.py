@@ -32,9 +32,9 @@ class CheckpointText:
     witnesses: tuple[tuple[str, datetime], ...] = ()
 
     def signed_by(self, now: datetime) -> str:
-        """Return who has witnessed it, and how long ago."""
+        """Return who has witnessed it, and how long ago; "" without a witness."""
         names = ", ".join(f"{literal(name)} {since(now - at)}" for name, at in self.witnesses)
-        return f"witnessed by {names}" if names else "witnessed by nobody"
+        return f"witnessed by {names}" if names else ""
 
 
 @dataclass(frozen=True)
@@ -87,4 +87,5 @@ def proof_section(proof: Any) -> Section:
         return Section("")
     where = f"✓ entry {proof.index:,} of the checkpoint of {proof.checkpoint.size:,}"
     by = proof.checkpoint.signed_by(datetime.now(UTC))
-    return Section("", (Fact("proven", Cell(where, "plus")), Fact("", Cell(by, "dim"))))
+    facts = [Fact("proven", Cell(where, "plus"))]
+    return Section("", tuple([*facts, Fact("", Cell(by, "dim"))] if by else facts))
