@@ -299,7 +299,7 @@ def _options(
         raise click.UsageError(str(error)) from None
     if profile is not None and profile not in config.profiles:
         names = ", ".join(config.profiles) or "none yet; `ledger-tui profiles add` makes one"
-        raise click.UsageError(f"{file}: there is no profile {profile!r}. Profiles: {names}.")
+        raise click.UsageError(f'{file}: no profile is named "{profile}". Profiles: {names}.')
     profile_chosen = config.profiles[profile] if profile is not None else None
     return Options(url, key, database, demo, read_only, profile_chosen, config, str(file))
 

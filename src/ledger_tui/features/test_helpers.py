@@ -132,7 +132,7 @@ def parse_helper(word: str, rest: str) -> HelperRequest:
 
 def restoring(name: str) -> HelperRequest:
     """Return the request that goes back to a snapshot."""
-    text = f"Go back to the snapshot {literal(name)}?\n\nWhat happened since then is lost, in all projects."
+    text = f'Go back to the snapshot "{literal(name)}"?\n\nAll changes since then are lost, in all projects.'
     return HelperRequest("POST", f"{ROOT}/snapshots/{quote(name, safe='')}/restore", None, text, rewinds=True)
 
 
@@ -147,7 +147,7 @@ def deleting(record: Record) -> HelperRequest:
     if record.get("object") == "fault":
         return HelperRequest("DELETE", f"{ROOT}/faults/{quote(str(record.get('id')), safe='')}")
     name = str(record.get("name"))
-    text = f"Delete the snapshot {literal(name)}?\n\nThe ledger stays as it is."
+    text = f'Delete the snapshot "{literal(name)}"?\n\nThe ledger stays as it is.'
     return HelperRequest("DELETE", f"{ROOT}/snapshots/{quote(name, safe='')}", None, text)
 
 

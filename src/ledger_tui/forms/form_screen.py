@@ -58,9 +58,9 @@ _ROOMY_ROWS, _FEW_FIELDS = 30, 4
 _FACT_CELLS = 40  # of each fact in the notification of a created object
 _DISCARD = "Discard what you typed?"
 _NOT_TAKEN = "The form is being sent: what you type or paste now is dropped."
-_LEAVE_UNANSWERED = "No answer came: it may have succeeded. Leave the form?"
-_LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?"
-_LOOK_FIRST = "It may have succeeded: check before you send it again."
+_LEAVE_UNANSWERED = "The change may have been made. Leave the form?"
+_LEAVE_IN_FLIGHT = "The form was sent: the change may still be made. Leave without the answer?"
+_LOOK_FIRST = "The change may have been made: check before you send it again."
 
 
 class FormScreen(Dialog[Created | None]):

@@ -274,9 +274,19 @@ INVOICES = Resource(
             "finalize", "F", "finalize", "Finalized", in_state("draft"), final=True, part="invoices.finalize"
         ),
         ResourceAction(
-            "pay", "p", "pay", "Paid", in_state("open"), final=True, creates=True, part="invoices.pay"
+            "pay",
+            "p",
+            "pay",
+            "Paid",
+            in_state("open"),
+            after="finalize",
+            final=True,
+            creates=True,
+            part="invoices.pay",
         ),
-        ResourceAction("void", "v", "void", "Voided", in_state("open"), "DELETE", final=True),
+        ResourceAction(
+            "void", "v", "void", "Voided", in_state("open"), "DELETE", after="finalize", final=True
+        ),
     ),
     changes=True,
     part="invoices.list",

@@ -146,7 +146,7 @@ class ConfirmScreen(Dialog[bool]):
     ]
 
     def __init__(self, question: str, proof: str | None, mode: Mode, *, what: str = "") -> None:
-        super().__init__("confirm", "Are you sure?", mode)
+        super().__init__("confirm", "Confirm", mode)
         self._question = question
         self._proof = proof
         self._what = what  # names the text to type

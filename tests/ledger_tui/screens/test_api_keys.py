@@ -35,7 +35,7 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
 async def test_a_key_is_revoked_after_asking(driver: Driver) -> None:
     await create(driver)
     await driver.press("escape", "v", sees="Revoke API key reports, …")
-    await driver.press("y", sees=("Revoked key_", "✕ revoked"))
+    await driver.press("y", sees=(" is revoked", "✕ revoked"))
     assert driver.view.check_action("act", ("revoke",)) is None
 
 
@@ -69,7 +69,7 @@ async def test_in_live_mode_revoking_asks_for_its_last_characters(driver: Driver
     await create(driver)
     await driver.press("escape")
     driver.turn_live()
-    await driver.press("v", sees=("◆ LIVE · Are you sure?", "to confirm, then press enter"))
+    await driver.press("v", sees=("◆ LIVE · Confirm", "to confirm, then press enter"))
     assert f"Type {(driver.view.selected or {})['last4']} to confirm" in driver.text()
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
