@@ -18,7 +18,7 @@ from tests.terminal import PATIENCE_SECONDS, Terminal
 pytestmark = pytest.mark.process
 
 COMMAND = [sys.executable, "-m", "ledger_tui"]
-NO_TERMINAL = "Error: ledger-tui draws on a terminal: stdin, stdout and stderr must all be one.\n"
+NO_TERMINAL = "Error: ledger-tui draws on a terminal: stdin, stdout and stderr must all be a terminal.\n"
 
 
 def run(*arguments: str, key: str | None = None) -> subprocess.CompletedProcess[str]:

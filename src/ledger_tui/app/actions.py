@@ -73,7 +73,7 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
         return
     text = question(message.resource, action, record, context.names)
     if action.name == "revoke" and context.tokens.is_own(record):
-        text += "\n\nIt is the key of this dashboard, which will lose access."
+        text += "\n\nThis dashboard uses this key and will lose access."
     # In live mode the user also confirms an action that can be undone, but types nothing.
     final = action.final and mode is not Mode.TEST
     proof_text, what = proof_of(record, context.names) if final else (None, "")
@@ -89,7 +89,7 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
     try:
         answer = await navigation.context.api.write(action.method, path, None, key, part=action.part)
     except NotOffered as error:
-        why = f"this server does not offer it, or has no such object ({literal(error)})"
+        why = f"this server does not offer the action, or the object does not exist ({literal(error)})"
         _fail(navigation, could_not + why)
     except LedgerError as error:
         unknown = uncertain(error)
@@ -122,7 +122,7 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
         note, tokens = "", navigation.context.tokens
         if request.action.name == "roll" and tokens.is_own(request.record):
             tokens.replace_key(secret)
-            note = "It was this dashboard's own key: the new one is in use already."
+            note = "This dashboard used the old key; it now uses the new one."
         navigation.app.push_screen(ShownOnceScreen(sentence, secret, note))
 
 
@@ -205,7 +205,7 @@ async def _prove(navigation: Navigation) -> None:
     record_id = str((navigation.view.selected or {}).get("id"))
     kind = {"txn": "transactions", "evt": "events"}.get(record_id[:3])
     if kind is None:
-        navigation.notify("Choose a transaction or an event first: those have a proof.")
+        navigation.notify("Choose a transaction or an event first: only they have a proof.")
         return
     file = Path(f"{record_id}.tlog-proof")
     try:

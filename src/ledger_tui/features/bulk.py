@@ -219,7 +219,7 @@ def act_on_all(view: ResourceView, action: ResourceAction, records: Sequence[Rec
     left_out = len(view.marked) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)
     if action.name == "revoke" and any(map(context.tokens.is_own, records)):
-        text += "\n\nAmong them is the key of this dashboard, which will lose access."
+        text += "\n\nThis dashboard uses one of these keys and will lose access."
         records = sorted(records, key=context.tokens.is_own)  # last: the others would be refused after it
 
     def done(changed_records: list[Record] | None) -> None:

@@ -118,7 +118,7 @@ def parse_helper(word: str, rest: str) -> HelperRequest:
             return restoring(_named(rest, "restore"))
         case "reset":
             if rest:
-                raise BadLine("reset takes nothing: it empties the project of this key.")
+                raise BadLine("reset takes no argument: it empties the project of this key.")
             return resetting()
         case "trigger":
             if not rest:
@@ -212,7 +212,7 @@ def outcome_of(request: HelperRequest, answer: Record) -> str:
         kinds = ", ".join(literal(each.get("object")) for each in records_of(answer.get("objects")))
         return f"{type_} happened, with {kinds}." if kinds else f"{type_} happened."
     if request.path.endswith("/restore"):
-        return f"The ledger is as it was in {name}."
+        return f'The ledger is back at the snapshot "{name}".'
     if request.path.endswith("/reset"):
         return "This project is empty."
     if request.path.endswith("/faults"):
@@ -465,7 +465,7 @@ def _snapshots(state: HelperState, width: int, height: int) -> TileContent:
         ]
         rows.append(TileRow(cells, Link("snapshot", "", str(snapshot.get("id"))), snapshot))
     return _listed(
-        rows, "No snapshots: n takes one of the whole ledger, to which enter goes back.", width, height
+        rows, "No snapshots: n takes one of the whole ledger, and enter goes back to it.", width, height
     )
 
 

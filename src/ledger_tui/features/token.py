@@ -140,7 +140,7 @@ class TokenView(View, can_focus=True):
         if self.reading:
             return "The answer to the last request is still awaited."
         if not tokens.key:
-            return "This dashboard was given no API key."
+            return "This dashboard has no API key."
         if binding.action == "use_key":
             return "The API key is in use already."
         return "There is no refresh token; x exchanges the API key for tokens."

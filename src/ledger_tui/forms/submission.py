@@ -63,7 +63,7 @@ class FormUnanswered(NamedTuple):
 Result = FormSent | FormRefused | SentBefore | FormUnanswered | OtherChanges
 
 _CHANGED_SINCE = 412
-_NO_FIELD = "It was changed meanwhile, but in no field of this form. Send it again to change it too."
+_NO_FIELD = "Somebody else changed the object, but no field of this form. Send the form again."
 
 _NO_ACCOUNT = "There is no such account. Type part of its name."
 _SEVERAL = "Several accounts match: choose one."
@@ -178,7 +178,7 @@ class Submission:
         if self.unanswered and body not in self.unanswered:
             return "This was sent earlier: the changes you made since were not sent."
         if len(self.unanswered) > 1:
-            return "You changed it between two attempts: check which one was done."
+            return "You changed the form between two attempts: check which one took effect."
         return ""
 
     async def _currency(self, values: Mapping[str, str]) -> str | None:

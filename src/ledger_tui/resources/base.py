@@ -505,7 +505,7 @@ def why_not(
     action = resource.action(name)
     verb = action.label if action is not None else "edit"
     if has_marks and action is not None:
-        return f"None of the marked rows allows: {verb}."
+        return f"No marked row allows this: {verb}."
     if record is None:
         return f"There is no {resource.singular} here to {verb}."
     if isinstance(status := record.get("status"), str):

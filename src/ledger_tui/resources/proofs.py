@@ -85,7 +85,7 @@ def proof_section(proof: Any) -> Section:
         return Section("", (Fact("proven", Cell(f"not yet: {literal(proof)}", "dim")),))
     if not isinstance(proof, LogProof):
         return Section("")
-    where = f"✓ entry {proof.index:,} of the checkpoint of {proof.checkpoint.size:,}"
+    where = f"✓ entry {proof.index:,} in the log of {proof.checkpoint.size:,} events"
     by = proof.checkpoint.signed_by(datetime.now(UTC))
     facts = [Fact("proven", Cell(where, "plus"))]
     return Section("", tuple([*facts, Fact("", Cell(by, "dim"))] if by else facts))

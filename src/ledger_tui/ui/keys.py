@@ -58,8 +58,8 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("right_square_bracket", "travel(1)", "go forward"),
     _key("J", "raw", "raw JSON"),
     _key("i", "ids", "jump to an id in the record"),
-    _key("comma", "step(-1)", "an event back in time"),
-    _key("full_stop", "step(1)", "an event forth in time"),
+    _key("comma", "step(-1)", "one event back in time"),
+    _key("full_stop", "step(1)", "one event forward in time"),
     _key("T", "trace", "trace", show=True),
     _key("ctrl+e", "export", "export the list"),
     _key("ctrl+t", "themes", "themes"),
@@ -122,7 +122,7 @@ TILE_KEYS: list[BindingType] = [
     _key("tab", "tile(1)", "next tile", show=True),
     _key("shift+tab", "tile(-1)", "previous tile", show=True),
     _key("down,j", "choose(1)", "next row of the tile"),
-    _key("up,k", "choose(-1)", "row before it"),
+    _key("up,k", "choose(-1)", "previous row of the tile"),
     _key("enter", "open", "open", show=True),
 ]
 

@@ -176,7 +176,7 @@ def test_a_loss_is_confirmed_first() -> None:
     assert not parse_helper("snapshot", "before").question
     with pytest.raises(BadLine, match="Which event"):
         parse_command("trigger", Choices([], [], AccountNames()))
-    with pytest.raises(BadLine, match="reset takes nothing"):  # and not the name of a snapshot
+    with pytest.raises(BadLine, match="reset takes no argument"):  # and not the name of a snapshot
         parse_helper("reset", "before")
 
 

@@ -24,7 +24,7 @@ def test_a_proof_names_the_entry_the_checkpoint_and_who_has_witnessed_it() -> No
     assert proof.checkpoint.witnesses == (("witness.example/w1", WITNESSED),)
     assert proof.checkpoint.signed_by(WITNESSED) == "witnessed by witness.example/w1 now"
     entry, witness = proof_section(proof).facts
-    assert entry == Fact("proven", Cell("✓ entry 1 of the checkpoint of 3", "plus"))
+    assert entry == Fact("proven", Cell("✓ entry 1 in the log of 3 events", "plus"))
     assert witness.value.text.startswith("witnessed by witness.example/w1 ")
 
 

@@ -31,7 +31,7 @@ async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
     while await sealed() < 2:
         await driver.pilot.pause(0.1)
     await driver.press("2", sees="0.05")
-    await driver.press("enter", sees="✓ entry 1 of the checkpoint of 2", gone="witnessed")
+    await driver.press("enter", sees="✓ entry 1 in the log of 2 events", gone="witnessed")
     await driver.press("T", sees="entry 1  evt_")
     await driver.press("escape", "colon", *"prove", "enter", sees=f"Saved {transaction}.tlog-proof")
     proof = parse_proof((tmp_path / f"{transaction}.tlog-proof").read_text(encoding="utf-8"))

@@ -232,7 +232,7 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
     async with account_form(server) as (driver, _line):
         await driver.press("shift+tab", "end")
         driver.app.post_message(Paste(" east\nBank\n"))
-        await driver.sees("Of the 2 pasted lines only the first was kept.")
+        await driver.sees("Only the first of the 2 pasted lines was taken.")
         await until(lambda: form_of(driver).typed()["name"] == "Till east")
 
 
