@@ -48,7 +48,9 @@ async def test_a_form_on_its_way_is_not_left_without_a_word(server: ContractServ
         await until(lambda: posts(server))
         await driver.press("escape", sees="It was sent and may still succeed.")
         await driver.press("x", gone="may still succeed")
-        await driver.press("escape", "escape", sees="It may have succeeded: check before you send it again.")
+        await driver.press(
+            "escape", "escape", sees="The change may have been made: check before you send it again."
+        )
         assert driver.app.screen is driver.app.dashboard
 
 
