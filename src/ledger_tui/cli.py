@@ -111,7 +111,7 @@ def _ask_key(key_stdin: bool) -> str:
             "Give --key-stdin, --key-variable or --client-id: there is no terminal to ask for the key on."
         )
     if not is_key(key):
-        raise click.UsageError("The key is empty or has characters that a key cannot have.")
+        raise click.UsageError("The key is empty or contains an invalid character.")
     return key
 
 
@@ -291,7 +291,7 @@ def _options(
     if database is not None and "://" in database and not database.startswith(("postgresql:", "postgres:")):
         raise click.UsageError("--database must be the path of a file or postgresql://….")
     if key is not None and not is_key(key):
-        raise click.UsageError("The key has characters that a key cannot have.")
+        raise click.UsageError("The key contains an invalid character.")
     file = config_file()
     try:
         config = read_config(file)
@@ -299,7 +299,7 @@ def _options(
         raise click.UsageError(str(error)) from None
     if profile is not None and profile not in config.profiles:
         names = ", ".join(config.profiles) or "none yet; `ledger-tui profiles add` makes one"
-        raise click.UsageError(f"{file}: there is no profile {profile!r}. Profiles: {names}.")
+        raise click.UsageError(f'{file}: no profile is named "{profile}". Profiles: {names}.')
     profile_chosen = config.profiles[profile] if profile is not None else None
     return Options(url, key, database, demo, read_only, profile_chosen, config, str(file))
 
@@ -329,7 +329,9 @@ def _draw(options: Options, *, resume: bool) -> int:
     # Under textual-serve the dashboard draws to its pipe; if not, Textual reads stdin and draws to stderr.
     on_a_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     if "TEXTUAL_DRIVER" not in os.environ and not on_a_terminal:
-        raise click.UsageError("ledger-tui draws on a terminal: stdin, stdout and stderr must all be one.")
+        raise click.UsageError(
+            "ledger-tui draws on a terminal: stdin, stdout and stderr must all be a terminal."
+        )
     if "TEXTUAL_DRIVER" not in os.environ and os.environ.get("TERM") in _CANNOT_DRAW:
         raise click.UsageError(
             f"ledger-tui cannot draw on a terminal that calls itself TERM={os.environ['TERM']}:"
@@ -430,7 +432,7 @@ def main() -> None:
         _discard_output()
         sys.exit(1)
     except UnicodeEncodeError as error:
-        _end(f"The output cannot be written: it has characters that {error.encoding} does not have.", 1)
+        _end(f"The output cannot be written: it contains characters that {error.encoding} lacks.", 1)
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
         _end(str(error) if error.strerror is None else f"{where}{error.strerror}.", 1)

@@ -18,7 +18,7 @@ from tests.terminal import PATIENCE_SECONDS, Terminal
 pytestmark = pytest.mark.process
 
 COMMAND = [sys.executable, "-m", "ledger_tui"]
-NO_TERMINAL = "Error: ledger-tui draws on a terminal: stdin, stdout and stderr must all be one.\n"
+NO_TERMINAL = "Error: ledger-tui draws on a terminal: stdin, stdout and stderr must all be a terminal.\n"
 
 
 def run(*arguments: str, key: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -74,7 +74,7 @@ def test_the_version_is_said() -> None:
         (["profiles", "remove", "a\nb\x1b[31m"], "profiles.a b␛[31m: does not exist"),
         (["extra"], "No such command"),
         ([KEY], "No such command 'sk_test_••••'"),
-        (["--profile", KEY], "there is no profile 'sk_test_••••'"),
+        (["--profile", KEY], 'no profile is named "sk_test_••••"'),
     ],
 )
 def test_a_wrong_call_is_exit_2_and_one_line(arguments: list[str], sentence: str) -> None:

@@ -137,7 +137,7 @@ async def test_an_open_invoice_is_opened_by_its_id_and_voided(
     async with dashboards.open() as driver:
         await driver.press("3", "slash")
         await driver.type("inv_1", "enter", sees=("[◐ open]", "Ada"))
-        await driver.press("v", "y", sees=("Voided inv_1", "[✕ void]"))
+        await driver.press("v", "y", sees=("Invoice inv_1 is void", "[✕ void]"))
         assert server.invoices[0]["status"] == "void"
 
 
@@ -152,7 +152,7 @@ async def test_a_user_is_created_and_deactivated_and_an_order_placed(
     await filled.press("4", "n", sees="New user")
     await filled.type("Grace", "tab")
     await filled.type("grace@example.com", "ctrl+s", sees=("Created usr_", "grace@example.com"))
-    await filled.press("d", "y", sees="Deactivated usr_")
+    await filled.press("d", "y", sees="User Grace is deactivated")
     await filled.press("5", sees="○ open")
     await filled.press("n", sees="Place an order")
     await until(lambda: filled.app.names.users.search("ada"))

@@ -93,7 +93,7 @@ def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
     ("text", "arguments", "sentence"),
     [
         ("colour = 1", ["--demo"], "config.toml: colour: is unknown; use "),
-        ("", ["--profile", "shop"], "there is no profile 'shop'"),
+        ("", ["--profile", "shop"], 'no profile is named "shop"'),
         ("[profiles.a]\nurl='http://h'", ["--profile", "b"], "Profiles: a."),
         ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--url", "http://h"], "not both"),
         ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--demo"], "--profile names another server"),

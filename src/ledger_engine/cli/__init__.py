@@ -91,7 +91,7 @@ class OneLineErrors(click.Group):
             # Python stores argument bytes that are not UTF-8 as lone surrogates.
             if error.encoding == "utf-8":
                 _end("An argument is not UTF-8.", 2)
-            _end(f"The output cannot be written: it has characters that {error.encoding} does not have.", 1)
+            _end(f"The output cannot be written: it contains characters that {error.encoding} lacks.", 1)
         except OSError as error:
             where = "" if error.filename is None else f"{error.filename}: "
             _end(str(error) if error.strerror is None else f"{where}{error.strerror}", 1)

@@ -89,7 +89,7 @@ def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
     except ssl.SSLError:
         return f"--certfile {certfile} has no certificate that can be read; it must be a PEM file."
     if error.reason == "KEY_VALUES_MISMATCH":
-        return f"--keyfile {keyfile} has another key than that of the certificate in {certfile}."
+        return f"--keyfile {keyfile} does not match the certificate in {certfile}."
     if "PEM" in str(error):
         return f"--keyfile {keyfile} has no private key that can be read; it must be a PEM file."
     return f"--certfile {certfile} and --keyfile {keyfile} cannot be used: {error.reason or error}."

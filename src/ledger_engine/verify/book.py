@@ -173,9 +173,8 @@ class BookPass:
             self.faults.add("event", id, f"event {id} has text in body that is not the JSON of an event.")
             return
         if stated != (id, kind, iso(created), object):
-            self.faults.add(
-                "event", id, f"event {id} has another id, type, time or object in its body than beside it."
-            )
+            columns = "id, type, time and object"
+            self.faults.add("event", id, f"event {id}: its body does not match its columns ({columns}).")
 
     def _follow(self, posting: Row) -> Row:
         """Look at a transaction, and return it."""

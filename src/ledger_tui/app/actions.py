@@ -18,12 +18,13 @@ from textual.message import Message
 
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.api import new_idempotency_key
-from ledger_tui.client.errors import LedgerError, NotConnected, NotOffered
+from ledger_tui.client.errors import LedgerError, NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.features.past.machine import TimeMachine
 from ledger_tui.features.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
 from ledger_tui.formats.text import literal
+from ledger_tui.forms.outcomes import outcome, uncertain
 from ledger_tui.forms.questions import named, proof_of, question
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource
@@ -72,7 +73,7 @@ def ask_action(navigation: Navigation, message: ActionRequested) -> None:
         return
     text = question(message.resource, action, record, context.names)
     if action.name == "revoke" and context.tokens.is_own(record):
-        text += "\n\nIt is the key of this dashboard, which will lose access."
+        text += "\n\nThis dashboard uses this key and will lose access."
     # In live mode the user also confirms an action that can be undone, but types nothing.
     final = action.final and mode is not Mode.TEST
     proof_text, what = proof_of(record, context.names) if final else (None, "")
@@ -88,13 +89,11 @@ async def _act(navigation: Navigation, request: ActionRequested) -> None:
     try:
         answer = await navigation.context.api.write(action.method, path, None, key, part=action.part)
     except NotOffered as error:
-        why = f"this server does not offer it, or has no such object ({literal(error)})"
+        why = f"this server does not offer the action, or the object does not exist ({literal(error)})"
         _fail(navigation, could_not + why)
-    except NotConnected as error:
-        text = f"No answer ({literal(error)}): it may have succeeded. Check before you try again."
-        _fail(navigation, text)
     except LedgerError as error:
-        _fail(navigation, could_not + literal(error))
+        unknown = uncertain(error)
+        _fail(navigation, f"{unknown} Check before you try again." if unknown else could_not + literal(error))
     else:
         # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
         record = dict(answer.record)
@@ -108,12 +107,8 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
     answered_id = record.get("id")
     another = answered_id not in (None, request.record.get("id"))
     is_new = another and str(answered_id).startswith(request.resource.id_prefix)
-    wanted_id = literal(request.record.get("id"))
-    sentence = f"{request.action.done} {wanted_id}"
-    if request.action.result is not None:
-        sentence = request.action.result(record, wanted_id)
-    if is_new:
-        sentence += f": {literal(answered_id)}"
+    names = navigation.context.names
+    sentence = outcome(request.resource, request.action, request.record, record, names)
     navigation.notify(sentence, markup=False)
     for view in navigation.query(f"#{request.resource.kind}").results(ResourceView):
         if answered_id == request.record.get("id"):
@@ -127,7 +122,7 @@ def _show_acted(navigation: Navigation, request: ActionRequested, record: Record
         note, tokens = "", navigation.context.tokens
         if request.action.name == "roll" and tokens.is_own(request.record):
             tokens.replace_key(secret)
-            note = "It was this dashboard's own key: the new one is in use already."
+            note = "This dashboard used the old key; it now uses the new one."
         navigation.app.push_screen(ShownOnceScreen(sentence, secret, note))
 
 
@@ -161,10 +156,8 @@ async def _ask_helper(navigation: Navigation, request: HelperRequest) -> None:
         clock = await api.call("GET", f"{ROOT}/clock", part=PART)
     except NotOffered:
         _fail(navigation, MISSING)
-    except NotConnected as error:
-        _fail(navigation, f"No answer ({literal(error)}): it may have succeeded.")
     except LedgerError as error:
-        _fail(navigation, literal(error))
+        _fail(navigation, uncertain(error) or literal(error))
     else:
         navigation.call_later(_show_helped, navigation, request, answer.record, clock.record)
 
@@ -212,7 +205,7 @@ async def _prove(navigation: Navigation) -> None:
     record_id = str((navigation.view.selected or {}).get("id"))
     kind = {"txn": "transactions", "evt": "events"}.get(record_id[:3])
     if kind is None:
-        navigation.notify("Choose a transaction or an event first: those have a proof.")
+        navigation.notify("Choose a transaction or an event first: only they have a proof.")
         return
     file = Path(f"{record_id}.tlog-proof")
     try:

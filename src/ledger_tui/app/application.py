@@ -138,7 +138,7 @@ class LedgerApp(App[int]):
         """Warn that a field takes only the first of several pasted lines, as Textual's does."""
         lines = len(event.text.splitlines()) if isinstance(event, events.Paste) else 0
         if lines > 1 and isinstance(self.focused, Input):
-            self.notify(f"Of the {lines:,} pasted lines only the first was kept.", severity="warning")
+            self.notify(f"Only the first of the {lines:,} pasted lines was taken.", severity="warning")
 
     def get_default_screen(self) -> Dashboard:
         config = self.options.config
@@ -256,7 +256,10 @@ class LedgerApp(App[int]):
     def reconnect(self, message: ReconnectRequested) -> None:
         """End this dashboard and begin another one: no data of the former server is left in it."""
         if self.is_web:
-            self.notify("In a browser, start another --web with that profile.", severity="warning")
+            self.notify(
+                "A page in the browser shows one server: start another --web with that profile.",
+                severity="warning",
+            )
             return
         config = replace(self.saved.in_config(self.options.config), theme=self.theme)
         if message.profile is not None:

@@ -146,7 +146,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
     "save": ("save", "save this connection as a profile"),
     "theme": ("theme", "change the colours"),
     "at": ("at", "show the ledger at another time: 2026-11-23 14:05, -2h, now"),
-    "flows": ("screen", "money seen to flow between the accounts"),
+    "flows": ("screen", "show the flows of money between the accounts"),
     "date": ("date", "go to a date in this list, such as 2026-11-20"),
     "prove": ("prove", "save the proof of this transaction or event"),
     "help": ("help", "the keys"),
@@ -527,4 +527,4 @@ class KeyScreen(Dialog[str | None]):
         if is_key(key):
             self.dismiss(key)
         else:
-            self.note("It is empty or has characters that a key cannot have.", problem=True)
+            self.note("The key is empty or contains an invalid character.", problem=True)

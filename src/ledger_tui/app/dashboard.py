@@ -35,7 +35,7 @@ from ledger_tui.resources.registry import (
 from ledger_tui.settings.config import Left
 from ledger_tui.ui.dialogs import ChooseScreen, HelpScreen, ShownOnceScreen
 from ledger_tui.ui.handlers import asks, handles, while_running
-from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar, elsewhere
+from ledger_tui.ui.keys import GLOBAL_KEYS, PAST_KEYS, KeyBar, use_elsewhere
 from ledger_tui.ui.layer import Layer
 from ledger_tui.ui.status_bar import StatusBar, connection
 from ledger_tui.ui.view import (
@@ -216,10 +216,8 @@ class Dashboard(Layer[None]):
     def on_key(self, event: events.Key) -> None:
         """Say why a key does nothing: the credential's rights, the object's state, or the screen."""
         active = self.active_bindings.get(event.key)
-        if active is None and (other_uses := elsewhere(event.key, self._chosen_keys)):
-            self.notify(
-                f"{event.key} does nothing here: elsewhere it is {', '.join(other_uses)}.", markup=False
-            )
+        if active is None and (sentence := use_elsewhere(event.key, self._chosen_keys)):
+            self.notify(sentence, markup=False)
         if active is None or active.enabled:
             return
         changes = active.binding.action.startswith(_CHANGES)
@@ -227,7 +225,7 @@ class Dashboard(Layer[None]):
         if active.binding.action.startswith("step"):
             why = past.NOT_OFFERED
         if active.binding.action == "trace":
-            why = "There is nothing here to trace: choose an object, an event or a request first."
+            why = "Choose an object, an event or a request first: T traces it."
         if why:
             self.notify(why, markup=False)
 

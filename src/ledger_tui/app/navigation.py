@@ -318,7 +318,7 @@ class Navigation(Switcher):
         """Go to an object by its id; warn when no screen shows it."""
         resource = BY_KIND.get(kind) if kind is not None else resource_of_id(record_id)
         if resource is None or not resource.has_object_path:
-            self._warn(f"{literal(record_id)}: there is no screen for it.")
+            self._warn(f"No screen shows {literal(record_id)}.")
             return
         self._go_to_object(resource, record_id)
 

@@ -13,12 +13,13 @@ from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
 
 from ledger_tui.client.api import new_idempotency_key
-from ledger_tui.client.errors import LedgerError, NotConnected
+from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.money import format_amount
 from ledger_tui.formats.text import literal
+from ledger_tui.forms.outcomes import uncertain
 from ledger_tui.forms.questions import named
 from ledger_tui.lists.resource_view import ResourceView
 from ledger_tui.resources.base import Resource, ResourceAction, currency_of
@@ -88,7 +89,7 @@ class BulkScreen(Dialog[list[Record]]):
         context: Context,
     ) -> None:
         session = context.session
-        super().__init__("bulk", "Are you sure?", session.mode)
+        super().__init__("bulk", "Confirm", session.mode)
         self._resource = resource
         self._action = action
         self._records = records
@@ -175,10 +176,8 @@ class BulkScreen(Dialog[list[Record]]):
         key = self._keys[id(record)] if action.creates else None
         try:
             answer = await self._api.write(action.method, path, None, key, part=action.part)
-        except NotConnected as error:
-            return None, f"no answer ({literal(error)}): it may have succeeded"
         except LedgerError as error:
-            return None, literal(error)
+            return None, uncertain(error) or literal(error)
         same = answer.record.get("id") == record.get("id")
         return (dict(answer.record) if same else None), ""
 
@@ -220,7 +219,7 @@ def act_on_all(view: ResourceView, action: ResourceAction, records: Sequence[Rec
     left_out = len(view.marked) - len(records)
     text = bulk_question(resource, action, records, left_out, context.names)
     if action.name == "revoke" and any(map(context.tokens.is_own, records)):
-        text += "\n\nAmong them is the key of this dashboard, which will lose access."
+        text += "\n\nThis dashboard uses one of these keys and will lose access."
         records = sorted(records, key=context.tokens.is_own)  # last: the others would be refused after it
 
     def done(changed_records: list[Record] | None) -> None:

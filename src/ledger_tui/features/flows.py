@@ -338,7 +338,9 @@ class FlowsView(TimedTiles):
         left = Content.assemble(" ", ("Flows", "bold"), f"  the last {SPANS[self.span][1]}")
         count = ""
         if self._read is not None:
-            count = f"  {len(self._read.rows):,} postings{'' if self._read.whole else ', the newest of more'}"
+            count = (
+                f"  {len(self._read.rows):,} postings{'' if self._read.whole else ', the newest ones only'}"
+            )
         return left + self.status(Content.styled(count, "$muted"))
 
     def _named(self, account: str) -> str:

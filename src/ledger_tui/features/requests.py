@@ -101,7 +101,7 @@ def parse_request(text: str) -> EditedRequest:
         raise RequestTextError("The first line must be a method and a path, such as POST /v1/transactions.")
     if _MASK in text:
         raise RequestTextError(
-            "A value is masked (••••): the log has no secrets. Write another one, or none."
+            "A value is masked (••••), because the log stores no secrets. Replace it, or remove it."
         )
     body = None
     if rest.strip():
@@ -179,7 +179,7 @@ class ResendScreen(Dialog[None]):
         self.query_one("#resend-request", Static).update(
             Content("\n".join(map(literal, self._text.split("\n"))))
         )
-        self.note("It is sent under a new idempotency key.")
+        self.note("It is sent with a new idempotency key.")
 
     def action_edit(self) -> None:
         problem, self._text = in_program(
@@ -229,5 +229,5 @@ class ResendScreen(Dialog[None]):
         answers = self.query_one("#resend-answers", Static)
         answers.update(Content("\n").join(compared(before, after, answers.size.width)))
         self.rest(
-            "≠ marks what differs; e edits the request again." if before != after else "The same answer."
+            "≠ marks the differences; e edits the request again." if before != after else "The same answer."
         )

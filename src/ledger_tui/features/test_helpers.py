@@ -118,7 +118,7 @@ def parse_helper(word: str, rest: str) -> HelperRequest:
             return restoring(_named(rest, "restore"))
         case "reset":
             if rest:
-                raise BadLine("reset takes nothing: it empties the project of this key.")
+                raise BadLine("reset takes no argument: it empties the project of this key.")
             return resetting()
         case "trigger":
             if not rest:
@@ -132,7 +132,7 @@ def parse_helper(word: str, rest: str) -> HelperRequest:
 
 def restoring(name: str) -> HelperRequest:
     """Return the request that goes back to a snapshot."""
-    text = f"Go back to the snapshot {literal(name)}?\n\nWhat happened since then is lost, in all projects."
+    text = f'Go back to the snapshot "{literal(name)}"?\n\nAll changes since then are lost, in all projects.'
     return HelperRequest("POST", f"{ROOT}/snapshots/{quote(name, safe='')}/restore", None, text, rewinds=True)
 
 
@@ -147,7 +147,7 @@ def deleting(record: Record) -> HelperRequest:
     if record.get("object") == "fault":
         return HelperRequest("DELETE", f"{ROOT}/faults/{quote(str(record.get('id')), safe='')}")
     name = str(record.get("name"))
-    text = f"Delete the snapshot {literal(name)}?\n\nThe ledger stays as it is."
+    text = f'Delete the snapshot "{literal(name)}"?\n\nThe ledger stays as it is.'
     return HelperRequest("DELETE", f"{ROOT}/snapshots/{quote(name, safe='')}", None, text)
 
 
@@ -212,7 +212,7 @@ def outcome_of(request: HelperRequest, answer: Record) -> str:
         kinds = ", ".join(literal(each.get("object")) for each in records_of(answer.get("objects")))
         return f"{type_} happened, with {kinds}." if kinds else f"{type_} happened."
     if request.path.endswith("/restore"):
-        return f"The ledger is as it was in {name}."
+        return f'The ledger is back at the snapshot "{name}".'
     if request.path.endswith("/reset"):
         return "This project is empty."
     if request.path.endswith("/faults"):
@@ -465,7 +465,7 @@ def _snapshots(state: HelperState, width: int, height: int) -> TileContent:
         ]
         rows.append(TileRow(cells, Link("snapshot", "", str(snapshot.get("id"))), snapshot))
     return _listed(
-        rows, "No snapshots: n takes one of the whole ledger, to which enter goes back.", width, height
+        rows, "No snapshots: n takes one of the whole ledger, and enter goes back to it.", width, height
     )
 
 

@@ -140,7 +140,7 @@ class TokenView(View, can_focus=True):
         if self.reading:
             return "The answer to the last request is still awaited."
         if not tokens.key:
-            return "This dashboard was given no API key."
+            return "This dashboard has no API key."
         if binding.action == "use_key":
             return "The API key is in use already."
         return "There is no refresh token; x exchanges the API key for tokens."
@@ -280,17 +280,11 @@ class TokenView(View, can_focus=True):
         object_count = (self.billing or {}).get("stored_objects")
         most = whoami.get("stored_objects_max")
         if isinstance(object_count, int):
-            lines.append(
-                fact(
-                    "stored",
-                    Cell(f"{object_count:,} of {f'{most:,}' if isinstance(most, int) else 'any number'}"),
-                )
-            )
+            limit = f" of {most:,} objects" if isinstance(most, int) else " objects, no limit"
+            lines.append(fact("stored", Cell(f"{object_count:,}{limit}")))
         hooks = whoami.get("webhook_endpoints_max")
         if self.whoami is not None:
-            lines.append(
-                fact("endpoints", Cell(f"up to {hooks}" if isinstance(hooks, int) else "any number"))
-            )
+            lines.append(fact("endpoints", Cell(f"up to {hooks}" if isinstance(hooks, int) else "no limit")))
         return lines
 
     def _draw_tokens(self, width: int, _height: int) -> Lines:

@@ -39,20 +39,20 @@ class TourStep(NamedTuple):
 # A caption fits a line of 80 columns.
 STEPS = (
     TourStep(
-        "A ledger at work, live. One receiver of webhooks fails: its strip says so",
+        "A ledger at work, live. One receiver of webhooks fails: its strip shows it",
         ("shift+tab", "shift+tab", "down", "down"),
         3.5,
     ),
-    TourStep("Its deliveries say why: each attempt is kept", ("enter", "enter"), 3),
-    TourStep("T traces one: who asked, what that changed, the event, each attempt", ("T",), 5),
-    TourStep("R repairs it, as this is the demo, and s sends the event again", ("escape", "R", "s"), 3.5),
+    TourStep("Its deliveries show why: every attempt is stored", ("enter", "enter"), 3),
+    TourStep("T traces one: its request, the changes, the event and every attempt", ("T",), 5),
+    TourStep("R repairs it, in the demo, and s sends the event again", ("escape", "R", "s"), 3.5),
     TourStep("Transactions: new ones arrive on top, and millions scroll as one list", ("2",), 2.5),
     TourStep("/ filters on the server, here the debits", ("/", *"type:debit", "enter"), 2.5),
     TourStep("An account, with its balance over time", ("1", *["down"] * 6, "enter"), 3),
-    TourStep("Money seen to flow between the accounts", (":", *"flows", "enter"), 4),
-    TourStep("The request log: who asked for what, how long it took, why it was refused", ("8",), 2.5),
+    TourStep("How money flows between the accounts", (":", *"flows", "enter"), 4),
+    TourStep("The request log: who sent each request, how long it took, why it was refused", ("8",), 2.5),
     TourStep("Back in time: every screen as it was before the failure", ("0", ":", *"at -2m", "enter"), 4),
-    TourStep("Each , and . is one event, with which the whole ledger steps", (*",,,...",), 2.5),
+    TourStep(", and . step the whole ledger back and forth by one event", (*",,,...",), 2.5),
     TourStep("… and on, until after the repair", (":", *"at -20s", "enter"), 3),
     TourStep("The rest is yours: press any key, then ? for all keys", ("escape",), 5),
 )

@@ -107,7 +107,7 @@ class ChangedScreen(Dialog[bool | None]):
             yield Static(
                 Content.assemble((fit(field.label, _LABEL_WIDTH), "$muted"), was, " → ", (now, "bold"), yours)
             )
-        yield Static("\nOverwrite it with what the form has, or keep their values and go on editing?")
+        yield Static("\nOverwrite it with your values, or keep theirs and go on editing?")
 
     def _shown(self, field: Field, value: str) -> str:
         """Return a value in words; "–" for none."""

@@ -58,9 +58,9 @@ _ROOMY_ROWS, _FEW_FIELDS = 30, 4
 _FACT_CELLS = 40  # of each fact in the notification of a created object
 _DISCARD = "Discard what you typed?"
 _NOT_TAKEN = "The form is being sent: what you type or paste now is dropped."
-_LEAVE_UNANSWERED = "No answer came: it may have succeeded. Leave the form?"
+_LEAVE_UNANSWERED = "The change may have been made. Leave the form?"
 _LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?"
-_LOOK_FIRST = "It may have succeeded: check before you send it again."
+_LOOK_FIRST = "The change may have been made: check before you send it again."
 
 
 class FormScreen(Dialog[Created | None]):
@@ -289,7 +289,7 @@ class FormScreen(Dialog[Created | None]):
             case FormSent(record):
                 self._close_with(dict(record))
             case OtherChanges():
-                self.rest("Nothing was sent: somebody has changed it meanwhile.", problem=True)
+                self.rest("Nothing was sent: somebody else has changed the object.", problem=True)
                 self._ask_about(result)
             case SentBefore():
                 self._sent_before(result)
@@ -329,7 +329,7 @@ class FormScreen(Dialog[Created | None]):
             await fields.mount(self._row(field, changes.now.get(field.name, "")), **after)
         self._show_amount_or_lines()
         self._focus_field(changes.fields[0].name)
-        self.note("The form has their values now; ^s sends your other changes.")
+        self.note("The form now shows their values; ^s sends your other changes.")
 
     def _close_with(self, record: Record) -> None:
         # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
@@ -346,7 +346,7 @@ class FormScreen(Dialog[Created | None]):
 
     def _sent_before(self, before: SentBefore) -> None:
         """Close the form, as an earlier request succeeded; stay open when there is more to say than that."""
-        sentence = f"Already done: {literal(before.original or 'an earlier try went through')}"
+        sentence = f"Already done: {literal(before.original or 'an earlier try succeeded')}"
         notes = [before.otherwise] if before.otherwise else []
         if self._form.shows_once:
             notes.append(f"Its {self._form.shows_once} cannot be shown any more: roll it to get another.")

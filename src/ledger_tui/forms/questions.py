@@ -17,7 +17,7 @@ from ledger_tui.resources.webhooks import known_by, subject
 
 
 def question(resource: Resource, action: ResourceAction, record: Record, names: AccountNames) -> str:
-    """Return `Pay INV-000202, 151.00 EUR, Market hall GmbH?`, and under it the id."""
+    """Return `Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?`, and under it the id."""
     begins = action.asks or action.label.capitalize()
     return f"{begins} {named(resource, record, names)}?\n\n{literal(record.get('id'))}"
 
@@ -37,7 +37,17 @@ def named(resource: Resource, record: Record, names: AccountNames) -> str:
     else:
         head = f"the {'draft' if record.get('status') == 'draft' else resource.singular}"
     facts = [*known_by(about, names), *_beside(record, names)]
+    if isinstance(record.get("customer"), str):
+        facts = _owed(record, names)
     return ", ".join([head, *(fact for fact in facts if not head.endswith(fact))])
+
+
+def _owed(invoice: Record, names: AccountNames) -> list[str]:
+    """Return `151.00 EUR from Market hall GmbH to Till`, and a description."""
+    account = names.get(invoice.get("account"))
+    amount, *others = known_by({**invoice, "number": None, "customer": None}, names) or [""]
+    to = f" to {literal(account.name)}" if account else ""
+    return [f"{amount} from {literal(invoice['customer'])}{to}".lstrip(), *others]
 
 
 def _beside(record: Record, names: AccountNames) -> Iterator[str]:

@@ -25,6 +25,7 @@ from ledger_tui.client.records import Record
 from ledger_tui.formats.money import BadAmount, localised, parse_amount
 from ledger_tui.formats.text import literal
 from ledger_tui.forms.editing import EditedObject, OtherChanges
+from ledger_tui.forms.outcomes import uncertain
 from ledger_tui.resources.base import Field, Form, Resource
 from ledger_tui.resources.invoices import parse_lines
 from ledger_tui.resources.registry import RESOURCES
@@ -54,7 +55,7 @@ class SentBefore(NamedTuple):
 
 
 class FormUnanswered(NamedTuple):
-    """No answer came, so that the request may have succeeded; `sentence` gives the reason."""
+    """No answer came, or the server failed, so that the change may have been made; `sentence` says which."""
 
     sentence: str
 
@@ -62,7 +63,7 @@ class FormUnanswered(NamedTuple):
 Result = FormSent | FormRefused | SentBefore | FormUnanswered | OtherChanges
 
 _CHANGED_SINCE = 412
-_NO_FIELD = "It was changed meanwhile, but in no field of this form. Send it again to change it too."
+_NO_FIELD = "Somebody else changed the object, but no field of this form. Send the form again."
 
 _NO_ACCOUNT = "There is no such account. Type part of its name."
 _SEVERAL = "Several accounts match: choose one."
@@ -124,10 +125,8 @@ class Submission:
             answer = await self._write(body, key, notify)
         except AlreadyDone as error:
             return SentBefore(error.original, self._what_was_done(body))
-        except NotConnected as error:
-            return self._no_answer(f"No answer ({literal(error)}).", body)
-        except ApiError as error:
-            return self._no_answer(literal(error), body)
+        except (NotConnected, ApiError) as error:
+            return self._no_answer(uncertain(error) or literal(error), body)
         except LedgerError as error:
             if error.status == _CHANGED_SINCE:
                 return await self._changed_since(values)
@@ -179,7 +178,7 @@ class Submission:
         if self.unanswered and body not in self.unanswered:
             return "This was sent earlier: the changes you made since were not sent."
         if len(self.unanswered) > 1:
-            return "You changed it between two attempts: check which one was done."
+            return "You changed the form between two attempts: check which one took effect."
         return ""
 
     async def _currency(self, values: Mapping[str, str]) -> str | None:

@@ -522,13 +522,20 @@ class ResourceView(View):
                 return _LOADING
             case "act" | "edit":
                 has_marks = bool(self.marked) and not self.opened
-                return why_not(self.resource, argument.strip("')"), self.selected, has_marks=has_marks)
+                name = argument.strip("')")
+                return why_not(self.resource, name, self.selected, has_marks=has_marks, key_of=self._key_of)
             case "program":
                 return f"There is no {self.resource.singular} here to show."
             case "widen":
                 return "The list and the detail are not side by side, so no width can change."
             case _:
                 return ""
+
+    def _key_of(self, action: ResourceAction) -> str:
+        """Return the key of an action, which the user may have changed."""
+        bindings = (active.binding for active in self.screen.active_bindings.values())
+        name = f"act('{action.name}')"
+        return next((self.app.get_key_display(key) for key in bindings if key.action == name), action.key)
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)

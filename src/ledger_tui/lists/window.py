@@ -208,7 +208,7 @@ class Window:
         return sum(self.slots[number].count for number in self._at_hand)
 
     def position(self, top: int, height: int) -> str:
-        """Return which rows are on screen and how many there are, as far as known: `41–60 of > 200`."""
+        """Return which rows are on screen and how many there are, as far as known: `41–60 of 200+`."""
         if not self.loaded:
             return ""
         if not len(self):
@@ -226,7 +226,7 @@ class Window:
             return f"{at} of {len(self):,}"
         if self.total is not None and self.total > len(self):
             return f"{at} of {self.total:,}"
-        return f"{at} of > {len(self):,}"
+        return f"{at} of {len(self):,}+"
 
     # ------------------------------------------------------------------ moving
 

@@ -168,10 +168,11 @@ class ResourceAction:
     name: str
     key: str
     label: str
-    done: str  # shown after it, e.g. "Paid"
+    done: str  # after it the object is this, if its status does not say it: "Paid"
     allowed: Callable[[Record], bool] = lambda _record: True
     method: Literal["POST", "DELETE"] = "POST"
     verb: str = ""  # the end of its path, if that is not its name
+    after: str = ""  # the name of the action that must come first, if there is one
     final: bool = False  # it cannot be undone, so it asks first, and in live mode for a number or a name
     asks: str = ""  # the beginning of the question, if the label does not fit
     creates: bool = False  # it creates an object, so it sends an idempotency key
@@ -489,15 +490,29 @@ def offers(
             return True
 
 
-def why_not(resource: Resource, name: str, record: Record | None, *, has_marks: bool) -> str:
-    """Return why a key that `offers` greys does nothing; `name` identifies the action, "" to edit."""
+def why_not(
+    resource: Resource,
+    name: str,
+    record: Record | None,
+    *,
+    has_marks: bool,
+    key_of: Callable[[ResourceAction], str] = lambda action: action.key,
+) -> str:
+    """Return why a key that `offers` greys does nothing; `name` identifies the action, "" to edit.
+
+    `key_of` returns the key of another action.
+    """
     action = resource.action(name)
     verb = action.label if action is not None else "edit"
     if has_marks and action is not None:
-        return f"None of the marked rows allows: {verb}."
+        return f"No marked row allows this: {verb}."
     if record is None:
         return f"There is no {resource.singular} here to {verb}."
     if isinstance(status := record.get("status"), str):
+        first = resource.action(action.after) if action is not None else None
+        if first is not None and first.allowed(record):
+            state = "a draft" if status == "draft" else literal(status)
+            return f"Still {state}: {key_of(first)} {first.label}s it first."
         called = record.get("number") or record.get("id")
         return f"{literal(called)} is {literal(status)}."
     return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

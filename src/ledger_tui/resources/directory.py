@@ -233,7 +233,7 @@ ORDERS = Resource(
     ),
     actions=(
         ResourceAction("pay_order", "p", "pay", "Paid", in_state("open"), verb="pay", final=True),
-        ResourceAction("ship", "s", "ship", "Shipped", in_state("paid"), final=True),
+        ResourceAction("ship", "s", "ship", "Shipped", in_state("paid"), after="pay_order", final=True),
     ),
     changes=True,
     object_part="orders.one",

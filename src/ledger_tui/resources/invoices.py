@@ -236,7 +236,7 @@ def _sums_as_typed(record: Record, currency: str | None) -> dict[str, str] | Non
 _SUMS = ("amount", "lines")
 _FIELDS = (
     Field("account", "Account", "account", hint="credited when it is paid"),
-    Field("customer", "Customer", hint="who is to pay"),
+    Field("customer", "Customer", hint="who pays it"),
     Field("amount", "Amount", "amount", hint="12.50"),
     Field("lines", "Lines", "lines", required=False, hint="instead of an amount: ^n adds a line"),
     Field("due_date", "Due", required=False, hint="2026-12-31"),
@@ -274,9 +274,19 @@ INVOICES = Resource(
             "finalize", "F", "finalize", "Finalized", in_state("draft"), final=True, part="invoices.finalize"
         ),
         ResourceAction(
-            "pay", "p", "pay", "Paid", in_state("open"), final=True, creates=True, part="invoices.pay"
+            "pay",
+            "p",
+            "pay",
+            "Paid",
+            in_state("open"),
+            after="finalize",
+            final=True,
+            creates=True,
+            part="invoices.pay",
         ),
-        ResourceAction("void", "v", "void", "Voided", in_state("open"), "DELETE", final=True),
+        ResourceAction(
+            "void", "v", "void", "Voided", in_state("open"), "DELETE", after="finalize", final=True
+        ),
     ),
     changes=True,
     part="invoices.list",

@@ -32,9 +32,9 @@ class CheckpointText:
     witnesses: tuple[tuple[str, datetime], ...] = ()
 
     def signed_by(self, now: datetime) -> str:
-        """Return who has witnessed it, and how long ago."""
+        """Return who has witnessed it, and how long ago; "" without a witness."""
         names = ", ".join(f"{literal(name)} {since(now - at)}" for name, at in self.witnesses)
-        return f"witnessed by {names}" if names else "witnessed by nobody"
+        return f"witnessed by {names}" if names else ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ def proof_section(proof: Any) -> Section:
         return Section("", (Fact("proven", Cell(f"not yet: {literal(proof)}", "dim")),))
     if not isinstance(proof, LogProof):
         return Section("")
-    where = f"✓ entry {proof.index:,} of the checkpoint of {proof.checkpoint.size:,}"
+    where = f"✓ entry {proof.index:,} in the log of {proof.checkpoint.size:,} events"
     by = proof.checkpoint.signed_by(datetime.now(UTC))
-    return Section("", (Fact("proven", Cell(where, "plus")), Fact("", Cell(by, "dim"))))
+    facts = [Fact("proven", Cell(where, "plus"))]
+    return Section("", tuple([*facts, Fact("", Cell(by, "dim"))] if by else facts))

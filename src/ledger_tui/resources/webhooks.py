@@ -104,7 +104,7 @@ ENDPOINTS = Resource(
             "roll_secret",
             "L",
             "roll secret",
-            "Rolled the secret of",
+            "Given a new secret",
             final=True,
             asks="Roll the secret of",
             creates=True,

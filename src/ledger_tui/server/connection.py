@@ -140,16 +140,14 @@ class ServerConnection:
             if not (value := os.environ.get(name)):
                 raise CannotConnect(f"Profile {profile.name} takes its key from {name}, which is not set.")
             if not is_key(value):
-                raise CannotConnect(f"The key in {name} has characters that a key cannot have.")
+                raise CannotConnect(f"The key in {name} contains an invalid character.")
             return value
         secrets = await self._read_secrets(profile.name)
         hint = f"`ledger-tui profiles remove {profile.name}` and add it again"
         if secrets is None or secrets.api_key is None:
             raise CannotConnect(f"No key is stored for profile {profile.name}; {hint}.")
         if not is_key(secrets.api_key):
-            raise CannotConnect(
-                f"The key of profile {profile.name} has characters that a key cannot have; {hint}."
-            )
+            raise CannotConnect(f"The key of profile {profile.name} contains an invalid character; {hint}.")
         return secrets.api_key
 
     async def _read_secrets(self, name: str) -> Secrets | None:

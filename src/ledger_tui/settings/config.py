@@ -322,7 +322,7 @@ _PANES: Mapping[str, Check] = {
     "split": _bool,
     "detail_width": _is(
         lambda value: type(value) is int and value >= LEAST_COLUMNS,
-        f"must be a number of columns from {LEAST_COLUMNS} on",
+        f"must be a number of columns, at least {LEAST_COLUMNS}",
     ),
 }
 # The tables with names of the user's choice, and the entries that each may contain.

@@ -137,7 +137,7 @@ def _write(file: Path, document: TOMLDocument, expected: Config) -> None:
 
     text = tomlkit.dumps(document)
     if parse_config(text, str(file)) != expected:
-        raise BadConfig(f"{file}: must be edited by hand; its layout is not one this command can change.")
+        raise BadConfig(f"{file}: edit it by hand: this command cannot change a file of this layout.")
     write_private(file, text)
 
 

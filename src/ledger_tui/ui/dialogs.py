@@ -78,7 +78,7 @@ class Dialog(ModalScreen[ScreenResultType], Layer[ScreenResultType]):
     @property
     def unfinished(self) -> str:
         """The question to ask before the dashboard quits over this dialog; "" when nothing is lost."""
-        return "An answer is awaited. Quit without it?" if self.working else ""
+        return "A request is still running. Quit without its answer?" if self.working else ""
 
     @handles(WorkerFailed)
     def work_failed(self, message: WorkerFailed) -> None:
@@ -109,7 +109,7 @@ class DiscardScreen(Dialog[bool]):
         self._key = key
 
     def content(self) -> ComposeResult:
-        yield Static(Content(f"{self._question}  {self._key} again / any other key to go on"))
+        yield Static(Content(f"{self._question}  {self._key} again: yes; any other key: no"))
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
@@ -146,7 +146,7 @@ class ConfirmScreen(Dialog[bool]):
     ]
 
     def __init__(self, question: str, proof: str | None, mode: Mode, *, what: str = "") -> None:
-        super().__init__("confirm", "Are you sure?", mode)
+        super().__init__("confirm", "Confirm", mode)
         self._question = question
         self._proof = proof
         self._what = what  # names the text to type

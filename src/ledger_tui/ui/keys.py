@@ -58,8 +58,8 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("right_square_bracket", "travel(1)", "go forward"),
     _key("J", "raw", "raw JSON"),
     _key("i", "ids", "jump to an id in the record"),
-    _key("comma", "step(-1)", "an event back in time"),
-    _key("full_stop", "step(1)", "an event forth in time"),
+    _key("comma", "step(-1)", "one event back in time"),
+    _key("full_stop", "step(1)", "one event forward in time"),
     _key("T", "trace", "trace", show=True),
     _key("ctrl+e", "export", "export the list"),
     _key("ctrl+t", "themes", "themes"),
@@ -122,7 +122,7 @@ TILE_KEYS: list[BindingType] = [
     _key("tab", "tile(1)", "next tile", show=True),
     _key("shift+tab", "tile(-1)", "previous tile", show=True),
     _key("down,j", "choose(1)", "next row of the tile"),
-    _key("up,k", "choose(-1)", "row before it"),
+    _key("up,k", "choose(-1)", "previous row of the tile"),
     _key("enter", "open", "open", show=True),
 ]
 
@@ -307,6 +307,12 @@ def _of_a_resource(resource: Resource) -> list[Binding]:
     return [*_made(_EVERYWHERE), *own, *_made(LIST_TABLE_KEYS)]
 
 
+def _name_of(kind: str) -> str:
+    """Return a screen's key and title: `3 Invoices`."""
+    place = PLACE_OF_KIND[kind]
+    return f"{place.key} {place.title}".lstrip()
+
+
 def _made(bindings: list[BindingType]) -> list[Binding]:
     return [binding for binding in bindings if isinstance(binding, Binding)]
 
@@ -319,18 +325,19 @@ def spelled(key: str) -> str:
     return before + joint + _SHORT.get(last, last)
 
 
-# Groups of bindings that are active at the same time: within a group each key has one meaning.
-TOGETHER: list[list[Binding]] = [
-    _made([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS]),
-    _made([*_EVERYWHERE, *VIEW_KEYS, *EVENTS_KEYS, *LIST_TABLE_KEYS]),
-    _made([*_EVERYWHERE, *VIEW_KEYS, *REQUESTS_KEYS, *LIST_TABLE_KEYS]),
-    _made([*_EVERYWHERE, *VIEW_KEYS, *TRACE_KEYS, *TABLE_KEYS]),
-    *map(_of_a_resource, RESOURCES),
-    _made([*_EVERYWHERE, *PAST_KEYS, *TABLE_KEYS]),
-    _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *FLOW_KEYS]),
-    _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *COMPARE_KEYS]),
-    _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS[:4], *HELPER_KEYS]),
+# The screens, and the bindings that are active on each at the same time, so that each key has one meaning.
+_SCREENS: list[tuple[str, list[Binding]]] = [
+    (_name_of("token"), _made([*_EVERYWHERE, *VIEW_KEYS, *TOKEN_KEYS])),
+    (_name_of("events"), _made([*_EVERYWHERE, *VIEW_KEYS, *EVENTS_KEYS, *LIST_TABLE_KEYS])),
+    (_name_of("requests"), _made([*_EVERYWHERE, *VIEW_KEYS, *REQUESTS_KEYS, *LIST_TABLE_KEYS])),
+    (_name_of("trace"), _made([*_EVERYWHERE, *VIEW_KEYS, *TRACE_KEYS, *TABLE_KEYS])),
+    *((_name_of(resource.kind), _of_a_resource(resource)) for resource in RESOURCES),
+    ("the past", _made([*_EVERYWHERE, *PAST_KEYS, *TABLE_KEYS])),
+    (_name_of("flows"), _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *FLOW_KEYS])),
+    (_name_of("comparison"), _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS, *COMPARE_KEYS])),
+    (_name_of("test_helpers"), _made([*_EVERYWHERE, *VIEW_KEYS, *TILE_KEYS[:4], *HELPER_KEYS])),
 ]
+TOGETHER: list[list[Binding]] = [bindings for _screen, bindings in _SCREENS]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
 
 
@@ -344,13 +351,41 @@ def descriptions() -> dict[str, str]:
     return {name: "; ".join(texts) for name, texts in all_of.items()}
 
 
-def elsewhere(key: str, own_keys: Mapping[str, str]) -> list[str]:
-    """Return the action of a letter on each screen that uses it; `own_keys` holds the user's own keys."""
-    bindings = ((name, binding) for name, binding in BY_ID.items() if binding.show and len(key) == 1)
-    descriptions = (
-        each.description for name, each in bindings if key in _split(own_keys.get(name, each.key))
-    )
-    return [*dict.fromkeys(descriptions)]
+_FEW_SCREENS = 4  # are named
+# Keys of all screens that wait for something: what they do, and what they need for it.
+_NEEDS = {
+    "repair": "repairs a demo's receiver: choose its row (tab on the overview) first",
+    "sign_in": "signs in again: it needs a profile with the id of an app",
+}
+
+
+def use_elsewhere(key: str, own_keys: Mapping[str, str]) -> str:
+    """Return a sentence about what a letter does, and on which screens; "" for a letter that does nothing.
+
+    `own_keys` holds the user's own keys.
+    """
+    if len(key) != 1:
+        return ""
+    uses: dict[str, list[str]] = {}
+    for screen, bindings in _SCREENS:
+        for binding in bindings:
+            name = binding.id or ""
+            if not binding.show or key not in _split(own_keys.get(name, binding.key)):
+                continue
+            if need := _NEEDS.get(name):
+                return f"{key} {need}."
+            group = uses.setdefault(binding.description, [])
+            if screen not in group:
+                group.append(screen)
+    if not uses:
+        return ""
+    screens = {screen for group in uses.values() for screen in group}
+    where = "another screen" if len(screens) == 1 else "other screens"
+    texts = [
+        f"{description} ({', '.join(group) if len(group) <= _FEW_SCREENS else 'many screens'})"
+        for description, group in uses.items()
+    ]
+    return f"{key} works on {where}: {', '.join(texts)}."
 
 
 def _long_name(character: str) -> str:

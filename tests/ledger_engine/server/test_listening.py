@@ -43,7 +43,7 @@ def test_the_key_of_another_certificate_is_named(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     _, keyfile = make_certificate(tmp_path / "other", HOST)
     said = refusal(certfile, keyfile)
-    assert said == f"--keyfile {keyfile} has another key than that of the certificate in {certfile}."
+    assert said == f"--keyfile {keyfile} does not match the certificate in {certfile}."
 
 
 def test_a_key_with_a_password_is_not_asked_for_it(tmp_path: Path) -> None:

@@ -90,6 +90,15 @@ def test_it_is_named_without_a_checkpoint(ledger: Location, statements: str, fau
     assert fault in {each.kind for each in faults}, faults
 
 
+def test_a_body_of_another_time_does_not_match_its_columns(ledger: Location) -> None:
+    statements, _fault = SEEN["events.body of another time"]
+    tamper(ledger, statements)
+    messages = [fault.message for fault in ledgers.verified(ledger).faults]
+    assert any(
+        "its body does not match its columns (id, type, time and object)." in text for text in messages
+    )
+
+
 @pytest.mark.sqlite
 @pytest.mark.parametrize(("statements", "fault"), SEEN_IN_FILES.values(), ids=SEEN_IN_FILES)
 def test_it_is_named_in_a_file(ledger: Path, statements: str, fault: str) -> None:

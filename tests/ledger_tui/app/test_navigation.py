@@ -21,7 +21,7 @@ async def test_a_way_that_leads_nowhere_leaves_one_where_one_is(with_till: Drive
     navigation = with_till.app.dashboard.navigation
     here = navigation.location
     await navigation.open_object("zzz_1")
-    await with_till.sees("zzz_1: there is no screen for it.")
+    await with_till.sees("No screen shows zzz_1.")
     # An account has no request in this server's answers, as an object that a command has made.
     await navigation.follow_link(
         LinkFollowed(Link("Its request", "requests", via=Via("/v1/accounts", named="request")))

@@ -171,12 +171,12 @@ def test_hits_are_counted_against_how_often_a_fault_may_happen() -> None:
 
 
 def test_a_loss_is_confirmed_first() -> None:
-    assert "Go back to the snapshot" in parse_helper("restore", "before").question
+    assert 'Go back to the snapshot "before"?' in parse_helper("restore", "before").question
     assert "Empty this project" in parse_helper("reset", "").question
     assert not parse_helper("snapshot", "before").question
     with pytest.raises(BadLine, match="Which event"):
         parse_command("trigger", Choices([], [], AccountNames()))
-    with pytest.raises(BadLine, match="reset takes nothing"):  # and not the name of a snapshot
+    with pytest.raises(BadLine, match="reset takes no argument"):  # and not the name of a snapshot
         parse_helper("reset", "before")
 
 

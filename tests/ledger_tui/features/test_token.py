@@ -34,3 +34,11 @@ def test_a_server_without_rate_limit_has_it_said() -> None:
     shown = lines(view._draw_limits(60, 20))
     assert "this minute 540 of 600 left" in shown
     assert not any("no rate limit" in each for each in shown)
+
+
+def test_what_has_no_limit_is_said_to_have_none() -> None:
+    view = TokenView(PLACE_OF_KIND["token"], unconnected())
+    view.whoami, view.billing = {"id": "key_1"}, {"stored_objects": 5560}
+    assert lines(view._draw_limits(60, 20))[-2:] == ["stored 5,560 objects, no limit", "endpoints no limit"]
+    view.whoami = {"id": "key_1", "stored_objects_max": 10_000, "webhook_endpoints_max": 16}
+    assert lines(view._draw_limits(60, 20))[-2:] == ["stored 5,560 of 10,000 objects", "endpoints up to 16"]

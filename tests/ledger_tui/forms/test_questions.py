@@ -47,8 +47,8 @@ EVENTS = events_resource(WebhookLog())
 @pytest.mark.parametrize(
     ("resource", "action", "record", "words"),
     [
-        (INVOICES, "pay", INVOICE, "Pay INV-000202, 151.00 EUR, Market hall GmbH, Till?"),
-        (INVOICES, "finalize", DRAFT, "Finalize the draft, 151.00 EUR, Market hall GmbH, Till?"),
+        (INVOICES, "pay", INVOICE, "Pay INV-000202, 151.00 EUR from Market hall GmbH to Till?"),
+        (INVOICES, "finalize", DRAFT, "Finalize the draft, 151.00 EUR from Market hall GmbH to Till?"),
         (TRANSACTIONS, "reverse", POSTED_DEBIT, "Reverse the transaction, −12.50 EUR, Till?"),
         (USERS, "deactivate", USER, "Deactivate user Ada, ada@example.com?"),
         (USERS, "deactivate", {"id": "usr_9"}, "Deactivate the user?"),

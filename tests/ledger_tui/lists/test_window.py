@@ -83,7 +83,7 @@ def test_the_count_claims_no_more_than_is_known(window: Window) -> None:
     server = ServerList(45)
     assert window.position(0, HEIGHT) == ""
     fetch(window, server, 0)
-    assert window.position(0, HEIGHT) == "1–10 of > 40"
+    assert window.position(0, HEIGHT) == "1–10 of 40+"
     fetch(window, server, 30)
     assert window.position(35, HEIGHT) == "36–45 of 45"
 

@@ -24,7 +24,7 @@ def test_a_proof_names_the_entry_the_checkpoint_and_who_has_witnessed_it() -> No
     assert proof.checkpoint.witnesses == (("witness.example/w1", WITNESSED),)
     assert proof.checkpoint.signed_by(WITNESSED) == "witnessed by witness.example/w1 now"
     entry, witness = proof_section(proof).facts
-    assert entry == Fact("proven", Cell("✓ entry 1 of the checkpoint of 3", "plus"))
+    assert entry == Fact("proven", Cell("✓ entry 1 in the log of 3 events", "plus"))
     assert witness.value.text.startswith("witnessed by witness.example/w1 ")
 
 
@@ -32,7 +32,7 @@ def test_a_signature_of_the_log_itself_is_no_witness() -> None:
     note = f"a log\n7\nroot\n\n— a log {b64encode(bytes(68)).decode()}\n"
     checkpoint = parse_checkpoint(note)
     assert checkpoint is not None
-    assert (checkpoint.size, checkpoint.signed_by(WITNESSED)) == (7, "witnessed by nobody")
+    assert (checkpoint.size, checkpoint.signed_by(WITNESSED)) == (7, "")
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
     await driver.type("till", "enter")
     await driver.type("Ada", "tab")
     await driver.type("12.50", "ctrl+s", sees=("Drafted inv_", "○ draft", "12.50  EUR  Ada"))
-    await driver.press("p", sees=("inv_", " is draft."))
-    await driver.press("F", "y", sees=("Finalized inv_", "◐ open", "INV-000001"))
-    await driver.press("p", "y", sees=("Paid inv_", "● paid"))
+    await driver.press("p", sees="Still a draft: F finalizes it first.")
+    await driver.press("F", "y", sees=("INV-000001 is open: 12.50 EUR", "◐ open"))
+    await driver.press("p", "y", sees=("INV-000001 is paid: 12.50 EUR", "● paid"))
     for key in ("v", "F", "p", "e"):
         driver.app.clear_notifications()
         await driver.press(key, sees="INV-000001 is paid.")
@@ -50,9 +50,9 @@ async def test_an_action_that_the_state_forbids_is_greyed_and_does_nothing(drive
 async def test_voiding_an_invoice_asks_first(driver: Driver) -> None:
     await draft_an_invoice(driver)
     await driver.press("F", "y", sees="◐ open")
-    await driver.press("v", sees="Void INV-000001, 12.50 EUR, Ada, Till?")
+    await driver.press("v", sees="Void INV-000001, 12.50 EUR from Ada to Till?")
     await driver.press("escape", sees="◐ open")
-    await driver.press("v", "y", sees=("Voided inv_", "✕ void"))
+    await driver.press("v", "y", sees=("INV-000001 is void: 12.50 EUR", "✕ void"))
 
 
 async def test_a_user_is_created_deactivated_and_restored(driver: Driver) -> None:
@@ -60,7 +60,7 @@ async def test_a_user_is_created_deactivated_and_restored(driver: Driver) -> Non
     await driver.type("Ada", "tab")
     await driver.type("ada@example.com", "ctrl+s", sees=("Created usr_", "ada@example.com", "● active"))
     await driver.press("d", "y", sees="✕ deactivated")
-    await driver.press("u", sees=("Restored usr_", "● active"))
+    await driver.press("u", sees=("User Ada is active", "● active"))
 
 
 async def test_an_email_that_is_taken_is_reported_in_the_form(driver: Driver) -> None:
@@ -81,7 +81,7 @@ async def test_an_order_is_placed_paid_and_shipped(driver: Driver) -> None:
     await driver.press("p", sees=("Pay the order, ", "2 items"))
     await driver.press("y", sees="◐ paid")
     await driver.press("s", sees="Ship the order, ")
-    await driver.press("y", sees="● shipped")
+    await driver.press("y", sees=("Order ord_", " is shipped: 2,500, 2 items", "● shipped"))
     await driver.press("enter", sees="2 × 1,250     Beans")
 
 
@@ -104,18 +104,18 @@ async def test_an_action_that_cannot_be_taken_back_asks_first_and_names_its_obje
 ) -> None:
     await draft_an_invoice(driver)
     if key != "F":
-        await driver.press("F", "y", sees="Finalized inv_")
+        await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
     status = (driver.view.selected or {})["status"]
-    await driver.press(key, sees=f"{question}, 12.50 EUR, Ada, Till?")
+    await driver.press(key, sees=f"{question}, 12.50 EUR from Ada to Till?")
     await driver.press("escape")
     assert (driver.view.selected or {})["status"] == status
 
 
 async def test_in_live_mode_paying_asks_for_the_number(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("F", "y", sees="Finalized inv_")
+    await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
     driver.turn_live()
-    await driver.press("p", sees=("◆ LIVE · Are you sure?", "Type INV-000001 to"))
+    await driver.press("p", sees=("◆ LIVE · Confirm", "Type INV-000001 to"))
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
 
@@ -127,7 +127,7 @@ async def test_the_smallest_key_bar_has_what_can_be_done_with_an_open_invoice(ow
         await driver.sees("Till")
         await draft_an_invoice(driver)
         await driver.sees("F finalize")
-        await driver.press("F", "y", sees="Finalized inv_")
+        await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
         driver.app.clear_notifications()
         await driver.sees("v void   p pay", "? keys")
         await driver.press("enter", sees=("esc back", "v void   p pay", "? keys"))
@@ -140,7 +140,7 @@ async def test_in_live_mode_a_destructive_action_asks_for_the_number(driver: Dri
     assert driver.app.session.mode is Mode.LIVE
     invoice = driver.view.selected
     assert invoice is not None
-    await driver.press("v", sees=("◆ LIVE · Are you sure?", "Type INV-000001 to"))
+    await driver.press("v", sees=("◆ LIVE · Confirm", "Type INV-000001 to"))
     await driver.type("yes", "enter", sees="✕ The number does not match.")
     assert isinstance(driver.app.screen, ConfirmScreen)
     await driver.press("home", "shift+end")
@@ -194,8 +194,8 @@ async def test_an_invoice_that_is_no_longer_a_draft_is_not_edited(driver: Driver
 
 async def test_a_voided_invoice_is_drawn_on_its_way_to_void(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("F", "y", sees="Finalized inv_")
-    await driver.press("v", "y", sees="Voided inv_")
+    await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
+    await driver.press("v", "y", sees="INV-000001 is void: 12.50 EUR")
     await driver.press("enter", sees=(" ○ draft ─────▶ ◐ open ──────▶ ● paid", "└───────────▶[✕ void]"))
 
 
@@ -205,7 +205,7 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     await driver.app.api.write("POST", "/v1/transactions", body, "t")
     await driver.press("2", sees="by mistake")
     await driver.press("v", sees="Reverse the transaction, ")
-    await driver.press("y", sees=("Reversed txn_", "↩ debit", "−12.50  EUR"))
+    await driver.press("y", sees=("Transaction txn_", " is reversed", "↩ debit", "−12.50  EUR"))
     await driver.press("down", "v", "y", sees="Could not reverse: ")
 
 
@@ -220,7 +220,7 @@ async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: Co
             await driver.press("d", sees="Deactivate user ")
             line.swallows_answers = True
             await driver.press("y")
-            told = "it may have succeeded. Check before you try again."
+            told = "; the change may still have been made. Check before you try again."
             await until(lambda: told in " ".join(driver.text().split()))
             assert "Could not" not in driver.text()
     assert "DELETE" in [method for method, _path, _params in server.requests]
@@ -234,14 +234,14 @@ async def test_in_live_mode_what_can_be_taken_back_asks_for_a_yes(driver: Driver
     await driver.rests()
     driver.view.next_poll_at = float("inf")  # the next page would say that this is test mode
     driver.app.session.saw_livemode(True)
-    await driver.press("u", sees=("◆ LIVE · Are you sure?", "Restore user Ada, ada@example.com?"))
-    await driver.press("y", sees="Restored usr_")
+    await driver.press("u", sees=("◆ LIVE · Confirm", "Restore user Ada, ada@example.com?"))
+    await driver.press("y", sees="User Ada is active")
 
 
 async def test_the_payment_of_an_invoice_leads_back_to_it(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("F", "y", sees="Finalized inv_")
-    await driver.press("p", "y", sees="Paid inv_")
+    await driver.press("F", "y", sees="INV-000001 is open: 12.50 EUR")
+    await driver.press("p", "y", sees="INV-000001 is paid: 12.50 EUR")
     await driver.goes_to("2")
     await driver.press("enter", sees=("pays invoice  INV-000001  Ada", "→ The invoice it pays"))
     await driver.press(*["down"] * 5, "enter", sees=("[● paid]", "→ Its payment"))
@@ -291,8 +291,8 @@ async def test_a_transfer_from_an_account_leaves_the_cursor_there(driver: Driver
         (["less_than_sign"], "The list and the detail are not side by side"),
         (["6", "t"], "There is no refresh token"),
         (["6", "u"], "The API key is in use already."),
-        (["1", "F"], "F does nothing here: elsewhere it is finalize."),
-        (["6", "v"], "v does nothing here: elsewhere it is reverse, void,"),
+        (["1", "F"], "F works on another screen: finalize (3 Invoices)."),
+        (["6", "v"], "v works on other screens: reverse (2 Transactions), void (3 Invoices),"),
     ],
 )
 async def test_a_greyed_key_says_why(

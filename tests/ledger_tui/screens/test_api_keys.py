@@ -35,7 +35,7 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
 async def test_a_key_is_revoked_after_asking(driver: Driver) -> None:
     await create(driver)
     await driver.press("escape", "v", sees="Revoke API key reports, …")
-    await driver.press("y", sees=("Revoked key_", "✕ revoked"))
+    await driver.press("y", sees=(" is revoked", "✕ revoked"))
     assert driver.view.check_action("act", ("revoke",)) is None
 
 
@@ -52,7 +52,7 @@ async def test_the_dashboards_own_key_can_be_rolled_under_its_feet(driver: Drive
     await driver.press("9", sees=f"sk_test_…{old[-4:]}")
     await driver.press("L", "y")
     new = await shown_secret(driver)
-    await driver.sees("It was this dashboard's own key: the new one is in use already.")
+    await driver.sees("This dashboard used the old key; it now uses the new one.")
     assert driver.app.tokens.key == new != old
     await driver.press("escape", "1", "r")
     await until(lambda: driver.view.window.loaded)
@@ -61,7 +61,7 @@ async def test_the_dashboards_own_key_can_be_rolled_under_its_feet(driver: Drive
 
 async def test_revoking_the_dashboards_own_key_says_what_comes_of_it(driver: Driver) -> None:
     await driver.press("9", sees="1 of 1")
-    await driver.press("v", sees="It is the key of this dashboard, which will lose access.")
+    await driver.press("v", sees="This dashboard uses this key and will lose access.")
     await driver.press("y", sees="✕ 401: this key is not accepted")
 
 
@@ -69,7 +69,7 @@ async def test_in_live_mode_revoking_asks_for_its_last_characters(driver: Driver
     await create(driver)
     await driver.press("escape")
     driver.turn_live()
-    await driver.press("v", sees=("◆ LIVE · Are you sure?", "to confirm, then press enter"))
+    await driver.press("v", sees=("◆ LIVE · Confirm", "to confirm, then press enter"))
     assert f"Type {(driver.view.selected or {})['last4']} to confirm" in driver.text()
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)

@@ -34,7 +34,7 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
     for number in range(130):
         server.post(till, 1000 + number * 37 % 130, "debit" if number % 2 else "credit", f"sale {number}")
     async with dashboards.open() as driver:
-        await driver.press("2", sees="1–19 of > 100")
+        await driver.press("2", sees="1–19 of 100+")
         reads = len(server.requests)
         await driver.press("o", "down", "down", "enter")
         await driver.sees("amount            ▲ sorted", "the rows that are loaded are sorted", "esc done")
@@ -146,7 +146,7 @@ async def test_in_live_mode_the_number_of_marked_rows_is_typed(own_project: Addr
         await _fill_invoices(driver, opened=2, drafts=0)
         await driver.press("3", sees="Customer 1")
         driver.turn_live()
-        await driver.press("ctrl+a", "v", sees=("◆ LIVE · Are you sure?", "Type their number, 2"))
+        await driver.press("ctrl+a", "v", sees=("◆ LIVE · Confirm", "Type their number, 2"))
         await driver.press("y", "enter", sees="✕ The number does not match.")
         assert shown(driver, "status") == ["open", "open"]
         await driver.press("backspace", "2", "enter", sees="Voided: 2")

@@ -49,7 +49,7 @@ async def test_a_command_goes_to_a_filtered_list_and_to_an_object(
         await driver.press("escape")
         await command(driver, "key")
         await until(lambda: isinstance(driver.app.screen, KeyScreen), "the question for the key")
-        await driver.press("enter", sees="✕ It is empty or has characters that a key cannot have.")
+        await driver.press("enter", sees="✕ The key is empty or contains an invalid character.")
         await driver.press("escape")
         assert driver.app.screen is driver.app.dashboard
         assert driver.app.next_options is None

@@ -360,7 +360,7 @@ async def test_in_live_mode_posting_asks_for_the_amount_and_names_the_account(
         await driver.type("till", "enter", "d", "tab")
         await driver.type("1250", "ctrl+s")
         await driver.sees(
-            "◆ LIVE · Are you sure?", "Post a transaction, in LIVE mode?", "Till", "▼ debit", "1,250.00 EUR"
+            "◆ LIVE · Confirm", "Post a transaction, in LIVE mode?", "Till", "▼ debit", "1,250.00 EUR"
         )
         await driver.sees("Type 1250.00 to confirm")
         await driver.type("1250", "enter", sees="✕ The amount does not match.")

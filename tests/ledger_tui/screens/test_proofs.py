@@ -31,13 +31,13 @@ async def test_a_transaction_is_shown_as_proven_and_its_proof_saved(
     while await sealed() < 2:
         await driver.pilot.pause(0.1)
     await driver.press("2", sees="0.05")
-    await driver.press("enter", sees=("✓ entry 1 of the checkpoint of 2", "witnessed by nobody"))
+    await driver.press("enter", sees="✓ entry 1 in the log of 2 events", gone="witnessed")
     await driver.press("T", sees="entry 1  evt_")
     await driver.press("escape", "colon", *"prove", "enter", sees=f"Saved {transaction}.tlog-proof")
     proof = parse_proof((tmp_path / f"{transaction}.tlog-proof").read_text(encoding="utf-8"))
     assert proof is not None
     assert (proof.index, proof.checkpoint.size) == (1, 2)
-    await driver.press("0", sees="✓ 2 events sealed, the newest")
-    await driver.press("comma", sees="PAST", gone="events sealed")
-    await driver.press("escape", sees="✓ 2 events sealed, the newest")
+    await driver.press("0", sees="Log: 2 events, the newest")
+    await driver.press("comma", sees="PAST", gone="Log: ")
+    await driver.press("escape", sees="Log: 2 events, the newest")
     await driver.press("colon", *"prove", "enter", sees="Choose a transaction or an event first")

@@ -48,7 +48,9 @@ async def test_a_form_on_its_way_is_not_left_without_a_word(server: ContractServ
         await until(lambda: posts(server))
         await driver.press("escape", sees="It was sent and may still succeed.")
         await driver.press("x", gone="may still succeed")
-        await driver.press("escape", "escape", sees="It may have succeeded: check before you send it again.")
+        await driver.press(
+            "escape", "escape", sees="The change may have been made: check before you send it again."
+        )
         assert driver.app.screen is driver.app.dashboard
 
 
@@ -110,7 +112,7 @@ async def test_a_change_after_a_lost_answer_is_not_reported_as_done(server: Cont
         line.swallows_answers = True
         await driver.press("ctrl+s", sees="Sending again is safe")
         line.swallows_answers = False
-        await driver.press("escape", sees="No answer came: it may have succeeded. Leave the form?")
+        await driver.press("escape", sees="The change may have been made. Leave the form?")
         await driver.press("x")
         await driver.press("backspace")
         await driver.type("X", "ctrl+s")
@@ -232,7 +234,7 @@ async def test_of_several_pasted_lines_a_field_says_that_it_kept_the_first(serve
     async with account_form(server) as (driver, _line):
         await driver.press("shift+tab", "end")
         driver.app.post_message(Paste(" east\nBank\n"))
-        await driver.sees("Of the 2 pasted lines only the first was kept.")
+        await driver.sees("Only the first of the 2 pasted lines was taken.")
         await until(lambda: form_of(driver).typed()["name"] == "Till east")
 
 

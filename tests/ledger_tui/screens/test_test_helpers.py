@@ -60,10 +60,10 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         # The fault ends at once; the snapshot is gone back to only after the question.
         await driver.press("shift+tab", "v", sees=("Ended: 503 to POST", "No faults"))
         await driver.press("1", sees=("Till", "Test account"))
-        await driver.press("H", "shift+tab", "enter", sees="Go back to the snapshot empty?")
+        await driver.press("H", "shift+tab", "enter", sees='Go back to the snapshot "empty"?')
         await driver.press("n")
         assert len(owned.api.get("/v1/accounts").json()["data"]) == 2
-        await driver.press("enter", "y", sees=("The ledger is as it was in empty.", "▶ runs"))
+        await driver.press("enter", "y", sees=('The ledger is back at the snapshot "empty".', "▶ runs"))
         await driver.goes_to("1")
         assert [row["name"] for _n, row in driver.view.window.at_hand()] == ["Till"]
 
@@ -71,7 +71,7 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         await goes_on(driver, "reset")
         await driver.sees("Empty this project in test mode?")
         await driver.press("y", sees=("This project is empty.", "No accounts yet."))
-        await driver.press("H", "v", sees="Delete the snapshot empty?")
+        await driver.press("H", "v", sees='Delete the snapshot "empty"?')
         await driver.press("y", sees="No snapshots")
         await driver.press("question_mark", sees=("make an event happen", "empty this project"))
 

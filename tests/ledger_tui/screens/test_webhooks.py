@@ -174,12 +174,12 @@ async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_
 async def test_an_endpoint_is_disabled_enabled_rolled_and_deleted(driver: Driver, receiver: str) -> None:
     await open_log(driver)
     first = await register(driver, receiver)
-    await driver.press("d", "y", sees=("Disabled whe_", "✕ disabled"))
-    await driver.press("u", sees=("Enabled whe_", "● enabled"))
+    await driver.press("d", "y", sees=("Webhook endpoint ", " is disabled", "✕ disabled"))
+    await driver.press("u", sees=(" is enabled", "● enabled"))
     await driver.press("L", "y", sees="Shown once")
     second = next(word for word in driver.text().split() if word.startswith("whsec_"))
     assert second != first
-    await driver.press("escape", "v", "y", sees=("Deleted whe_", "No webhook endpoints."))
+    await driver.press("escape", "v", "y", sees=(" is deleted", "No webhook endpoints."))
 
 
 async def test_the_tab_of_the_webhooks_stays_lit_on_its_endpoints(driver: Driver) -> None:

@@ -58,9 +58,9 @@ async def test_a_key_may_come_from_a_variable(
     ("key", "kept", "sentence"),
     [
         ("env:NOT_SET", None, "NOT_SET, which is not set"),
-        ("env:SHOP_KEY", None, "The key in SHOP_KEY has characters that a key cannot have."),
+        ("env:SHOP_KEY", None, "The key in SHOP_KEY contains an invalid character."),
         ("stored", None, "No key"),
-        ("stored", "sk_tést", "The key of profile shop has characters that a key cannot have"),
+        ("stored", "sk_tést", "The key of profile shop contains an invalid character"),
     ],
 )
 async def test_a_profile_without_a_usable_key_ends_with_a_sentence(

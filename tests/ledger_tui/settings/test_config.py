@@ -79,7 +79,7 @@ def test_without_a_file_nothing_is_configured(tmp_path: Path) -> None:
         ("[lists.users]\nrows = 3", "lists.users.rows", "use columns, sort or filters"),
         ("panes = 3", "panes", "table"),
         ("[panes]\nsplit = 1", "panes.split", "true or false"),
-        ("[panes]\ndetail_width = 3", "panes.detail_width", "columns from 24 on"),
+        ("[panes]\ndetail_width = 3", "panes.detail_width", "columns, at least 24"),
         ("[panes]\nleft = 30", "panes.left", "use split or detail_width"),
         ("keys = 3", "keys", "table"),
         ("[keys]\nrefresh = 3", "keys.refresh", 'in quotes, like "ctrl+r"'),

@@ -2,7 +2,7 @@ import pytest
 from textual.binding import Binding
 
 from ledger_tui.settings.config import BadConfig
-from ledger_tui.ui.keys import BY_ID, TOGETHER, descriptions, keymap, spelled
+from ledger_tui.ui.keys import BY_ID, TOGETHER, descriptions, keymap, spelled, use_elsewhere
 
 
 def test_nothing_configured_changes_nothing() -> None:
@@ -88,3 +88,27 @@ def test_a_key_is_described_by_all_that_it_does_on_different_screens() -> None:
     assert descriptions().keys() == BY_ID.keys()
     assert descriptions()["open"] == "open; go back to the snapshot"
     assert descriptions()["group"] == "sums of postings, or the newest"
+
+
+@pytest.mark.parametrize(
+    ("key", "own_keys", "sentence"),
+    [
+        ("F", {}, "F works on another screen: finalize (3 Invoices)."),
+        (
+            "d",
+            {},
+            "d works on other screens: deactivate (4 Users), disable (Webhook endpoints), what changed",
+        ),
+        ("l", {}, "l works on other screens: show it in the list (many screens)."),
+        ("R", {}, "R repairs a demo's receiver: choose its row (tab on the overview) first."),
+        ("Z", {"act.finalize": "Z"}, "Z works on another screen: finalize (3 Invoices)."),
+    ],
+)
+def test_a_key_that_does_nothing_here_names_what_it_does_and_on_which_screens(
+    key: str, own_keys: dict[str, str], sentence: str
+) -> None:
+    assert use_elsewhere(key, own_keys).startswith(sentence)
+
+
+def test_a_key_that_does_nothing_anywhere_has_nothing_said() -> None:
+    assert use_elsewhere("Z", {}) == use_elsewhere("tab", {}) == ""

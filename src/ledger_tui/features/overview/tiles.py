@@ -296,7 +296,7 @@ def invoices(figure: Stages, width: int, height: int) -> TileContent:
     fact = [Cell(f"{total} overdue" if total else "none overdue", tone)]
     if height >= len(rows) + 1 + len(overdue):
         most = max(1, *(stage.count for stage in figure.stages))
-        rows.append(TileRow([Cell("overdue, of the open ones" if total else "none overdue", "dim")]))
+        rows.append(TileRow([Cell("open and overdue" if total else "none overdue", "dim")]))
         for name, count in overdue if total else ():
             cells = [Cell(f"  {name:<8}", "dim"), Cell(f"{count:>5,} ", "warn" if count else "dim")]
             rows.append(TileRow([*cells, _bar(count / most, width - 16, "warn")], link))
@@ -337,14 +337,19 @@ def _count(stage: Stage) -> str:
 
 
 def _sums(stage: Stage, room: int) -> list[Cell]:
-    """Return the sum of the commonest currency where it fits, and how many others there are."""
+    """Return the sum of the commonest currency and the number of others, in words if they fit; else short."""
     if not stage.sums:
         return []
     one = stage.sums[0]
     text = f" {format_amount(one.amount, one.currency)} {literal(one.currency)}"
-    if len(stage.sums) > 1:
-        text += f" +{len(stage.sums) - 1}"
-    return [Cell(text, "dim")] if len(text) <= room else []
+    others = len(stage.sums) - 1
+    texts = [text]
+    if others:
+        texts = [
+            f"{text} and {others} other {'currency' if others == 1 else 'currencies'}",
+            f"{text} +{others}",
+        ]
+    return next(([Cell(text, "dim")] for text in texts if len(text) <= room), [])
 
 
 def _bar(share: float, width: int, tone: Tone) -> Cell:

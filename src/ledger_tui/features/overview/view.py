@@ -306,7 +306,7 @@ class Overview(TiledView):
         return Content.assemble(left, " " * width_left, (right, style))
 
     def _with_log(self, left: Content, width: int) -> Content:
-        """Add how many events are sealed, when the newest was made, and who witnessed it, if that fits."""
+        """Add how many events the log contains, the age of the newest, and its witnesses, if that fits."""
         log, latest = self.figures.get("log"), self.figures.get("events")
         if self.context.session.moment_ms is not None:  # the log counts the events of now
             return left
@@ -316,7 +316,8 @@ class Overview(TiledView):
             now = datetime.fromtimestamp(self.context.session.server_time, UTC)
             at = moment(latest[0].get("created")) if isinstance(latest, list) and latest else None
             newest = f", the newest {since(now - datetime.fromtimestamp(at, UTC))}" if at is not None else ""
-            text, tone = f"   ✓ {log.size:,} events sealed{newest}, {log.signed_by(now)}", "$plus"
+            witnesses = f", {by}" if (by := log.signed_by(now)) else ""
+            text, tone = f"   Log: {log.size:,} events{newest}{witnesses}", "$plus"
         return Content.assemble(left, (text, tone)) if left.cell_length + len(text) < width else left
 
     def names_loaded(self) -> None:

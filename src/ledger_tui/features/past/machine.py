@@ -54,7 +54,7 @@ def parse_moment(text: str, now_ms: int) -> int | None:
     if ms is None:
         raise BadLine("Write a time as 2026-11-23 14:05, 14:05, -2h or now.")
     if ms > now_ms + _UNSURE_MS:
-        raise BadLine("That time is yet to come.")
+        raise BadLine("That time is in the future.")
     return ms
 
 
@@ -212,7 +212,7 @@ class TimeMachine(Widget):
         if self._reading:
             return
         if self.ms is None and steps > 0:
-            self.notify("This is now; , goes back.")
+            self.notify("The screen shows the present; , goes back.")
         elif self.ms is None:
             self._read("around", None, steps)
         elif side := self._around.needs(self.ms, steps):
@@ -328,7 +328,7 @@ class TimeMachine(Widget):
         if steps == 0:
             self._show(ms)
         elif ms is None and not read.known:
-            self.notify("There is nothing to step through: no event.")
+            self.notify("There is no event to step to.")
         elif ms is not None and further:
             self._read(further, ms, steps)
         else:

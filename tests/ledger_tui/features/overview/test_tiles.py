@@ -161,3 +161,22 @@ def test_requests_that_nobody_answered_are_counted_without_a_duration() -> None:
     assert content.fact == ()
     figures.replace([RequestOutcome(None, 30_000.0), RequestOutcome(200, 4.0)])
     assert "p50 4.0" in "".join(cell.text for cell in tiles.requests(figures, 60, 5).fact)
+
+
+@pytest.mark.parametrize(
+    ("width", "sums", "text"),
+    [
+        (70, 3, " 300,200 JPY and 2 other currencies"),
+        (70, 2, " 300,200 JPY and 1 other currency"),
+        (45, 3, " 300,200 JPY +2"),
+        (70, 1, " 300,200 JPY"),
+    ],
+)
+def test_a_stage_shows_its_largest_sum_and_how_many_other_currencies_there_are(
+    width: int, sums: int, text: str
+) -> None:
+    stage_sums = [Sum("JPY", 300_200, 3), Sum("EUR", 100, 1), Sum("KWD", 100, 1)][:sums]
+    figure = Stages([Stage("draft", 5, False, stage_sums)], [0, 0, 1])
+    rows = tiles.invoices(figure, width, 9).rows
+    assert rows[0].cells[-1].text == text
+    assert [cell.text for cell in rows[1].cells] == ["open and overdue"]

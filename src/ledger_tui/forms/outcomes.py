@@ -1,0 +1,53 @@
+"""The sentences after a change: what is true now, or why nobody knows."""
+
+from __future__ import annotations
+
+from ledger_tui.client.errors import ApiError, LedgerError, NotConnected, Unreadable
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import Resource, ResourceAction
+from ledger_tui.resources.webhooks import known_by
+
+_NOT_IN_A_SUM = ("number", "name", "customer", "description", "email")
+
+
+def outcome(
+    resource: Resource, action: ResourceAction, record: Record, answer: Record, names: AccountNames
+) -> str:
+    """Return `INV-000202 is open: 151.00 EUR`, from the object before an action and the server's answer."""
+    answered_id = answer.get("id")
+    if action.result is not None:
+        return action.result(answer, literal(record.get("id")))
+    is_same = answered_id == record.get("id")
+    state, now = action.done.lower(), record
+    if is_same:
+        now = answer
+        status = answer.get("status")
+        if isinstance(status, str) and status != record.get("status"):
+            state = literal(status)
+    is_new = not is_same and str(answered_id).startswith(resource.id_prefix)
+    sums = known_by({**(answer if is_new else now), **dict.fromkeys(_NOT_IN_A_SUM)}, names)
+    facts = ", ".join([literal(answered_id), *sums] if is_new else sums)
+    return f"{_called(resource, now)} is {state}" + (f": {facts}" if facts else "")
+
+
+def _called(resource: Resource, record: Record) -> str:
+    """Return the object's number, or its kind with the name or the id."""
+    if isinstance(number := record.get("number"), str):
+        return literal(number)
+    kind = resource.singular[0].upper() + resource.singular[1:]
+    texts = (record.get(field) for field in ("url", "name", "id"))
+    return f"{kind} {literal(next((text for text in texts if isinstance(text, str)), ''))}".rstrip()
+
+
+def uncertain(error: LedgerError) -> str:
+    """Return a sentence about a change that may have been made all the same; "" for one that was refused."""
+    if isinstance(error, NotConnected):
+        answer = "No usable answer" if isinstance(error, Unreadable) else "No answer"
+        return f"{answer} ({literal(error).rstrip('.')}); the change may still have been made."
+    # When its storage is lost, the message of a ledger says what became of the change.
+    if isinstance(error, ApiError) and error.code != "storage_unavailable":
+        request = f", request {literal(error.request_id)}" if error.request_id else ""
+        return f"The server failed; the change may still have been made. Status {error.status}{request}."
+    return ""
