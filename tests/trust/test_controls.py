@@ -15,12 +15,12 @@ from tests.ledger_engine.test_model import Ledger, _run
 
 ANSWERING_500 = """
 from ledger_engine import cli
-from ledger_engine.http.wire.http1 import Exchange
+from ledger_engine.http.wire.http1 import HttpExchange
 
-def start(self, status, headers, start=Exchange._start):
+def start(self, status, headers, start=HttpExchange._start):
     start(self, 500 if status == 405 else status, headers)
 
-Exchange._start = start
+HttpExchange._start = start
 cli.main()
 """
 
