@@ -43,11 +43,11 @@ class World:
     number: Iterator[int] = field(default_factory=itertools.count)
 
     async def ids(self, path: str) -> list[str]:
-        """Return ids of the list at `path`, newest first."""
+        """Return the ids of the list at `path`, newest first, or the codes of objects without one."""
         if path not in self.lists:
             answer = await self.client.get(path)
             assert answer.status_code == 200, answer.text
-            self.lists[path] = [item["id"] for item in answer.json()["data"]]
+            self.lists[path] = [item.get("id", item.get("code")) for item in answer.json()["data"]]
         return self.lists[path]
 
     async def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

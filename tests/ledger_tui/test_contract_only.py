@@ -125,7 +125,7 @@ async def test_an_invoice_is_drafted_edited_and_met_again_without_a_list(
     await filled.type("Grace", "ctrl+s", sees=("Changed inv_", "Grace"))
     assert server.invoices[0]["customer"] == "Grace"
     # Finalizing it goes beyond the interface.
-    await filled.press("F", "y", sees="Could not finalize: this server does not offer it")
+    await filled.press("F", "y", sees="Could not finalize: this server does not offer the action")
     assert_sound(filled)
 
 

@@ -73,7 +73,11 @@ def test_without_a_command_its_help_is_shown_on_stderr(shell: Shell) -> None:
         (["add", "shop", "--url", "h", "--key-stdin"], KEY, "profiles.shop.url: is not an address"),
         (["add", "a b", "--url", "https://h", "--key-stdin"], KEY, "letters, digits"),
         (["add", "shop", "--url", "https://h"], "", "there is no terminal to ask for the key on"),
-        (["add", "shop", "--url", "https://h", "--key-stdin"], "\n", "The key is empty or has characters"),
+        (
+            ["add", "shop", "--url", "https://h", "--key-stdin"],
+            "\n",
+            "The key is empty or contains an invalid",
+        ),
         (["add", "shop", "--url", "https://h", "--key-stdin", "--client-id", "a"], KEY, "Give one of"),
         (["add", "shop", "--url", "https://h", "--client-id", "a", "--mode-color", "red"], "", "a colour"),
         (["remove", "shop"], "", "profiles.shop: does not exist"),

@@ -257,7 +257,7 @@ class LedgerApp(App[int]):
         """End this dashboard and begin another one: no data of the former server is left in it."""
         if self.is_web:
             self.notify(
-                "A page in the browser shows one server: start another --web with that profile.",
+                "This page shows one server: start another --web with that profile.",
                 severity="warning",
             )
             return

@@ -60,7 +60,7 @@ async def test_in_a_browser_another_profile_is_not_connected_to(
     monkeypatch.setattr(HeadlessDriver, "is_web", property(lambda _driver: True))
     async with dashboards.open() as driver:
         driver.app.post_message(ReconnectRequested(profile="shop"))
-        await driver.sees("A page in the browser shows one server: start another --web with that profile.")
+        await driver.sees("This page shows one server: start another --web with that profile.")
         assert driver.app.next_options is None
         assert driver.app.is_running
 

@@ -65,7 +65,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
             await made(driver, "/v1/api_keys", {"name": name, "role": "member"}, name)
         await driver.press("9", sees=("reports", "exports"))
         await driver.press("ctrl+a", "L", sees="Roll only one at a time")
-        await driver.press("v", sees=("Revoke 3 API keys?", "Among them is the key of this dashboard"))
+        await driver.press("v", sees=("Revoke 3 API keys?", "This dashboard uses one of these keys"))
         await driver.press("y", sees="Revoked: 3")
         await until(lambda: None not in values(driver, "revoked_at"))
 

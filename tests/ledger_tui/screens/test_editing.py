@@ -69,7 +69,7 @@ async def test_keeping_theirs_goes_on_with_the_other_fields_as_typed(
 ) -> None:
     draft["description"] = "Espresso"
     await editor.press("ctrl+s", sees="Beans → Espresso")
-    await editor.press("k", sees="The form has their values now")
+    await editor.press("k", sees="The form now shows their values")
     assert isinstance(editor.app.screen, FormScreen)
     typed = editor.app.screen.typed()
     assert (typed["customer"], typed["description"]) == ("Eve", "Espresso")
@@ -131,7 +131,7 @@ async def test_a_whole_server_has_an_etag_for_the_draft_and_the_other_change_is_
     path = f"/v1/invoices/{draft['id']}"
     await api.write("PATCH", path, {"description": "Espresso"}, None)
     await driver.press("ctrl+s", sees=("Changed meanwhile", "– → Espresso"))
-    await driver.press("k", sees="The form has their values now")
+    await driver.press("k", sees="The form now shows their values")
     await driver.press("ctrl+s", sees="Changed inv_")
     now = (await api.read(path)).record
     assert (now["customer"], now["description"]) == ("X", "Espresso")

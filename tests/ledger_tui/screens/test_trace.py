@@ -159,7 +159,7 @@ async def test_a_server_with_the_contract_alone_says_what_it_lacks(
         await driver.press("enter", sees="→ Its transactions")
         await driver.press("escape", "8", sees="✕ 404   GET     /v1/requests")
         await driver.press("T", sees=("this server shows no events", "GET /v1/requests", "by this dashboard"))
-        await driver.press("6", "T", sees="There is nothing here to trace")
+        await driver.press("6", "T", sees="Choose an object, an event or a request first")
 
 
 async def test_with_a_small_rate_limit_a_trace_takes_a_quarter_of_it(
