@@ -29,9 +29,11 @@ def main() -> None:
     if first == "--version":
         print(f"ledger {__version__}")
     elif first in ("-h", "--help"):
-        words = copy(command)  # without the words that both programs have, which are ledger-engine's
-        words.commands = {name: each for name, each in command.commands.items() if name not in _commands()}
-        words.main(["--help"], standalone_mode=False)
+        own_command = copy(command)  # without the words that both programs have, which are ledger-engine's
+        own_command.commands = {
+            name: each for name, each in command.commands.items() if name not in _commands()
+        }
+        own_command.main(["--help"], standalone_mode=False)
         print(f"\nWith one of these words first it is ledger-engine: {', '.join(_commands())}.")
     else:
         dashboard()

@@ -302,9 +302,9 @@ def end(unit: Unit, server: str) -> None:
 
 
 def _revoke(unit: Unit, which: str, parameters: Mapping[str, Value] | None = None) -> None:
-    count = unit.execute(
+    rows = unit.execute(
         f"UPDATE api_keys SET revoked_at = :now WHERE {_OPEN} AND {which} RETURNING id",
         {"now": unit.now, **(parameters or {})},
     )
-    if count:
+    if rows:
         unit.announce(TOPIC)

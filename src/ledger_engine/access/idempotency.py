@@ -28,9 +28,8 @@ class UnusedKeys:
     Taking one then needs no answer from the database.
     """
 
-    tables: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # added rows do not make it untrue, as `take` removes their keys
+    # added rows do not make it untrue, as `take` removes their keys
+    tables: ClassVar[frozenset[str]] = frozenset()
     __slots__ = ("_cache", "_keys", "_tenant")
 
     def __init__(self, cache: GroupCache, tenant: Tenant) -> None:

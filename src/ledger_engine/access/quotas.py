@@ -42,7 +42,7 @@ def stored_objects(unit: Unit, tenant: Tenant) -> int:
 
 
 class StoredObjects:
-    """The number of a project and mode's stored objects (`Cached`)."""
+    """The number of a project and mode's stored objects (`CachedValues`)."""
 
     tables: ClassVar = frozenset({"counters"})
     __slots__ = ("_cache", "_tenant", "_written_number", "number")

@@ -112,7 +112,7 @@ def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
 
 
 def any_server(command: Callable[..., None]) -> Callable[..., None]:
-    """Declare the options that select a command's server, and pass them to the command as a Target."""
+    """Declare the options that select a command's server, and pass them to the command as a ServerTarget."""
 
     def run(
         *, url: str | None, key: str | None, mode: str, project: str | None, database: Location, **others: Any

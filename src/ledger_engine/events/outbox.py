@@ -288,7 +288,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
 
 
 class _LastChange:
-    """The newest event of a book (`Cached`)."""
+    """The newest event of a book (`CachedValues`)."""
 
     tables: ClassVar = frozenset({"events", *books.TABLES})
     __slots__ = ("id",)

@@ -182,13 +182,13 @@ def newest(unit: Unit) -> list[str]:
 
 def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) -> int:
     """Delete up to `limit` entries whose id is less than `before_id`; return how many."""
-    count = unit.execute(
+    rows = unit.execute(
         "DELETE FROM requests WHERE project = :project AND livemode = :livemode AND id IN"
         " (SELECT id FROM requests WHERE project = :project AND livemode = :livemode AND id < :before"
         " ORDER BY id LIMIT :limit) RETURNING id",
         {"project": project, "livemode": livemode, "before": before_id, "limit": limit},
     )
-    return len(count)
+    return len(rows)
 
 
 def _caused(unit: Unit, tenant: Tenant, row: Row) -> list[str]:

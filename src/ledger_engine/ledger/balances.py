@@ -37,7 +37,7 @@ class LoadedBalance:
 
 
 class Balances:
-    """The balances of a project and mode, as far as they are needed (`Cached`).
+    """The balances of a project and mode, as far as they are needed (`CachedValues`).
 
     In errors, field names are prefixed with `at`, the path of the item; None when the request lacks such a
     field.

@@ -207,17 +207,17 @@ def page(
     until = None if at is None else first_at("txn", at + 1)
     read = _text if as_text else _read
     if account is not None:
-        equal_columns, equal = {"account": account}, {"type": type}
+        values, equal = {"account": account}, {"type": type}
         listing = _OF_ACCOUNT if type is None else _OF_ACCOUNT_AND_TYPE
         among = accounts.OF_ACCOUNT
     elif type is not None:
-        equal_columns, equal = {"type": type}, {}
+        values, equal = {"type": type}, {}
         listing, among = _OF_ONE_TYPE, _OF_TYPE
     else:
-        equal_columns, equal = {}, {}
+        values, equal = {}, {}
         listing, among = _LISTING, OF_BOOK
     return listing.page(
-        unit, tenant, request, equal, since=since, until=until, among=among, values=equal_columns, read=read
+        unit, tenant, request, equal, since=since, until=until, among=among, values=values, read=read
     )
 
 
@@ -247,7 +247,7 @@ def _post(
 
 
 class PostedBook:
-    """The state that the works of a group share to post to one book (`Cached`)."""
+    """The state that the works of a group share to post to one book (`CachedValues`)."""
 
     # The tables of its parts: the number of the book, the number of stored objects, and balances.
     tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables

@@ -200,7 +200,7 @@ class ThreadedDatabase:
     """Accepts works from event loops, and gives back what came of them.
 
     The thread that writes takes groups from `_writes` and calls `_settle` with each, until it finds None; it
-    sets `_lost` when nothing can be written. A server's work fails when it takes too long.
+    sets `_is_lost` when nothing can be written. A server's work fails when it takes too long.
     """
 
     _readers: ReadingThreads

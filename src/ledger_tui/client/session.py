@@ -72,9 +72,8 @@ class Session:
         self.credentials = 0  # how many credentials were used: what one was refused the next may be allowed
         self.missing_parts: set[str] = set()
         self._lacks_scope = False
-        self.moment_ms: int | None = (
-            None  # the moment shown, including all of this millisecond; None means the present
-        )
+        # the moment shown, including all of this millisecond; None means the present
+        self.moment_ms: int | None = None
         self._key_mode = Mode.UNKNOWN
         self._seen_mode = Mode.UNKNOWN
         self.on_change: Callable[[], None] = lambda: None

@@ -16,8 +16,8 @@ from ledger_tui.ui.status_bar import awaited
 class Caption(Widget):
     """The title, filter, problem and position of a list, as far as they are known.
 
-    `news` returns the text next to the position, `covered` whether the detail replaces the list, `paused`
-    whether new rows are held back.
+    `news` returns the text next to the position, `is_covered` whether the detail replaces the list,
+    `is_paused` whether new rows are held back.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class Panes(ScreenRow):
         return [self._list, self._detail]
 
     def lay_out(self, width: int, *, is_open: bool) -> None:
-        """Show both panes or one; `opened` says which one."""
+        """Show both panes or one; `is_open` chooses the detail."""
         self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
         # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
         self._list.display = self.wide or not is_open

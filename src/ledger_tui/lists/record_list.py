@@ -45,8 +45,8 @@ class PageFailed(Message):
 class RecordList(Stack):
     """The rows of one resource, whose pages are read as the user moves through them.
 
-    Calls `changed` whenever the rows or `problem` change. On a server without the list it shows the rows that
-    `stand_in_rows` returns.
+    Calls `tell_change` whenever the rows or `problem` change. On a server without the list it shows the rows
+    that `stand_in_rows` returns.
     """
 
     _users_asked_for = False

@@ -180,9 +180,8 @@ class ResourceAction:
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     part: str | None = None  # set when it goes beyond the contract
     why_not: str = ""  # shown if it is not allowed and the object's status is not the reason
-    result: Callable[[Record, str], str] | None = (
-        None  # the sentence shown after it, of the answer and the id
-    )
+    # the sentence shown after it, of the answer and the id
+    result: Callable[[Record, str], str] | None = None
 
 
 def in_state(*states: str | None) -> Callable[[Record], bool]:

@@ -112,8 +112,8 @@ def _events_section(_record: Record, events: Any, _names: AccountNames) -> tuple
 
 
 def _to_events(_record: Record, events: Any) -> tuple[Link, ...]:
-    links = events[:_EVENTS_SHOWN] if isinstance(events, list) else []
-    return tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in links)
+    event_ids = events[:_EVENTS_SHOWN] if isinstance(events, list) else []
+    return tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in event_ids)
 
 
 def own_request(number: int, exchange: SentRequest) -> Record:

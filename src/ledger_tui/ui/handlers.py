@@ -65,7 +65,7 @@ def asks(group: str, *, exclusive: bool = True) -> Callable[[Asking[Node, P]], S
     """Make an async method a worker, which replaces the worker of its group if it is `exclusive`.
 
     It asks the server and touches no widget: it passes the answer to a method by `call_later`. An unexpected
-    error goes up from its widget as `WorkFailed`.
+    error goes up from its widget as `WorkerFailed`.
     """
 
     def decorate(method: Asking[Node, P]) -> Starting[Node, P]:

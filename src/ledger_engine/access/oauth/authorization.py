@@ -126,12 +126,12 @@ def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAut
 
 def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerError | None:
     """End the grant of an access or a refresh token (RFC 7009); an unknown value changes nothing."""
-    token_row = grants.find_token(unit, token)
-    client = client_id or (token_row.app if token_row is not None else None)
+    stored_token = grants.find_token(unit, token)
+    client = client_id or (stored_token.app if stored_token is not None else None)
     if client is None:
         return None
     request = OAuthRequest([("token", token), ("client_id", client)])
-    return Server(unit, stored=token_row).revocation(request)
+    return Server(unit, stored=stored_token).revocation(request)
 
 
 def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | None:

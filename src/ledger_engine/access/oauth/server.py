@@ -185,17 +185,17 @@ class _CodeGrant(AuthorizationCodeGrant):
         return 200, None, []
 
     def query_authorization_code(self, code: str, client: ClientMixin) -> StoredCode:
-        record = self.server.stored
-        if not isinstance(record, Code):
+        stored_code = self.server.stored
+        if not isinstance(stored_code, Code):
             raise InvalidGrantError("The code is not known.")
-        if record.redeemed:
-            _end(self.server, record)
-        if record.app != client.get_client_id():
+        if stored_code.redeemed:
+            _end(self.server, stored_code)
+        if stored_code.app != client.get_client_id():
             raise InvalidGrantError("The code was issued to another app.")
-        if record.expired:
+        if stored_code.expired:
             raise InvalidGrantError(f"The code has expired; it is valid for {grants.CODE_SECONDS} seconds.")
-        _require_valid(record)
-        return StoredCode(record)
+        _require_valid(stored_code)
+        return StoredCode(stored_code)
 
     def authenticate_user(self, authorization_code: StoredCode) -> str:
         """Use up the code and return its user: Authlib's last call before it issues tokens."""
@@ -350,8 +350,8 @@ class Server(AuthorizationServer):
         assert self.pair is not None
         credential = request.authorization_code or request.refresh_token
         assert isinstance(credential, StoredCode | StoredToken)
-        row = credential.stored
-        grants.store(self.unit, row.grant, row.scopes, listed(token["scope"]), self.pair)
+        stored = credential.stored
+        grants.store(self.unit, stored.grant, stored.scopes, listed(token["scope"]), self.pair)
 
     def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
         """Do nothing: these signals have no receivers."""

@@ -215,12 +215,12 @@ def failed(
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
     """Send the failed ones among these deliveries again, now; return their number."""
     id_list, parameters = any_of(ids)
-    count = unit.execute(
+    rows = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({id_list}) AND {_FAILED} RETURNING id",
         {"due": unit.now, **parameters},
     )
     unit.announce(endpoints.TOPIC)
-    return len(count)
+    return len(rows)
 
 
 def purge(unit: Unit, before_id: str, limit: int) -> int:

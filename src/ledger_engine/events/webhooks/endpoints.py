@@ -435,24 +435,24 @@ def purge(unit: Unit, before: int, limit: int) -> int:
 
     Their ids stay, because a cursor marks a place for good (docs/decisions.md#lists-next-cursor).
     """
-    count = unit.execute(
+    rows = unit.execute(
         "UPDATE deleted_webhook_endpoints SET url = '', events = '[]' WHERE id IN"
         " (SELECT id FROM deleted_webhook_endpoints WHERE deleted_at < :before AND url <> ''"
         " ORDER BY deleted_at LIMIT :limit) RETURNING id",
         {"before": before, "limit": limit},
     )
-    return len(count)
+    return len(rows)
 
 
 def _end_some(unit: Unit, tenant: Tenant, id: str, limit: int) -> int:
     """End up to `limit` open deliveries of an endpoint that is deleted; return how many."""
-    count = unit.execute(
+    rows = unit.execute(
         "UPDATE deliveries SET status = 'failed', due = NULL WHERE id IN (SELECT d.id FROM deliveries AS d"
         " JOIN deleted_webhook_endpoints AS w ON w.id = d.endpoint WHERE w.id = :id AND w.project = :project"
         " AND w.livemode = :livemode AND d.status = 'pending' LIMIT :limit) RETURNING id",
         tenant.bind(id=id, limit=limit),
     )
-    return len(count)
+    return len(rows)
 
 
 def _check_kinds(kinds: list[str]) -> list[str]:

@@ -111,8 +111,8 @@ class Pace:
     def measure(self) -> None:
         """Set the pause by how busy the thread was since the last call."""
         before, self._measured_at = self._measured_at, (time.perf_counter(), time.thread_time())
-        wall_time, monotonic_time = (now - then for now, then in zip(self._measured_at, before, strict=True))
-        self.pause_s = BUSY_PACE_S if monotonic_time > BUSY * wall_time else PACE_S
+        seconds, busy_seconds = (now - then for now, then in zip(self._measured_at, before, strict=True))
+        self.pause_s = BUSY_PACE_S if busy_seconds > BUSY * seconds else PACE_S
 
 
 async def try_until_done(step: Callable[[], Awaitable[object]]) -> None:

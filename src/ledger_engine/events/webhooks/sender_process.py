@@ -4,9 +4,9 @@ In the server's event loop each delivery would wait several times for its turn a
 time from them. Here it costs the server its share of one line out and one line in. The process receives
 finished requests: it knows no secret and no database, stores nothing, and ends with its owner.
 
-To the sender go pickled tuples, each behind its length: `("jobs", …)` with the fields of each Job, `("drop",
-endpoint)`, `("until", moment)`, `("stop", seconds)`. It answers in JSON arrays, a line each, with the fields
-of each SendResult: it reads strangers' answers, so its output is not unpickled.
+To the sender go pickled tuples, each behind its length: `("jobs", …)` with the fields of each AttemptJob,
+`("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. It answers in JSON arrays, a line each, with
+the fields of each SendResult: it reads strangers' answers, so its output is not unpickled.
 
 The process is started from the files of that moment, which may belong to another version when the program was
 replaced on the disk. It gets the form of the messages (`FORM`), and ends when its own form differs.

@@ -74,7 +74,7 @@ class ReceiverConnection:
         self.answering = False  # part of the answer to the last request has arrived
 
     async def post(self, path: str, headers: Headers, body: bytes, on_sent: Callable[[], None]) -> Response:
-        """Send the request, call `on_sent`, and return the answer. Raises Failed and OSError."""
+        """Send the request, call `on_sent`, and return the answer. Raises SendFailed and OSError."""
         self.answering = False
         request = _head(path, headers) + body
         self._http.send(_ANY_POST)  # so that it expects an answer
@@ -133,7 +133,7 @@ class ReceiverConnection:
 
 
 async def connect(target: ParsedUrl, *, livemode: bool) -> ReceiverConnection:
-    """Return a new connection to an allowed address. Raises Failed and OSError."""
+    """Return a new connection to an allowed address. Raises SendFailed and OSError."""
     addresses = [target.host] if is_address(target.host) else await look_up(target.host)
     for address in addresses:
         reason = refusal(address, tls=target.tls, livemode=livemode)
@@ -165,7 +165,7 @@ async def check_url(url: str, *, livemode: bool) -> None:
 
 
 async def look_up(host: str) -> list[str]:
-    """Return the IP addresses of a name. Raises Failed for a name without one.
+    """Return the IP addresses of a name. Raises SendFailed for a name without one.
 
     Each name is resolved in a thread of its own, once at a time: a name server that does not answer delays
     only requests for that name.
@@ -178,10 +178,10 @@ async def look_up(host: str) -> list[str]:
         answer = _lookups[host] = loop.create_future()
         answer.add_done_callback(lambda _: _lookups.pop(host, None))
         threading.Thread(target=_ask, args=(host, answer), name=f"look up {host}", daemon=True).start()
-    addresses = await asyncio.shield(answer)
-    if isinstance(addresses, str):
-        raise SendFailed(f"{host} cannot be looked up: {addresses}")
-    return addresses
+    result = await asyncio.shield(answer)
+    if isinstance(result, str):
+        raise SendFailed(f"{host} cannot be looked up: {result}")
+    return result
 
 
 # The names that are being resolved.
@@ -190,18 +190,18 @@ _lookups: dict[str, asyncio.Future[list[str] | str]] = {}
 
 def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
     """Resolve a name, in a thread; set `answer` to the addresses, or to why there are none."""
-    addresses: list[str] | str
+    result: list[str] | str
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        addresses = [str(address[0]) for _, _, _, _, address in entries]
+        result = [str(address[0]) for _, _, _, _, address in entries]
     except OSError as error:
-        addresses = error.strerror or str(error)
+        result = error.strerror or str(error)
     except UnicodeError:
-        addresses = "it is not a host name"
+        result = "it is not a host name"
 
     def settle() -> None:
         if not answer.done():
-            answer.set_result(addresses)
+            answer.set_result(result)
 
     with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits for the result
         answer.get_loop().call_soon_threadsafe(settle)
@@ -221,7 +221,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 def _head(path: str, headers: Headers) -> bytes:
-    """Return the head of a request. Raises Failed when a line of it would be two."""
+    """Return the head of a request. Raises SendFailed when a line of it would be two."""
     lines = [f"POST {path} HTTP/1.1", *[f"{name}: {value}" for name, value in headers], "", ""]
     head = "\r\n".join(lines)
     if not head.count("\r") == head.count("\n") == len(lines) - 1:
@@ -246,7 +246,7 @@ def _kept_headers(response: h11.Response) -> Headers:
 
 
 class AttemptJob(NamedTuple):
-    """One attempt to make. `number` is the caller's; host, port, TLS and path come from a Target.
+    """One attempt to make. `number` is the caller's; host, port, TLS and path come from a ParsedUrl.
 
     `headers` are JSON text, an array of pairs: they are recorded as they are sent, and rendered only once.
     """
@@ -322,7 +322,7 @@ class Sender:
         self._report = report
         self._deadline_s = deadline_s
         self._lanes: dict[str, _Lane] = {}
-        self._count = 0
+        self._shared_count = 0
         self._until = math.inf
         self._wanting: dict[_Queue, None] = {}  # queues waiting for the shared limit, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
@@ -367,11 +367,11 @@ class Sender:
 
     def _begin_what_may(self, queue: _Queue) -> None:
         while queue.waiting and queue.head is None and queue.under_way < queue.most:
-            if queue.under_way and self._count >= SHARED_MAX:
+            if queue.under_way and self._shared_count >= SHARED_MAX:
                 self._wanting[queue] = None
                 return
             job = queue.waiting.popleft()
-            self._count += queue.under_way > 0
+            self._shared_count += queue.under_way > 0
             queue.under_way += 1
             queue.head = job if queue.in_order else None
             task = asyncio.create_task(self._make(queue, job))
@@ -388,10 +388,10 @@ class Sender:
                 self.drop(job.endpoint)  # or those after it would be sent before it
         finally:
             queue.under_way -= 1
-            self._count -= queue.under_way > 0
+            self._shared_count -= queue.under_way > 0
             self._report(answer)
             self._pass_on(queue, job)
-            while self._wanting and self._count < SHARED_MAX:
+            while self._wanting and self._shared_count < SHARED_MAX:
                 longest = next(iter(self._wanting))
                 del self._wanting[longest]
                 self._begin_what_may(longest)

@@ -82,9 +82,8 @@ class Http1(TcpConnection):
         self._service = service
         self._unread = b""  # data of the next request
         self._looked_at = 0  # bytes of it that were searched for the end of its head
-        self._exchange: HttpExchange | None = (
-            None  # the request under way; None while the next one is awaited
-        )
+        # the request under way; None while the next one is awaited
+        self._exchange: HttpExchange | None = None
 
     # Called by the connection.
 

@@ -237,15 +237,15 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         locks.note(connection, self._locks, moment, announces=bool(topics))
         try:
             # Waited for, so that until here it is known that nothing is committed.
-            results = connection.settle()
+            result = connection.settle()
         except DatabaseFailed as error:
             self.require_sound(error)
             raise WorkFailed(error) from error
         self._send_commit(connection)
         number = 0
         if topics:
-            assert results is not None, "the last statement returns rows"
-            number = locks.number_of(results)
+            assert result is not None, "the last statement returns rows"
+            number = locks.number_of(result)
             committer.confirmations.confirm(locks.server, number)
             books = [book_of(job.work) for job in works if job.error is None]
             changes = Counter([book for book in books if book is not None])

@@ -87,7 +87,7 @@ def refused(message: str) -> ConnectionLost:
 class DatabaseFailed(Exception):
     """A statement failed. `state` is PostgreSQL's code, such as 40001.
 
-    `syncs` is how many parts of the pipeline, ended by `Connection.sync`, ran before.
+    `syncs` is how many parts of the pipeline, ended by `PostgresConnection.sync`, ran before.
     """
 
     def __init__(self, state: str, message: str) -> None:

@@ -122,22 +122,22 @@ class _Renewal:
         row = unit.first(_NOW)
         assert row is not None, "a function of the database has a value"
         now: int = row["now"]
-        mine, others, ends = set[str](), dict[str, int](), set[str]()
+        mine, others, ended_names = set[str](), dict[str, int](), set[str]()
         for each in unit.execute("SELECT name, owner, until FROM leases"):
             if each["owner"] == self.owner:
                 mine.add(each["name"])
             elif each["until"] > now:
                 others[each["name"]] = each["owner"]
             else:
-                ends.add(each["name"])
+                ended_names.add(each["name"])
         server = f"{_SERVER}{self.owner}"
         names_wanted = self.wanted | {server} if any(map(_is_spread, self.wanted)) else self.wanted
-        free = names_wanted - mine - others.keys() - (set() if self.takes_ended else ends)
+        free = names_wanted - mine - others.keys() - (set() if self.takes_ended else ended_names)
         names_held = (mine & names_wanted) | {name for name in free if not _is_spread(name)}
         loads = _loads(others)
         room = self._share(others, loads) - sum(map(_is_spread, names_held))
         names_held |= set(sorted(filter(_is_spread, free))[: max(0, room)])
-        names_gone = (mine - names_held) | {name for name in ends if name.startswith(_SERVER)}
+        names_gone = (mine - names_held) | {name for name in ended_names if name.startswith(_SERVER)}
         unit.execute_many(
             "DELETE FROM leases WHERE name = :name", [{"name": each} for each in sorted(names_gone)]
         )

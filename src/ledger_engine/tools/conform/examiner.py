@@ -233,17 +233,17 @@ class Examiner:
     def _look_at_error(self, path: str, exchange: ExaminedExchange) -> None:
         error, message = exchange.field("error"), exchange.field("message")
         if exchange.status == 429:
-            leaks = error == "rate_limited" and any(letter.isdigit() for letter in str(message))
+            is_right = error == "rate_limited" and any(letter.isdigit() for letter in str(message))
             self.expect(
-                "errors-rate-limit-body", leaks, exchange, "error rate_limited, and the seconds in message"
+                "errors-rate-limit-body", is_right, exchange, "error rate_limited, and the seconds in message"
             )
         elif path.startswith("/api"):
-            leaks = isinstance(error, str) and isinstance(message, str)
-            self.expect("errors-directory-body", leaks, exchange, "the texts error and message")
+            is_right = isinstance(error, str) and isinstance(message, str)
+            self.expect("errors-directory-body", is_right, exchange, "the texts error and message")
         elif path.startswith("/v1"):
             fields = {"type", "code", "message", "param"}
-            leaks = isinstance(error, dict) and fields <= error.keys() and isinstance(error["code"], str)
-            self.expect("errors-ledger-body", leaks, exchange, "error with type, code, message and param")
+            is_right = isinstance(error, dict) and fields <= error.keys() and isinstance(error["code"], str)
+            self.expect("errors-ledger-body", is_right, exchange, "error with type, code, message and param")
 
     def _exchange(
         self, answer: httpx.Response, request_headers: dict[str, str], content: bytes | None

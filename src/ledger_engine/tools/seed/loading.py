@@ -44,7 +44,7 @@ class LoadingProgress:
     is_stopped: bool = False
 
     def count(self) -> None:
-        """Count a step. Raises Stopped."""
+        """Count a step. Raises LoadingStopped."""
         if self.is_stopped:
             raise LoadingStopped
         self.done += 1

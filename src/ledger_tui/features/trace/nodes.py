@@ -230,8 +230,8 @@ def _difference(event: Record, about: Record, step: TraceStep, names: AccountNam
         before = balance_before(about)
         if before is None:
             return ((Cell("new", "plus"),),)
-        code = names.get(about.get("account"))
-        name = literal(code.name) if code else "balance"
+        account = names.get(about.get("account"))
+        name = literal(account.name) if account else "balance"
         return (
             _compared(
                 FieldChange("balance", before, about["balance_after"]), currency, name, max(12, len(name))

@@ -50,7 +50,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 class Count:
-    """The number of notes (`Cached`)."""
+    """The number of notes (`CachedValues`)."""
 
     tables: ClassVar = frozenset({"notes"})
     made: ClassVar[list[int]] = []  # each number that was read
