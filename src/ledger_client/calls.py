@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -114,7 +114,7 @@ class ApiCall(Generic[T]):
         if key is not None:
             self.headers = {**self.headers, "idempotency-key": key}
 
-    @property
+    @cached_property
     def content(self) -> tuple[bytes | None, str]:
         """Return the body as it is sent, and its media type. Raises ValueError for what JSON cannot hold."""
         if self.body is None or isinstance(self.body, bytes):

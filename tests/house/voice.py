@@ -13,22 +13,20 @@ ODD_TURNS = (
     # A clause stands where a noun should: "What was refused is not there."
     re.compile(r"^\W*(?:What|Who|Whoever|Whatever|Whichever)\b(?!.*\?$)"),
     re.compile(
-        r"\b(?:of|for|by|with|in|from|than|about|after|and|or|is|are|has|says|shows|names) what (?!to\b)"
+        r"\b(?:of|for|by|with|in|from|than|about|after|and|or|is|are|has|says|shows|names|keeps)"
+        r" what (?!to\b)"
     ),
     re.compile(r"\b(?:is|are|was|were|of|for|by|and|or) (?:whoever|whatever)\b"),
     # A word points at another word: "those that", "the one before".
-    re.compile(
-        r"\b(?:those (?:that|of|which|who|in|with|from|before)|that of|the ones? (?:that|before|with))\b"
-    ),
+    re.compile(r"\b(?:those (?:that|of|which|who|in|with|from|before)|that of)\b"),
+    re.compile(r"\bthe ones? (?:that|of|before|after|with)\b"),
     re.compile(r"\b(?:of (?:its|their|your) own|the latter|the former)\b"),
     # A sentence without an actor.
-    re.compile(
-        r"\b(?:is|are) (?:said|told)\b|\b(?:says|said|tells|told) (?:so|which|how|it|that|why|what)\b"
-    ),
+    re.compile(r"\b(?:is|are) (?:said|told)\b"),
+    re.compile(r"\b(?:says|said|tells|told) (?:so|which|how|it|that|why|what)\b"),
     # Words that nobody says.
-    re.compile(
-        r"\b(?:anew|likewise|meanwhile|besides|forth|lately|so long ago|in place of|in (?:its|their) place)\b"
-    ),
+    re.compile(r"\b(?:anew|likewise|meanwhile|besides|forth|lately|so long ago)\b"),
+    re.compile(r"\b(?:in place of|in (?:its|their) place)\b"),
     re.compile(r"(?:^|, |; )[Ww]here (?:it|there|they|you|an?|the|no|nothing|both|several|this|that)\b"),
     re.compile(r"^\W*(?:Of|Beside|Among|Out of|To it|By it|In it|From it) "),
 )

@@ -76,7 +76,7 @@ def test_without_a_command_its_help_is_shown_on_stderr(shell: Shell) -> None:
         (
             ["add", "shop", "--url", "https://h", "--key-stdin"],
             "\n",
-            "The key is empty or contains an invalid",
+            "The key is empty or contains an invalid character.",
         ),
         (["add", "shop", "--url", "https://h", "--key-stdin", "--client-id", "a"], KEY, "Give one of"),
         (["add", "shop", "--url", "https://h", "--client-id", "a", "--mode-color", "red"], "", "a colour"),

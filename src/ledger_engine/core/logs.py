@@ -15,6 +15,9 @@ _STEERING = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
 _STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
+# Python prints the records of a logger without handlers. A command reports an error in one line, by itself.
+logging.getLogger("ledger_engine").addHandler(logging.NullHandler())
+
 
 def printable(text: str) -> str:
     """Return the text as one safe line; invisible characters become `\\x1b`, `\\u202e` or `\\n`."""

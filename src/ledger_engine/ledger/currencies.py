@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import iso4217
@@ -22,10 +23,12 @@ class Currency:
     decimals: int
 
 
-_CURRENCIES = [
-    Currency("currency", code, iso4217.Currency(code).currency_name, decimals)
-    for code, decimals in sorted(DECIMALS.items())
-]
+@cache
+def _currencies() -> list[Currency]:
+    return [
+        Currency("currency", code, iso4217.Currency(code).currency_name, decimals)
+        for code, decimals in sorted(DECIMALS.items())
+    ]
 
 
 def page(request: PageRequest) -> Page[Currency]:
@@ -37,6 +40,6 @@ def page(request: PageRequest) -> Page[Currency]:
         raise InvalidRequest(
             "invalid_cursor", f"{request.cursor} must be the code of a currency of this list.", request.cursor
         )
-    rest = [each for each in _CURRENCIES if request.after is None or each.code > request.after]
+    rest = [each for each in _currencies() if request.after is None or each.code > request.after]
     items, has_more = rest[: request.limit], len(rest) > request.limit
     return Page(items, has_more, items[-1].code if has_more else None)

@@ -6,10 +6,9 @@ from ledger_tui.client.errors import ApiError, LedgerError, NotConnected, Unread
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal
+from ledger_tui.forms.questions import called
 from ledger_tui.resources.base import Resource, ResourceAction
-from ledger_tui.resources.webhooks import known_by
-
-_NOT_IN_A_SUM = ("number", "name", "customer", "description", "email")
+from ledger_tui.resources.webhooks import amount_of, items_of
 
 
 def outcome(
@@ -27,18 +26,11 @@ def outcome(
         if isinstance(status, str) and status != record.get("status"):
             state = literal(status)
     is_new = not is_same and str(answered_id).startswith(resource.id_prefix)
-    sums = known_by({**(answer if is_new else now), **dict.fromkeys(_NOT_IN_A_SUM)}, names)
+    about = answer if is_new else now
+    sums = [*amount_of(about, names), *items_of(about)]
     facts = ", ".join([literal(answered_id), *sums] if is_new else sums)
-    return f"{_called(resource, now)} is {state}" + (f": {facts}" if facts else "")
-
-
-def _called(resource: Resource, record: Record) -> str:
-    """Return the object's number, or its kind with the name or the id."""
-    if isinstance(number := record.get("number"), str):
-        return literal(number)
-    kind = resource.singular[0].upper() + resource.singular[1:]
-    texts = (record.get(field) for field in ("url", "name", "id"))
-    return f"{kind} {literal(next((text for text in texts if isinstance(text, str)), ''))}".rstrip()
+    head = called(resource, now) or f"{resource.singular} {literal(now.get('id') or '')}".rstrip()
+    return f"{head[0].upper()}{head[1:]} is {state}" + (f": {facts}" if facts else "")
 
 
 def uncertain(error: LedgerError) -> str:

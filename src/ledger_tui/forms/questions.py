@@ -22,19 +22,21 @@ def question(resource: Resource, action: ResourceAction, record: Record, names: 
     return f"{begins} {named(resource, record, names)}?\n\n{literal(record.get('id'))}"
 
 
+def called(resource: Resource, record: Record) -> str | None:
+    """Return an object's number, or its kind with its URL or name; None for an object without any of them."""
+    if isinstance(number := record.get("number"), str):
+        return literal(number)
+    texts = (record.get(field) for field in ("url", "name"))
+    text = next((text for text in texts if isinstance(text, str)), None)
+    return None if text is None else f"{resource.singular} {literal(text)}"
+
+
 def named(resource: Resource, record: Record, names: AccountNames) -> str:
     """Return the name by which people know an object, and its kind if the name does not show it."""
     about = subject(record) or record
-    number, kind = about.get("number"), record.get("type" if about is not record else "event_type")
-    if isinstance(kind, str):
-        head = literal(kind)  # of an event or a delivery
-    elif isinstance(number, str):
-        head = literal(number)
-    elif isinstance(url := record.get("url"), str):
-        head = f"{resource.singular} {literal(url)}"
-    elif isinstance(name := record.get("name"), str):
-        head = f"{resource.singular} {literal(name)}"
-    else:
+    kind = record.get("type" if about is not record else "event_type")  # of an event or a delivery
+    head = literal(kind) if isinstance(kind, str) else called(resource, record)
+    if head is None:
         head = f"the {'draft' if record.get('status') == 'draft' else resource.singular}"
     facts = [*known_by(about, names), *_beside(record, names)]
     if isinstance(record.get("customer"), str):

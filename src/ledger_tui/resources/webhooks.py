@@ -353,23 +353,31 @@ def summary(about: Record, names: AccountNames) -> Cell:
 
 def known_by(about: Record, names: AccountNames) -> list[str]:
     """Return what people know an object by: its amount, its names, the number of its items."""
-    parts: list[str] = []
-    amount = next((about[name] for name in ("amount", "total") if isinstance(about.get(name), int)), None)
-    currency = currency_of(about, names)
-    if amount is not None:
-        sign = {"debit": MINUS, "credit": "+"}.get(str(about.get("type")), "")
-        has_currency = isinstance(currency, str)
-        text = format_amount(amount, currency) if has_currency else f"{amount:,}"
-        parts.append(f"{sign}{text} {literal(currency)}" if has_currency else sign + text)
+    parts = amount_of(about, names)
     for name in ("number", "name", "customer", "description", "email"):
         if isinstance(about.get(name), str):
             parts.append(literal(about[name]))
             if len(parts) > 2:
                 break
+    return parts + items_of(about)
+
+
+def amount_of(about: Record, names: AccountNames) -> list[str]:
+    """Return the amount of an object with its currency; an empty list for an object without one."""
+    amount = next((about[name] for name in ("amount", "total") if isinstance(about.get(name), int)), None)
+    if amount is None:
+        return []
+    sign = {"debit": MINUS, "credit": "+"}.get(str(about.get("type")), "")
+    currency = currency_of(about, names)
+    if currency is None:
+        return [f"{sign}{amount:,}"]
+    return [f"{sign}{format_amount(amount, currency)} {literal(currency)}"]
+
+
+def items_of(about: Record) -> list[str]:
+    """Return the number of an order's items in words; an empty list for any other object."""
     items = about.get("items")
-    if isinstance(items, list):
-        parts.append(f"{len(items)} item{'s' if len(items) != 1 else ''}")
-    return parts
+    return [f"{len(items)} item{'s' if len(items) != 1 else ''}"] if isinstance(items, list) else []
 
 
 def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:

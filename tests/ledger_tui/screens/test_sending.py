@@ -143,7 +143,9 @@ async def test_of_two_tries_that_differ_it_is_not_claimed_which_was_done(server:
         await until(lambda: posts(server) == 2)
         await driver.sees("Sending again is safe")
         line.swallows_answers = False
-        await driver.press("ctrl+s", sees=("You changed the form", "took effect."))
+        await driver.press(
+            "ctrl+s", sees=("You changed the form", "between two attempts: check which one took effect.")
+        )
 
 
 async def test_an_answer_that_is_no_ledgers_keeps_the_form(server: ContractServer, bare: Driver) -> None:

@@ -47,8 +47,6 @@ UNLOCKED_NOTICE = (
 )
 
 log = logging.getLogger("ledger_engine.store")
-# Python prints the records of a logger without handlers. A command reports an error in one line, by itself.
-log.addHandler(logging.NullHandler())
 
 
 class DatabaseFile:
