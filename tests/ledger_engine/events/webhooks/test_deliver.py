@@ -254,9 +254,9 @@ async def test_the_410_of_an_attempt_does_not_disable_an_endpoint_that_was_enabl
     may_answer = asyncio.Event()
 
     async def gone_at_first(request: Received, writer: asyncio.StreamWriter) -> None:
-        if request.attempt == 1:
-            await may_answer.wait()
-        await answering(410 if request.attempt == 1 else 200)(request, writer)
+        is_first = not may_answer.is_set()
+        await may_answer.wait()
+        await answering(410 if is_first else 200)(request, writer)
 
     async with receiving(gone_at_first) as receiver, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
@@ -265,9 +265,9 @@ async def test_the_410_of_an_attempt_does_not_disable_an_endpoint_that_was_enabl
         await ledger.change(endpoints.disable, endpoint.id)
         await ledger.change(endpoints.enable, endpoint.id)
         may_answer.set()
-        await ledger.until(endpoint.id, lambda found: len(found) == 1)
+        await ledger.until_settled(endpoint.id, 1)
         await ledger.happen()
-        await receiver.until_received(2)
+        await ledger.until_settled(endpoint.id, 2)
         assert (await engine.read(partial(endpoints.get, tenant=tenant, id=endpoint.id))).status == "enabled"
 
 
