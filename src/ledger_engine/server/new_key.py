@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -51,7 +52,8 @@ async def show_new_key(
     value = api_keys.new_value(livemode=False)
     key = await engine.write(partial(_make, value=value, settings=settings, server=server))
     lacks_key = key is None and not await engine.read(api_keys.has_any)
-    was_shown = show(None if key is None else value, lacks_key)
+    # In a thread, since it may wait for the reader of a pipe.
+    was_shown = await asyncio.to_thread(show, None if key is None else value, lacks_key)
     if key is not None and not was_shown:
         await engine.write(partial(_remove, key=key))
         log.warning("the new key could not be shown, so it was removed; the next start makes another")
