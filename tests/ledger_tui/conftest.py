@@ -74,7 +74,7 @@ class Dashboards:
         What the server is told to refuse from then on is a request of the test.
         """
         async with self.start(size, key=key, read_only=read_only) as driver:
-            await until(lambda: driver.view.window.loaded)
+            await until(lambda: driver.view.model.window.loaded)
             await driver.connects()
             yield driver
 

@@ -83,7 +83,7 @@ class Driver:
         A key that needs a row does nothing before.
         """
         await self.press(key)
-        await until(lambda: self.view.window.loaded)
+        await until(lambda: self.view.model.window.loaded)
 
     async def burst(self, *keys: str) -> None:
         """Press keys that all arrive in one read, as over a slow connection."""
@@ -96,7 +96,7 @@ class Driver:
     async def lists_only(self, account: dict[str, object]) -> None:
         """Show the transactions of one account, which is then that of a new one too."""
         self.view.set_filters({"account": str(account["id"])})
-        await until(lambda: self.view.window.loaded)
+        await until(lambda: self.view.model.window.loaded)
 
     def turn_live(self) -> None:
         """Make the dashboard treat its key as one of the live mode, whatever the records say."""

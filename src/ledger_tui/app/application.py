@@ -213,7 +213,7 @@ class LedgerApp(App[int]):
         asking = any(worker.is_running and worker.group in _OF_A_KEY for worker in self.workers)
         match self.dashboard.view:
             case ResourceView() as view:
-                return asking or not (view.window.loaded or view.record_list.problem)
+                return asking or not (view.model.window.loaded or view.model.problem)
             case view:
                 return asking or view.unread
 

@@ -242,7 +242,7 @@ class Dashboard(Layer[None]):
     def action_edit(self) -> None:
         view = self.navigation.resource_view
         if (record := view.selected) is not None and (form := view.resource.edit(record, self.context.names)):
-            view.window.hold()
+            view.model.hold()
             self._open_form(form, record)
 
     def _open_form(self, form: Form, record: Record | None) -> None:
@@ -252,7 +252,7 @@ class Dashboard(Layer[None]):
         from ledger_tui.forms.submission import Submission
 
         view = self.navigation.resource_view
-        prefill = dict(form.prefill(record, view.record_list.filters))
+        prefill = dict(form.prefill(record, view.model.filters))
         if form.method == "POST" and self.context.names.get(prefill.get("account")) is None:
             prefill.pop("account", None)  # an account without a known name is not filled in
         submission = Submission(view.resource, form, prefill, self.context)
@@ -264,7 +264,7 @@ class Dashboard(Layer[None]):
         if created is None:
             return
         view = self.navigation.resource_view
-        is_hidden = created.record is not None and view.record_list.hides(created.record)
+        is_hidden = created.record is not None and view.model.hides(created.record)
         self.notify(created.sentence + " · hidden by the filter" * is_hidden, markup=False)
         if created.edited and created.record is not None:
             view.show_changed(created.record)
@@ -331,7 +331,7 @@ class Dashboard(Layer[None]):
 
         With two to five accounts marked, compare these.
         """
-        marks = self.view.marked if isinstance(self.view, ResourceView) else []
+        marks = self.view.model.marked if isinstance(self.view, ResourceView) else []
         if self.view.place.kind == "accounts" and len(marks) in _COMPARED:
             ids = ",".join(str(record["id"]) for record in marks)
             self.navigation.post_message(LocationOpened(Location(COMPARISON.kind, {"accounts": ids})))

@@ -232,9 +232,9 @@ class Navigation(Switcher):
             await self.travel(-1)
         elif isinstance(left, ResourceView) and left.resource.under:
             await self.show_place(left.resource.under)
-        elif isinstance(left, ResourceView) and left.record_list.filters:
+        elif isinstance(left, ResourceView) and left.model.filters:
             left.set_filters({})
-        if left is not self.view and isinstance(left, ResourceView) and left.record_list.filters:
+        if left is not self.view and isinstance(left, ResourceView) and left.model.filters:
             left.set_filters({})
 
     # ------------------------------------------------------------------ back and forward
@@ -245,7 +245,7 @@ class Navigation(Switcher):
         view = self.view
         if not isinstance(view, ResourceView):
             return view.location
-        filters = dict(view.record_list.filters)
+        filters = dict(view.model.filters)
         if not view.opened or not view.selected:
             return Location(view.place.kind, filters)
         record = view.selected
@@ -258,8 +258,8 @@ class Navigation(Switcher):
         if not isinstance(view, ResourceView):
             return Left(view.place.kind if view.place not in (TRACE, COMPARISON) else TRACED_FROM)
         record_id = (view.selected or {}).get("id")
-        at = str(record_id) if record_id is not None and not view.window.following else None
-        return Left(view.place.kind, dict(view.record_list.filters), at, view.opened)
+        at = str(record_id) if record_id is not None and not view.model.window.following else None
+        return Left(view.place.kind, dict(view.model.filters), at, view.opened)
 
     async def resume(self, left: Left) -> None:
         """Go to where the user was; what is not there any more is passed over."""
@@ -307,7 +307,7 @@ class Navigation(Switcher):
         if not isinstance(view, ResourceView):
             view.show_location(location)
             return
-        if view.record_list.filters != location.filters:
+        if view.model.filters != location.filters:
             view.set_filters(dict(location.filters))
         if location.record is not None:
             view.open_record(dict(location.record), by_link=location.by_link and bool(self._trail))
@@ -325,7 +325,7 @@ class Navigation(Switcher):
     def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
         """Change to the object's screen once the object was read; on failure, stay and show the reason."""
         views = self.query(f"#{resource.kind}").results(ResourceView)
-        at_hand = (row for view in views for _index, row in view.window.at_hand())
+        at_hand = (row for view in views for _index, row in view.model.window.at_hand())
         row = next((row for row in at_hand if row.get("id") == record_id), None)
         if row is not None:
             self.post_message(ObjectFound(resource.kind, row, by_link=by_link))

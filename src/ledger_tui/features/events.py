@@ -85,7 +85,7 @@ class EventsView(ResourceView):
             return  # they are read with the list, once it shows the present
         # Redraw rows that were already read from the list: their signature marks have changed.
         self.table.redraw()
-        self.window.push(new[::-1])
+        self.model.push(new[::-1])
         self.record_list.show_rows()
 
     @while_running
@@ -124,7 +124,7 @@ class EventsView(ResourceView):
             self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
         self.webhooks.endpoints = {str(each.get("id")): each for each in endpoints}
         self.webhooks.note_deliveries(deliveries)
-        self.window.arrange_again()
+        self.model.arrange_again()
         self.table.repaint()
         self.table.redraw()
         self.changed()
@@ -133,7 +133,7 @@ class EventsView(ResourceView):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "pause":
-            return True if self.paused or (self.window.following and len(self.window)) else None
+            return True if self.paused or (self.model.window.following and len(self.model.window)) else None
         return super().check_action(action, parameters)
 
     def why_not(self, binding: Binding) -> str:
@@ -144,10 +144,10 @@ class EventsView(ResourceView):
 
     @property
     def paused(self) -> bool:
-        return self._is_paused and not self.window.following
+        return self._is_paused and not self.model.window.following
 
     def changed(self) -> None:
-        if self.window.following:  # resumed by `f`, or by going to the newest
+        if self.model.window.following:  # resumed by `f`, or by going to the newest
             self._is_paused = False
         super().changed()
 
@@ -162,7 +162,7 @@ class EventsView(ResourceView):
             self.action_follow()
         else:
             self._is_paused = True
-            self.window.hold()
+            self.model.hold()
             self.changed()
         self.refresh_bindings()
 

@@ -374,13 +374,11 @@ def export_rows(view: View, rows: Sequence[Record], file: str, what: str) -> Non
 
 def export_list(view: View) -> None:
     """Write the list of a view, or its marked rows, to a file."""
-    path_and_params = (
-        view.resource.list_path(view.record_list.filters) if isinstance(view, ResourceView) else None
-    )
+    path_and_params = view.resource.list_path(view.model.filters) if isinstance(view, ResourceView) else None
     if not isinstance(view, ResourceView) or path_and_params is None:
         view.notify("There is no list here to export.")
         return
-    (path, params), resource, list_ = path_and_params, view.resource, view.record_list
+    (path, params), resource, model = path_and_params, view.resource, view.model
     request = ExportRequest(
         path,
         params,
@@ -388,14 +386,14 @@ def export_list(view: View) -> None:
         Path(f"{resource.kind}.csv"),
         "csv",
         names=view.context.names,
-        keep=list_.selects,
-        rows=view.marked or None,
+        keep=model.condition,
+        rows=model.marked or None,
     )
-    filter_text = " ".join(filter(None, (filter_line(list_.filters, resource.filters), list_.text)))
+    filter_text = " ".join(filter(None, (filter_line(model.filters, resource.filters), model.text)))
     what = f"{resource.title}, {literal(filter_text)}" if filter_text else f"All {resource.title.lower()}"
-    total = len(view.window) if view.window.complete else view.window.total
-    if view.marked:
-        what, total = f"{resource.title}, the {len(view.marked):,} marked", len(view.marked)
+    total = len(model.window) if model.window.complete else model.window.total
+    if model.marks:
+        what, total = f"{resource.title}, the {len(model.marks):,} marked", len(model.marks)
 
     _ask(view, request, what, total)
 

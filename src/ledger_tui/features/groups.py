@@ -147,8 +147,8 @@ class GroupsScreen(Dialog[None]):
 
 def show_groups(view: ResourceView) -> None:
     """Show the sums of the marked rows, else of all that are shown and loaded."""
-    marks = view.marked
-    records = marks or [record for _index, record in view.window.at_hand()]
-    whole = "all" if view.window.complete and not marks else "the marked" if marks else "the loaded"
+    marks = view.model.marked
+    records = marks or [record for _index, record in view.model.window.at_hand()]
+    whole = "all" if view.model.window.complete and not marks else "the marked" if marks else "the loaded"
     what = f"{view.resource.title}, {whole} {len(records):,}"
     view.app.push_screen(GroupsScreen(view, records, what))

@@ -49,7 +49,7 @@ class RequestsView(ResourceView):
         exchanges = [*traffic]
         first = traffic.count - len(exchanges)
         rows = [own_request(first + n, exchange) for n, exchange in enumerate(exchanges)][::-1]
-        return [row for row in rows if fits(row, self.record_list.filters)]
+        return [row for row in rows if fits(row, self.model.filters)]
 
     def shown_exchange(self) -> SentRequest:
         record = self.selected
@@ -62,7 +62,7 @@ class RequestsView(ResourceView):
         record = self.selected
         if record is None:
             return
-        self.window.hold()
+        self.model.hold()
         problem, text = in_program(
             self.app, "EDITOR", request_text(record), self.context.key_variables, ".http"
         )

@@ -30,6 +30,7 @@ class Caption(Widget):
     ) -> None:
         super().__init__()
         self._list = record_list
+        self._model = record_list.model
         self._news = news
         self._is_covered = is_covered
         self._is_paused = is_paused
@@ -37,7 +38,7 @@ class Caption(Widget):
 
     def session_changed(self) -> None:
         """Redraw: a list follows new rows only while the server answers."""
-        if not self._list.window.loaded or self._was_answering != self._list.context.session.answers:
+        if not self._model.window.loaded or self._was_answering != self._model.context.session.answers:
             self.refresh()
 
     def fits(self, sentence: str) -> bool:
@@ -46,28 +47,28 @@ class Caption(Widget):
         return used_width + Content(f"  ✕ {sentence}").cell_length <= self.size.width
 
     def _title(self) -> Content:
-        list_ = self._list
-        left = Content.assemble(" ", (list_.resource.title, "bold"))
-        if list_.filters:
-            names = list_.context.names
-            texts = {p: names.user(value) or names.name(value) for p, value in list_.filters.items()}
-            line = literal(filter_line(texts, list_.resource.filters))
+        model = self._model
+        left = Content.assemble(" ", (model.resource.title, "bold"))
+        if model.filters:
+            names = model.context.names
+            texts = {p: names.user(value) or names.name(value) for p, value in model.filters.items()}
+            line = literal(filter_line(texts, model.resource.filters))
             left = Content.assemble(left, "  ", (f" {line} ", "$tab-text on $tab"))
-        if list_.text:
-            left = Content.assemble(left, "  ", (f" “{literal(list_.text)}” ", "$tab-text on $tab"))
+        if model.text:
+            left = Content.assemble(left, "  ", (f" “{literal(model.text)}” ", "$tab-text on $tab"))
         return left
 
     def render(self) -> Content:
-        list_, window = self._list, self._list.window
-        self._was_answering = list_.context.session.answers
+        model, window = self._model, self._model.window
+        self._was_answering = model.context.session.answers
         left, right = self._title(), self._right()
-        if list_.problem and list_.list_is_missing:
+        if model.problem and model.is_missing:
             left = Content.assemble(left, ("  not offered by this server", "$muted"))
-        elif list_.problem and self.fits(list_.problem):
-            left = Content.assemble(left, "  ", (f"✕ {list_.problem}", "bold $error"))
-        elif not list_.problem and not window.loaded:
-            left = Content.assemble(left, "  ", awaited(list_.context.session))
-        elif not list_.problem and not len(window):
+        elif model.problem and self.fits(model.problem):
+            left = Content.assemble(left, "  ", (f"✕ {model.problem}", "bold $error"))
+        elif not model.problem and not window.loaded:
+            left = Content.assemble(left, "  ", awaited(model.context.session))
+        elif not model.problem and not len(window):
             left = Content.assemble(left, (f"  {self.why_empty}", "$muted"))
         width_left = self.size.width - left.cell_length - right.cell_length
         if width_left < 1:
@@ -76,48 +77,52 @@ class Caption(Widget):
         return Content.assemble(left, " " * max(1, width_left), right)
 
     def _right(self) -> Content:
-        list_, window = self._list, self._list.window
+        model, window = self._model, self._model.window
         # If the detail covers the list, only the row under the cursor is shown.
-        eye = (window.cursor, 1) if self._is_covered() else (list_.table.top, list_.table.height_in_rows)
-        news = self._searching() if list_.searching else self._window_news()
+        eye = (
+            (window.cursor, 1)
+            if self._is_covered()
+            else (self._list.table.top, self._list.table.height_in_rows)
+        )
+        news = self._searching() if model.searching else self._window_news()
         position = self._sorted() + window.position(*eye)
         return Content.assemble(self._news(), self._marks(), news, position, " ")
 
     def _sorted(self) -> str:
-        settings = self._list.settings
-        if not self._list.window.sorted:
+        settings = self._model.settings
+        if not self._model.window.sorted:
             return ""
         return f"by {settings.sorted_by} {'▼' if settings.descending else '▲'}  "
 
     def _marks(self) -> Content:
-        marks = len(self._list.table.marked)
+        marks = len(self._model.marks)
         return Content.styled(f"● {marks:,} marked   ", "bold $accent") if marks else Content("")
 
     def _searching(self) -> Content:
         """Return the progress of the search in older pages."""
-        window = self._list.window
+        window = self._model.window
         return Content.styled(f"⌕ searching, {window.resident:,} rows read; esc stops   ", "bold $accent")
 
     @property
     def why_empty(self) -> str:
         """The reason for an empty list, in a sentence."""
-        list_ = self._list
-        if not (list_.filters or list_.text):
-            resource, forbidden = list_.resource, list_.context.session.forbids_changes
+        model = self._model
+        if not (model.filters or model.text):
+            resource, forbidden = model.resource, model.context.session.forbids_changes
             return resource.empty if forbidden else f"{resource.empty} {resource.invites}".rstrip()
-        if list_.window.searches and list_.window.has_older:
+        if model.window.searches and model.window.has_older:
             return "Nothing yet; m searches older rows."
         return "Nothing matches this filter."
 
     def _window_news(self) -> Content:
-        window = self._list.window
+        window = self._model.window
         if self._is_paused():
             return Content.styled(f"❚❚ paused, {window.waiting:,} wait   ", "bold $warning")
         if window.waiting:
             more = "+" if window.waiting_is_least else ""
             return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")
-        past = self._list.context.session.moment_ms is not None
-        still = self._list.resource.still or self._list.list_is_missing or past
-        if window.following and len(window) and not still and self._list.context.session.answers:
+        past = self._model.context.session.moment_ms is not None
+        still = self._model.resource.still or self._model.is_missing or past
+        if window.following and len(window) and not still and self._model.context.session.answers:
             return Content.assemble(("● ", "$plus"), ("following   ", "$muted"))
         return Content("")

@@ -1,4 +1,4 @@
-"""A table over a window of rows: only the visible lines are drawn, however long the list."""
+"""The table of a list: only the visible lines are drawn, however long the list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats import times
 from ledger_tui.formats.text import fit
-from ledger_tui.lists.window import Window
+from ledger_tui.lists.list_model import ListModel
 from ledger_tui.resources.base import Column
 from ledger_tui.ui.keys import LIST_TABLE_KEYS
 
@@ -118,7 +118,10 @@ class TableHeader(Widget):
 
 
 class PagedTable(ScrollView, can_focus=True):
-    """Rows of a `Window` with a cursor. Posts `Moved` when scroll or cursor change, `Opened` on enter."""
+    """The rows of a `ListModel` with a cursor.
+
+    Posts `Moved` when scroll or cursor change, `Opened` on enter.
+    """
 
     BINDINGS = LIST_TABLE_KEYS
     COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
@@ -142,9 +145,10 @@ class PagedTable(ScrollView, can_focus=True):
     class ColumnsFitted(Message):
         columns: list[FittedColumn]
 
-    def __init__(self, window: Window, columns: Sequence[Column], names: AccountNames) -> None:
+    def __init__(self, model: ListModel, columns: Sequence[Column], names: AccountNames) -> None:
         super().__init__()
-        self.window = window
+        self.model = model
+        self.window = model.window
         self._columns = columns
         self._names = names
         self._fitted_columns: list[FittedColumn] = []
@@ -155,7 +159,6 @@ class PagedTable(ScrollView, can_focus=True):
         self._strips: dict[int, tuple[Record, Strip]] = {}
         self._styles: dict[str, Style] = {}
         self._styles_are_old = True
-        self.marked: dict[str, Record] = {}  # the records marked with space, by id
         self.flashing: dict[object, frozenset[str]] = {}  # by id: what has just changed
         self._went_to: int | None = None  # the row that was the last one loaded when it was gone to
 
@@ -271,7 +274,7 @@ class PagedTable(ScrollView, can_focus=True):
         visible = max(self.top, min(self.window.cursor, bottom))
         is_dragged = visible != self.window.cursor and len(self.window) > 0
         if is_dragged:
-            self.window.move(visible)
+            self.model.move(visible)
             self.refresh()
         self.widen_columns()
         self.post_message(self.Moved(by_hand=is_dragged))
@@ -292,7 +295,7 @@ class PagedTable(ScrollView, can_focus=True):
     def go_to(self, row: int) -> None:
         """Put the cursor on a row and scroll it into view."""
         before = self.window.cursor
-        self.window.move(row)
+        self.model.move(row)
         self._keep_cursor_in_view()
         for line in {before, self.window.cursor}:
             self.refresh_line(line)
@@ -304,7 +307,7 @@ class PagedTable(ScrollView, can_focus=True):
     def action_move_pages(self, pages: int) -> None:
         step = max(1, self.height_in_rows - 1)
         top = self.top + pages * step
-        self.window.move(self.window.cursor + pages * step)
+        self.model.move(self.window.cursor + pages * step)
         self._scroll_to_line(min(top, max(0, len(self.window) - self.height_in_rows)))
         self._keep_cursor_in_view()
         self.refresh()
@@ -325,28 +328,17 @@ class PagedTable(ScrollView, can_focus=True):
 
     def action_mark(self) -> None:
         """Mark the row under the cursor, or remove its mark, and go to the next one."""
-        record = self.window.current
-        if record is None:
-            return
-        record_id = str(record.get("id"))
-        if self.marked.pop(record_id, None) is None:
-            self.marked[record_id] = record
-        self.window.hold()
-        self._marks_changed()
-        self.action_move(1)
+        if self.model.toggle_mark():
+            self._marks_changed()
+            self.action_move(1)
 
     def action_mark_all(self) -> None:
         """Mark all loaded rows, or remove all marks when they are marked."""
-        rows = {str(record.get("id")): record for _index, record in self.window.at_hand()}
-        if rows.keys() <= self.marked.keys():
-            self.marked.clear()
-        else:
-            self.marked.update(rows)
-            self.window.hold()
+        self.model.toggle_all_marks()
         self._marks_changed()
 
     def unmark(self) -> None:
-        self.marked.clear()
+        self.model.unmark()
         self._marks_changed()
 
     def _marks_changed(self) -> None:
@@ -397,7 +389,7 @@ class PagedTable(ScrollView, can_focus=True):
 
         `cursor` is the cursor's style.
         """
-        mark = "●" if record.get("id") in self.marked else " "
+        mark = "●" if record.get("id") in self.model.marks else " "
         edge = f"{'▌' if cursor else ' '}{mark}"
         segments = [Segment(edge, self._style("accent", cursor) if edge.strip() else self._style(""))]
         flashing = self.flashing.get(record.get("id"), _NONE)

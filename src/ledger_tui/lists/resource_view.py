@@ -19,9 +19,9 @@ from ledger_tui.lists.arranging import ColumnsScreen
 from ledger_tui.lists.caption import Caption
 from ledger_tui.lists.detail_pane import DetailPane, Panes, RecordFailed, RecordLoaded
 from ledger_tui.lists.filter_bar import FilterBar
+from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.paged_table import PagedTable
 from ledger_tui.lists.record_list import PageFailed, RecordList
-from ledger_tui.lists.window import Window
 from ledger_tui.resources.base import Resource, ResourceAction, offers, why_not
 from ledger_tui.settings.config import ListSettings
 from ledger_tui.ui.handlers import handles
@@ -47,7 +47,7 @@ _LOADING = "The list is still loading: the key was dropped."
 class ResourceView(View):
     """The screen of one `Resource`: a `RecordList`, a `DetailPane`, a `FilterBar` and a `Caption`.
 
-    These share the window of rows but do not know each other; this view connects them.
+    They show the same `ListModel` but do not know each other; this view connects them.
     """
 
     _ages_drawn_at = 0.0
@@ -57,8 +57,8 @@ class ResourceView(View):
     def __init__(self, resource: Resource, context: Context) -> None:
         super().__init__(resource, context)
         self.resource = resource
-        self.window = Window()
-        self.record_list = RecordList(resource, self.window, context, self.changed, self.stand_in_rows)
+        self.model = ListModel(resource, context)
+        self.record_list = RecordList(self.model, self.changed, self.stand_in_rows)
         self.detail = DetailPane(resource, context)
         self.filter_bar = FilterBar(self.record_list)
         self.caption = Caption(
@@ -68,7 +68,6 @@ class ResourceView(View):
             is_paused=lambda: self.paused,
         )
         self.opened = False  # whether the detail is open
-        self.pinned: Record | None = None  # the open object, when its row is not loaded
         self.panes = Panes(self.record_list, self.detail, context.saved.panes)
         self.by_link = False  # whether a link led here, so that one key leads back
         self._awaited_id: str | None = None  # the typed id, until its object is read
@@ -86,16 +85,16 @@ class ResourceView(View):
 
     @property
     def selected(self) -> Record | None:
-        return self.pinned or self.window.current
+        return self.model.selected
 
     def news(self) -> Content:
         """Return the text next to the position in the caption: the server's counts of the whole list."""
-        sentence = self.resource.counted(self.record_list.summary, self.context.session.missing_parts)
+        sentence = self.resource.counted(self.model.summary, self.context.session.missing_parts)
         return Content.styled(f"{sentence}   " if sentence else "", "$muted")
 
     def stand_in_rows(self) -> list[Record]:
         """Return the rows to show when the server lacks the list, newest first."""
-        return [*self.record_list.remembered]
+        return [*self.model.remembered]
 
     def on_mount(self) -> None:
         self.filter_bar.display = False
@@ -110,7 +109,7 @@ class ResourceView(View):
         """Focus the detail or the list; on a narrow screen only that one is visible."""
         self.opened = is_open
         if not is_open:
-            self.pinned = None
+            self.model.pin(None)
         elif self.selected is not None:
             self.context.recent.saw(recent_of(self.resource.kind, self.selected))
         self.panes.lay_out(self.size.width or self.app.size.width, is_open=is_open)
@@ -135,21 +134,21 @@ class ResourceView(View):
     # ------------------------------------------------------------------ reading again
 
     def tick(self) -> None:
-        if self.record_list.may_read_again():
+        if self.model.may_read_again():
             self.next_poll_at = 0.0
         self.draw_ages()
         super().tick()
 
     def may_poll(self) -> bool:
         # Nothing changes in the past: a list that is loaded is not read again.
-        read = self.context.session.moment_ms is not None and self.window.loaded
-        return self.window.in_flight is None and not (read and not self.record_list.problem)
+        read = self.context.session.moment_ms is not None and self.model.window.loaded
+        return self.model.window.in_flight is None and not (read and not self.model.problem)
 
     def moment_changed(self) -> None:
         self.record_list.read_anew()
         self.detail.moment_changed()
-        if self.pinned is not None and self.detail.can_read_objects:
-            self.detail.read(str(self.pinned.get("id")))
+        if self.model.pinned is not None and self.detail.can_read_objects:
+            self.detail.read(str(self.model.pinned.get("id")))
 
     def poll(self) -> float:
         self.record_list.poll()
@@ -168,33 +167,27 @@ class ResourceView(View):
     # ------------------------------------------------------------------ drawing
 
     def changed(self) -> None:
-        if self.pinned is not None and not self.opened and self._row_is_there(self.pinned):
-            self.pinned = None
+        if not self.opened and self.model.is_pinned_listed:
+            self.model.pin(None)
         self._say_problem()
         super().changed()
 
-    def _row_is_there(self, record: Record) -> bool:
-        """Return whether the cursor is on the row of an object."""
-        return (self.window.current or {}).get("id") == record.get("id")
-
     def failed(self, problem: str) -> None:
-        self.record_list.problem = problem
+        self.model.note_problem(problem)
         self.changed()
 
     def _say_problem(self) -> None:
         """Show a problem that is too long for the caption on its own line, but not a missing list."""
-        sentence, line = self.record_list.problem, self.query_one(".problem", Static)
+        sentence, line = self.model.problem, self.query_one(".problem", Static)
         self.record_list.show_missing()
-        line.display = bool(sentence) and not (
-            self.record_list.list_is_missing or self.caption.fits(sentence)
-        )
+        line.display = bool(sentence) and not (self.model.is_missing or self.caption.fits(sentence))
         if line.display:
             line.update(Content(f"✕ {sentence}"))
         self.caption.refresh()
 
     def _show_detail(self) -> None:
-        problem = self.record_list.problem
-        waits = not self.window.loaded and not problem
+        problem = self.model.problem
+        waits = not self.model.window.loaded and not problem
         self.detail.show(self.selected, "" if waits else problem or self.caption.why_empty)
 
     def _read_more(self) -> None:
@@ -208,7 +201,7 @@ class ResourceView(View):
         self._show_detail()
         self._read_more()
         self.refresh_bindings()
-        self.record_list.learn_names(self.selected)
+        self.record_list.learn_names()
 
     def names_loaded(self) -> None:
         self.record_list.names_loaded()
@@ -224,7 +217,7 @@ class ResourceView(View):
         message.stop()
         self.record_list.fetch()
         if message.by_hand:
-            self.pinned = None
+            self.model.pin(None)
             self.record_list.reach_end()
         self.changed()
 
@@ -236,35 +229,30 @@ class ResourceView(View):
     def action_open(self) -> None:
         record = self.selected
         if record is None:
-            if self._is_loading:
+            if self.model.is_loading:
                 self.notify(_LOADING, severity="warning")
             return
-        self.window.hold()
+        self.model.hold()
         self.by_link = False
         self.open(True)
         if self.resource.changes and self.detail.can_read_objects:
             self.detail.read(str(record.get("id")))
         self._read_more()
 
-    @property
-    def _is_loading(self) -> bool:
-        """Whether the list shows no row because its first page was not read yet."""
-        return self.selected is None and not self.window.loaded and not self.record_list.problem
-
     def open_record(self, record: Record, *, by_link: bool = False) -> None:
         """Open an object that was read, whether or not its row is loaded."""
-        index = self.window.index_of(record.get("id"))
+        index = self.model.window.index_of(record.get("id"))
         if index is not None:
-            self.pinned = None
+            self.model.pin(None)
             self.table.go_to(index)
         else:
             self.record_list.remember(record)
-            self.pinned = record
+            self.model.pin(record)
         self.action_open()
         self.by_link = by_link
 
     def _open_id(self, record_id: str) -> None:
-        index = self.window.index_of(record_id)
+        index = self.model.window.index_of(record_id)
         if index is not None:
             self.table.go_to(index)
             self.action_open()
@@ -279,11 +267,11 @@ class ResourceView(View):
         if record_id in (self._awaited_id, (self.selected or {}).get("id")):
             self.show_record(message.record)
         else:  # the user has moved on
-            self.window.replace(message.record)
+            self.model.replace(message.record)
 
     def action_locate(self) -> None:
         """Show the list around the open object, wherever it is in the list."""
-        record = self.pinned
+        record = self.model.pinned
         if record is not None:
             self.open(False)
             self.record_list.open_at(record)
@@ -294,13 +282,13 @@ class ResourceView(View):
         selection = self.selected
         is_awaited, self._awaited_id = self._awaited_id == record.get("id"), None
         if is_awaited:
-            self.window.hold()
+            self.model.hold()
             self.filter_bar.display = False  # the id may have been typed there
-        if self.window.replace(record) and selection and selection.get("id") == record.get("id"):
+        if self.model.replace(record) and selection and selection.get("id") == record.get("id"):
             self.table.repaint()
         else:
-            is_awaited = is_awaited or not self.opened or selection is not self.pinned
-            self.pinned = record
+            is_awaited = is_awaited or not self.opened or selection is not self.model.pinned
+            self.model.pin(record)
         if is_awaited:
             self.open(True)
         self._show_detail()
@@ -319,19 +307,19 @@ class ResourceView(View):
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        list_, marks = self.record_list, [] if self.opened else self.marked
+        marks = [] if self.opened else self.model.marked
         name = str(parameters[0]) if parameters else ""
         may_change = not self.context.session.forbids_changes
         match action:
             case "back":
-                leads = self.opened or self.pinned or list_.filters or self.resource.under
+                leads = self.opened or self.model.pinned or self.model.filters or self.resource.under
                 return bool(leads) or self.leaves_something()
             case "locate":
-                return self.pinned is not None and self.resource.paging == "starting_after"
+                return self.model.pinned is not None and self.resource.paging == "starting_after"
             case "act" if marks and (act := self.resource.action(name)) is not None:
                 return True if may_change and any(map(act.allowed, marks)) else None
             case "look":
-                return self.window.arranged and self.window.has_older
+                return self.model.can_search
             case "program":
                 return True if self.selected is not None else None
             case "widen":
@@ -341,7 +329,7 @@ class ResourceView(View):
                 return offers(self.resource, action, name, self.selected, names, not may_change)
 
     def action_back(self) -> None:
-        if not (self.opened or self.pinned):
+        if not (self.opened or self.model.pinned):
             if self.leaves_something():
                 self.leave_one()
             else:
@@ -353,9 +341,9 @@ class ResourceView(View):
             super().action_back()
 
     def action_follow(self) -> None:
-        if self.opened or self.pinned:
+        if self.opened or self.model.pinned:
             self.open(False)
-        self.window.follow()
+        self.model.follow()
         self.table.repaint()
         self.poll_soon()
         self.changed()
@@ -367,9 +355,9 @@ class ResourceView(View):
 
     def show_changed(self, record: Record) -> None:
         """Show the new state of an object in its row and its detail."""
-        if self.pinned and self.pinned.get("id") == record.get("id"):
-            self.pinned = record
-        self.window.replace(record)
+        if self.model.pinned and self.model.pinned.get("id") == record.get("id"):
+            self.model.pin(record)
+        self.model.replace(record)
         self.record_list.remember(record)
         self.table.repaint()
         self._show_detail()
@@ -383,8 +371,8 @@ class ResourceView(View):
             self.poll_soon()  # such as the transaction of a transfer from an account
         else:
             self.action_follow()
-            if record is not None and not self.record_list.hides(record):
-                self.pinned = record  # until its row is there, so that the next key is for it
+            if record is not None and not self.model.hides(record):
+                self.model.pin(record)  # until its row is there, so that the next key is for it
             self.record_list.expect(record)
             self.changed()
 
@@ -417,7 +405,7 @@ class ResourceView(View):
     @handles(FilterBar.OpenId)
     def open_typed_id(self, message: FilterBar.OpenId) -> None:
         message.stop()
-        if self.window.index_of(message.record_id) is not None:
+        if self.model.window.index_of(message.record_id) is not None:
             self.close_filter()
         self._open_id(message.record_id)  # the line stays open, to correct a typo
 
@@ -425,7 +413,7 @@ class ResourceView(View):
         """Return the path, with its query, of the open object or the list."""
         if self.selected is not None and self.opened and self.detail.can_read_objects:
             return self.resource.object_path(self.selected.get("id"))
-        return self.record_list.shown_path()
+        return self.model.shown_path()
 
     @property
     def table(self) -> PagedTable:
@@ -483,14 +471,6 @@ class ResourceView(View):
 
     # ------------------------------------------------------------------ marks
 
-    @property
-    def marked(self) -> list[Record]:
-        """The marked records, in the order they were marked, in their loaded state."""
-        if not self.is_mounted or not self.table.marked:
-            return []
-        now = {str(record.get("id")): record for _index, record in self.record_list.window.at_hand()}
-        return [now.get(record_id, record) for record_id, record in self.table.marked.items()]
-
     @handles(PagedTable.Marked)
     def marks_changed(self, message: PagedTable.Marked) -> None:
         message.stop()
@@ -499,7 +479,7 @@ class ResourceView(View):
 
     def request(self, action: ResourceAction) -> None:
         """Ask for an action on the marked objects, else on the selected one."""
-        records = [record for record in self.marked if action.allowed(record)]
+        records = [record for record in self.model.marked if action.allowed(record)]
         selection = self.selected
         if len(records) > 1 and not self.opened and action.shows_once:
             # The answers' secrets are shown nowhere else, so none of them may pass unseen.
@@ -508,20 +488,20 @@ class ResourceView(View):
                 f" because each shows its {action.shows_once} once."
             )
         elif records and not self.opened:
-            self.record_list.window.hold()
+            self.model.hold()
             self.post_message(BulkRequested(action, records))
         elif selection is not None:
-            self.record_list.window.hold()
+            self.model.hold()
             self.post_message(ActionRequested(self.resource, action, selection))
 
     def why_not(self, binding: Binding) -> str:
         """Return why a greyed key does nothing to the selected or the marked objects, or to the panes."""
         action, _, argument = binding.action.partition("(")
         match action:
-            case "act" | "edit" | "program" if self._is_loading:
+            case "act" | "edit" | "program" if self.model.is_loading:
                 return _LOADING
             case "act" | "edit":
-                has_marks = bool(self.marked) and not self.opened
+                has_marks = bool(self.model.marked) and not self.opened
                 name = argument.strip("')")
                 return why_not(self.resource, name, self.selected, has_marks=has_marks, key_of=self._key_of)
             case "program":
@@ -539,10 +519,10 @@ class ResourceView(View):
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)
-        link = to.link(self.selected, self.record_list.filters) if to is not None else None
+        link = to.link(self.selected, self.model.filters) if to is not None else None
         if link is not None:
             if link.record_id or link.filters:  # it leads from the selected object
-                self.record_list.window.hold()
+                self.model.hold()
             self.post_message(LinkFollowed(link))
 
     # ------------------------------------------------------------------ dialogs, which the main screen opens
@@ -567,16 +547,15 @@ class ResourceView(View):
 
     def leaves_something(self) -> bool:
         """Return whether esc can close something before it goes back."""
-        list_ = self.record_list
-        return self.is_mounted and bool(list_.searching or self.table.marked or list_.text)
+        model = self.model
+        return self.is_mounted and bool(model.searching or model.marks or model.text)
 
     def leave_one(self) -> None:
         """End the search, or remove the marks, or show all rows again."""
-        list_ = self.record_list
-        if list_.searching:
-            list_.stop_searching()
-        elif self.table.marked:
+        if self.model.searching:
+            self.record_list.stop_searching()
+        elif self.model.marks:
             self.table.unmark()
         else:
-            list_.narrow("")
+            self.record_list.narrow("")
         self.refresh_bindings()

@@ -21,7 +21,7 @@ from ledger_tui.cli import main
 
 def fail(self):
     held = self.app.connection.token_manager.key
-    described = [record["name"] for record in self.view.window.rows_between(0, 5)]
+    described = [record["name"] for record in self.view.model.window.rows_between(0, 5)]
     raise RuntimeError(f"no way with {held} and {described}")
 
 Dashboard.action_help = fail

@@ -82,7 +82,7 @@ async def test_a_row_that_is_found_when_one_has_gone_elsewhere_moves_nothing(
         assert isinstance(left, ResourceView)
         await driver.press("2")
         navigation.show_row("accounts", old)
-        assert (left.window.current or {})["name"] == "New"
+        assert (left.model.window.current or {})["name"] == "New"
         await driver.press("1")
         navigation.show_row("accounts", old)
-        await until(lambda: (left.window.current or {}).get("name") == "Old", "the row")
+        await until(lambda: (left.model.window.current or {}).get("name") == "Old", "the row")

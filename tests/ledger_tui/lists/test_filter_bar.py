@@ -60,7 +60,7 @@ async def test_an_empty_line_shows_all_and_is_not_offered_as_a_filter_later() ->
             line(bar).value = text
             bar.apply(Input.Submitted(line(bar), text))
             await pilot.pause()
-            assert bar._list.filters == params
+            assert bar._list.model.filters == params
         assert app.view.context.saved.used_filters("transactions") == ["type:debit"]
 
 
@@ -71,7 +71,7 @@ async def test_names_that_are_read_are_offered_but_not_when_the_line_is_closed()
         line(bar).value = "account:til"
         await pilot.pause()
         assert not bar._offers
-        bar._list.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+        bar._list.model.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
         bar.display = False
         bar.names_read()
         assert not bar._offers
@@ -87,10 +87,10 @@ async def test_a_name_that_was_looked_up_is_applied_once_it_is_known() -> None:
         line(bar).value = "account:till"
         bar.apply(Input.Submitted(line(bar), line(bar).value))
         assert hint(bar) == "Looking the account up…"
-        bar._list.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+        bar._list.model.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
         bar.names_read()
         await pilot.pause()
-        assert bar._list.filters == {"account": "acc_1"}
+        assert bar._list.model.filters == {"account": "acc_1"}
 
 
 async def test_a_fault_while_names_are_looked_up_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +103,8 @@ async def test_a_fault_while_names_are_looked_up_is_shown(monkeypatch: pytest.Mo
         bar.open()
         line(bar).value = "account:till"
         bar.apply(Input.Submitted(line(bar), line(bar).value))
-        await until(lambda: bar._list.problem, "the fault")
-        assert bar._list.problem == "unexpected RuntimeError('a fault')"
+        await until(lambda: bar._list.model.problem, "the fault")
+        assert bar._list.model.problem == "unexpected RuntimeError('a fault')"
 
 
 async def test_a_list_without_filters_and_ids_is_searched_by_text_only() -> None:

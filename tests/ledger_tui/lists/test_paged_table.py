@@ -8,9 +8,11 @@ from textual.geometry import Offset, Region
 
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import ListPage, Record
+from ledger_tui.lists.list_model import ListModel
 from ledger_tui.lists.paged_table import PagedTable, TableHeader
-from ledger_tui.lists.window import Window
 from ledger_tui.resources.base import Cell, Column
+from ledger_tui.resources.registry import BY_KIND
+from tests.ledger_tui.alone import unconnected
 from tests.ledger_tui.driving import until
 
 
@@ -28,12 +30,14 @@ class TableApp(App[None]):
 
     def __init__(self, rows: int) -> None:
         super().__init__()
-        self.window = Window()
-        want = self.window.want(0, 1)
+        model = ListModel(BY_KIND["accounts"], unconnected())
+        self.window = model.window
+        want = model.page_for(0, 1)
         assert want is not None
-        self.window.apply(want, ListPage([{"id": f"id {n}", "name": f"name {n}"} for n in range(rows)], None))
+        records = [{"id": f"id {n}", "name": f"name {n}"} for n in range(rows)]
+        model.take_page(want, ListPage(records, None), 0)
         self.header = TableHeader()
-        self.table = PagedTable(self.window, [cell_of("id"), cell_of("name")], AccountNames())
+        self.table = PagedTable(model, [cell_of("id"), cell_of("name")], AccountNames())
         self.headings: list[str] = []
         self.opened: list[Record | None] = []
 

@@ -36,13 +36,13 @@ def view_of(kind: str) -> ResourceView:
 def answer(view: ResourceView, rows: list[Record]) -> None:
     """Let the list have what it asks the server for."""
     view.enter()
-    want = view.window.in_flight
+    want = view.model.window.in_flight
     assert want is not None
     view.record_list.take_page(want, ListPage(rows, None))
 
 
 def id_at_cursor(view: ResourceView) -> object:
-    return (view.window.current or {}).get("id")
+    return (view.model.window.current or {}).get("id")
 
 
 async def test_on_an_empty_list_a_key_for_an_object_does_nothing() -> None:
@@ -82,10 +82,10 @@ async def test_an_object_that_is_read_after_the_user_has_moved_on_changes_only_i
         answer(view, accounts(5))
         view.table.go_to(2)
         view.take_record(RecordLoaded({**accounts(5)[0], "name": "Safe"}))
-        row = view.window.row(0)
+        row = view.model.window.row(0)
         assert row is not None
         assert row["name"] == "Safe"
-        assert (id_at_cursor(view), view.opened, view.pinned) == ("acc_2", False, None)
+        assert (id_at_cursor(view), view.opened, view.model.pinned) == ("acc_2", False, None)
 
 
 async def test_an_object_that_cannot_be_read_is_named_where_nobody_has_typed_its_id() -> None:
@@ -103,9 +103,9 @@ async def test_f_closes_an_open_object_and_follows_the_newest() -> None:
         answer(view, accounts(5))
         view.table.go_to(3)
         view.action_open()
-        assert (view.opened, view.window.following) == (True, False)
+        assert (view.opened, view.model.window.following) == (True, False)
         view.action_follow()
-        assert (view.opened, view.window.following, id_at_cursor(view)) == (False, True, "acc_4")
+        assert (view.opened, view.model.window.following, id_at_cursor(view)) == (False, True, "acc_4")
 
 
 async def test_an_open_object_whose_row_is_not_loaded_shows_its_new_state() -> None:
@@ -125,15 +125,15 @@ async def test_a_failure_of_a_request_that_is_not_awaited_any_more_is_not_shown(
     app = Alone(view := view_of("accounts"))
     async with app.run_test():
         view.enter()
-        late = view.window.in_flight
+        late = view.model.window.in_flight
         assert late is not None
         view.record_list.start_over()
         view.record_list.take_failure(PageFailed(late, "The server is busy."))
-        assert view.record_list.problem == ""
-        now = view.window.in_flight
+        assert view.model.problem == ""
+        now = view.model.window.in_flight
         assert now is not None
         view.record_list.take_failure(PageFailed(now, "The server is busy."))
-        assert view.record_list.problem == "The server is busy."
+        assert view.model.problem == "The server is busy."
 
 
 async def test_without_a_list_the_cursor_stays_when_another_object_is_read() -> None:
@@ -146,7 +146,7 @@ async def test_without_a_list_the_cursor_stays_when_another_object_is_read() -> 
         assert id_at_cursor(view) == "inv_2"
         view.table.go_to(1)
         view.record_list.remember({"id": "inv_3", "status": "draft"})
-        assert (view.window.cursor, len(view.window)) == (1, 4)
+        assert (view.model.window.cursor, len(view.model.window)) == (1, 4)
 
 
 @pytest.mark.parametrize(("module", "name"), [(record_list, "fetch_page"), (record_list, "learn_account")])
@@ -164,8 +164,8 @@ async def test_a_fault_in_a_worker_of_the_list_is_shown_and_no_answer_awaited_an
             view.at_rest()
         else:
             view.enter()
-        await until(lambda: view.record_list.problem, "the fault")
-        assert view.record_list.problem == "unexpected RuntimeError('a fault')"
+        await until(lambda: view.model.problem, "the fault")
+        assert view.model.problem == "unexpected RuntimeError('a fault')"
         assert view.may_poll()
 
 
@@ -178,8 +178,8 @@ async def test_a_fault_while_an_object_is_read_is_shown(monkeypatch: pytest.Monk
         answer(view, accounts(2))
         monkeypatch.setattr(view.context.api, "read", fail)
         view.detail.read("acc_9")
-        await until(lambda: view.record_list.problem, "the fault")
-        assert view.record_list.problem == "unexpected RuntimeError('a fault')"
+        await until(lambda: view.model.problem, "the fault")
+        assert view.model.problem == "unexpected RuntimeError('a fault')"
 
 
 async def test_an_order_that_cannot_be_kept_is_used_and_the_reason_said(
@@ -204,8 +204,8 @@ async def test_a_list_that_is_shown_whole_is_not_looked_through_for_more() -> No
         view.context.session.state = ConnectionState.ONLINE
         answer(view, accounts(3))
         view.action_look()
-        assert not view.record_list.searching
+        assert not view.model.searching
         view.record_list.narrow("Till 1")
         view.action_look()  # narrowed, and there are no older rows
-        assert not view.record_list.searching
-        assert [row["id"] for _n, row in view.window.at_hand()] == ["acc_1"]
+        assert not view.model.searching
+        assert [row["id"] for _n, row in view.model.window.at_hand()] == ["acc_1"]

@@ -28,7 +28,9 @@ async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None
     await driver.press("escape", sees=("reports", "member", f"sk_test_…{value[-4:]}"))
     await driver.press("enter", sees="read:projects read:users")
     assert value not in driver.text()
-    assert value not in repr([record for slot in driver.view.window.slots for record in slot.rows or ()])
+    assert value not in repr(
+        [record for slot in driver.view.model.window.slots for record in slot.rows or ()]
+    )
     assert value not in repr([*driver.app.traffic])
 
 
@@ -55,7 +57,7 @@ async def test_the_dashboards_own_key_can_be_rolled_under_its_feet(driver: Drive
     await driver.sees("This dashboard used the old key; it now uses the new one.")
     assert driver.app.tokens.key == new != old
     await driver.press("escape", "1", "r")
-    await until(lambda: driver.view.window.loaded)
+    await until(lambda: driver.view.model.window.loaded)
     await driver.sees("● online", "Till")
 
 

@@ -23,7 +23,7 @@ def own_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def shown(driver: Driver, name: str) -> list[object]:
-    window = driver.view.window
+    window = driver.view.model.window
     return [record[name] for record in window.rows_between(0, len(window))]
 
 
@@ -42,7 +42,8 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         await driver.sees("amount ▼", "by amount ▼", "of 100 loaded")
         assert "account" not in driver.text()
         amounts = [
-            (r["amount"] if r["type"] == "credit" else -r["amount"]) for _n, r in driver.view.window.at_hand()
+            (r["amount"] if r["type"] == "credit" else -r["amount"])
+            for _n, r in driver.view.model.window.at_hand()
         ]
         assert amounts == sorted(amounts, reverse=True)
         assert len(amounts) == 100
@@ -127,7 +128,7 @@ async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_proj
         await driver.press("ctrl+a", sees=("● 5 marked", "●"))
         await driver.press("down", "space", sees="● 4 marked")
         paid, number = next(
-            (row["id"], row["number"]) for row in driver.view.marked if row["status"] == "open"
+            (row["id"], row["number"]) for row in driver.view.model.marked if row["status"] == "open"
         )
         await driver.press("v", sees=("Void 3 invoices?", "in all 30.03 EUR", "1 more marked are left out"))
         # One is paid by somebody else in between, so that it cannot be voided any more.
@@ -135,7 +136,7 @@ async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_proj
         await driver.press("y", sees=("Voided: 2, failed: 1", f"✕ {number}, ", "esc close"))
         await driver.press("escape")
         await until(lambda: shown(driver, "status").count("void") == 2)
-        assert driver.view.marked == []
+        assert driver.view.model.marked == []
         await driver.press("space", "space", sees="● 2 marked")
         await driver.press("escape", gone="marked")
 

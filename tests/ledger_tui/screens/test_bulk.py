@@ -15,7 +15,7 @@ async def made(driver: Driver, path: str, body: Record | None = None, key: str |
 
 
 def values(driver: Driver, name: str) -> list[object]:
-    return [row[name] for _n, row in driver.view.window.at_hand()]
+    return [row[name] for _n, row in driver.view.model.window.at_hand()]
 
 
 async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project: Address) -> None:
@@ -36,7 +36,7 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]
         await driver.press("p", "y", sees=("Paid: 2", "● paid"))
         await until(lambda: values(driver, "status").count("paid") == 2)
-        assert driver.view.marked == []
+        assert driver.view.model.marked == []
         paid = await driver.app.api.read(f"/v1/accounts/{till['id']}")
         assert paid.record["balance"] == 2003
 
@@ -51,10 +51,10 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await receiver.until_received(4)
         await driver.press("e", sees=receiver.url)
         await driver.press("s")
-        await until(lambda: len(driver.view.window) == 2, "the deliveries")
+        await until(lambda: len(driver.view.model.window) == 2, "the deliveries")
         await driver.press("ctrl+a", "s", sees="Resend 2 deliveries?")
         await driver.press("y")
-        await until(lambda: not driver.view.marked)
+        await until(lambda: not driver.view.model.marked)
         await receiver.until_received(6)
         assert {each.event for each in receiver.received[:2]} == {
             each.event for each in receiver.received[4:]

@@ -36,7 +36,9 @@ async def test_marked_accounts_are_compared_and_rows_are_summed(
         assert head == 'id,period,Bank,"Bank, change",Till,"Till, change"'
         await driver.press("enter", sees=("Transactions", "after:"))
         await driver.press("g")
-        await driver.sees("by type", "the loaded 1" if not driver.view.window.complete else "all 1", "+50.00")
+        await driver.sees(
+            "by type", "the loaded 1" if not driver.view.model.window.complete else "all 1", "+50.00"
+        )
         await driver.press("g", sees="by day")
         await driver.press("ctrl+e", sees="Export to CSV")
         await driver.press("enter")

@@ -36,10 +36,10 @@ async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Drive
     await demo.sees("R repair the receiver", "answered 503")
     await demo.press("R", sees="Repaired http://127.0.0.1")
     await demo.press("enter", sees=("Deliveries", "R repair the receiver"))
-    await until(lambda: [*demo.view.window.at_hand()])
+    await until(lambda: [*demo.view.model.window.at_hand()])
     await demo.press("s")  # the newest delivery is sent again
     await demo.sees("✓ succeeded")
-    await until(lambda: "succeeded" in {row["status"] for _at, row in demo.view.window.at_hand()})
+    await until(lambda: "succeeded" in {row["status"] for _at, row in demo.view.model.window.at_hand()})
     await demo.press("7", "e", sees=("Webhook endpoints", "s deliveries", "R repair the receiver"))
     demo.app.post_message(ReconnectRequested(key="sk_test_another"))
     await demo.sees("The dashboard's own server needs no other key.")

@@ -14,7 +14,7 @@ from tests.ledger_tui.driving import Driver, until
 
 
 def name_under_cursor(driver: Driver) -> object:
-    current = driver.view.window.current
+    current = driver.view.model.window.current
     assert current is not None
     return current["name"]
 
@@ -25,7 +25,7 @@ async def test_a_list_without_filters_says_so(with_till: Driver) -> None:
 
 
 def names_shown(driver: Driver) -> list[object]:
-    return [row["name"] for _index, row in driver.view.window.at_hand()]
+    return [row["name"] for _index, row in driver.view.model.window.at_hand()]
 
 
 async def test_a_text_narrows_the_loaded_rows_while_it_is_typed(
@@ -103,7 +103,7 @@ async def test_looking_ends_with_esc(server: ContractServer, dashboards: Dashboa
             await driver.press("enter", sees="⌕ searching, 200 rows read")
             await driver.press("escape", gone="looking,")
         await driver.sees("Nothing yet; m searches older rows.")
-        assert driver.view.window.resident < 1200
+        assert driver.view.model.window.resident < 1200
         await driver.press("escape", sees="sale 1199")
 
 
@@ -125,10 +125,10 @@ async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
         assert driver.view.filter_bar.line == 'type:debit account:"Till, Berlin"'
         await driver.press("ctrl+b", sees="★ Bookmark added")
         await driver.press("enter", gone="in the safe")
-        assert driver.view.record_list.filters == {"type": "debit", "account": till["id"]}
+        assert driver.view.model.filters == {"type": "debit", "account": till["id"]}
         await driver.press("escape", "slash", sees=("★ bookmark", 'type:debit account:"Till, Berlin"'))
         await driver.press("down", "enter", gone="in the safe")
-        assert driver.view.record_list.filters == {"type": "debit", "account": till["id"]}
+        assert driver.view.model.filters == {"type": "debit", "account": till["id"]}
         await driver.press("slash", "ctrl+u")
         await driver.type("type:credit", "enter", "slash", "ctrl+u", sees=("used before", "type:credit"))
     used = SavedChoices(connection=server.url).used_filters("transactions")
@@ -230,9 +230,9 @@ async def test_a_text_typed_behind_a_filter_is_another_word(
         await driver.press("2", "slash")
         await driver.type("type:debit", "enter", "slash")
         await driver.type("after:2026-01-01", "enter", sees=" type:debit after:2026-01-01 ")
-        assert driver.view.record_list.filters == {"type": "debit", "created_after": "2026-01-01"}
+        assert driver.view.model.filters == {"type": "debit", "created_after": "2026-01-01"}
         await driver.press("slash", "ctrl+w", "enter")
-        assert driver.view.record_list.filters == {"type": "debit"}
+        assert driver.view.model.filters == {"type": "debit"}
 
 
 async def test_an_account_is_filtered_by_part_of_its_name_also_one_that_was_not_read_yet(
@@ -245,7 +245,7 @@ async def test_an_account_is_filtered_by_part_of_its_name_also_one_that_was_not_
     async with dashboards.open() as driver:
         await driver.press("2", "slash")
         await driver.type("account:Operating", "enter", sees=('account:"Operating, Kuwait"', "1 of 1"))
-        assert driver.view.record_list.filters == {"account": old["id"]}
+        assert driver.view.model.filters == {"account": old["id"]}
         await driver.press("slash", "ctrl+u")
         await driver.type("account:Shop", "enter", sees=("✕ “Shop” may be", "more; write more of it."))
         await driver.press("ctrl+u")
@@ -295,7 +295,7 @@ async def test_the_end_of_narrowed_rows_loads_the_next_page_also_while_another_r
     async with dashboards.open() as driver:
         await narrow_to_odd(driver)
         with server.holding(None):
-            await until(lambda: driver.view.window.in_flight)
+            await until(lambda: driver.view.model.window.in_flight)
             await driver.press("end")
         await driver.sees("of 75 among 150 loaded")
 

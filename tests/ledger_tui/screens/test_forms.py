@@ -37,10 +37,10 @@ async def test_a_created_object_stays_selected_when_somebody_else_creates_more(
         await driver.type("Beans", "tab")
         await driver.type("eur", "ctrl+s", sees="Created acc_")
         assert (driver.view.selected or {})["name"] == "Beans"  # also before the list has it
-        await until(lambda: driver.view.window.index_of(server.accounts[-1]["id"]) == 0)
+        await until(lambda: driver.view.model.window.index_of(server.accounts[-1]["id"]) == 0)
         server.add_account("Foreign")
         await driver.sees("▲ 1 new")
-        assert driver.view.pinned is None
+        assert driver.view.model.pinned is None
         assert (driver.view.selected or {})["name"] == "Beans"
         await driver.press("f", sees=("Foreign", "● following"))
 
@@ -232,7 +232,7 @@ async def test_sending_twice_at_once_sends_once(server: ContractServer) -> None:
         app = LedgerApp(Options(url=line.url, key=server.key))
         async with app.run_test(notifications=True) as pilot:
             driver = Driver(app, pilot)
-            await until(lambda: driver.view.window.loaded)
+            await until(lambda: driver.view.model.window.loaded)
             await driver.press("n")
             await driver.type("Till", "tab")
             await driver.type("EUR")

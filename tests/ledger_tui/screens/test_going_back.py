@@ -45,7 +45,7 @@ async def test_the_keys_are_in_hand_again_in_the_detail_a_link_was_followed_from
     await filled.press("enter", sees="sale 5")
     await filled.press("escape", "escape", "j")
     await filled.sees("Beans, Berlin", "2 of 2" if filled.view.opened else "1–2 of 2")
-    assert filled.view.window.cursor == 1
+    assert filled.view.model.window.cursor == 1
 
 
 async def test_the_keys_are_in_hand_again_when_the_line_over_a_detail_is_closed(filled: Driver) -> None:
@@ -73,7 +73,7 @@ async def test_a_number_key_ends_the_way_back_and_esc_only_closes_the_detail(fil
     await filled.press("2", "1", sees="→ Its transactions")
     await filled.press("escape", sees=("Accounts", "Tokyo shop", "1–2 of 2"))
     assert filled.view.place.kind == "accounts"
-    assert filled.view.window.loaded
+    assert filled.view.model.window.loaded
 
 
 async def test_a_way_of_several_links_is_gone_back_link_by_link(filled: Driver) -> None:
@@ -111,7 +111,7 @@ async def test_a_link_to_what_is_not_there_leaves_one_where_one_was(
 ) -> None:
     await filled.press("2", sees=("sale 5", "Tokyo shop"))
     await filled.press("enter")
-    filled.app.dashboard.query_one("#accounts", ResourceView).window.reset()
+    filled.app.dashboard.query_one("#accounts", ResourceView).model.window.reset()
     server.accounts.clear()
     await filled.press("enter", sees=("There is no such account.", "description   sale 5"))
     await until(lambda: filled.view.opened)
@@ -132,7 +132,7 @@ async def test_an_object_that_was_jumped_to_stays_open_when_its_list_comes(
         await driver.type(str(first["id"]), sees="Open user")
         await driver.press("enter")
         await until(lambda: driver.app.dashboard.view.place.kind == "users")
-        await until(lambda: driver.view.window.loaded)
+        await until(lambda: driver.view.model.window.loaded)
         await driver.rests()
         assert (driver.view.selected or {}).get("id") == first["id"]
         await driver.sees("ada@example.com")

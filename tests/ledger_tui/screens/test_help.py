@@ -24,7 +24,7 @@ async def test_every_key_of_each_action_is_shown(server: ContractServer, keys: d
     app = LedgerApp(Options(url=server.url, key=server.key, config=Config(keys=keys)))
     async with app.run_test(size=(80, 70)) as pilot:
         driver = Driver(app, pilot)
-        await until(lambda: driver.view.window.loaded)
+        await until(lambda: driver.view.model.window.loaded)
         await driver.press("question_mark")
         await driver.sees("esc close", *MOVES, "[  go back", "/  filter", "⏎  open")
         await driver.sees("f5 Z  refresh" if keys else " r  refresh")

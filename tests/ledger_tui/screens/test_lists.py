@@ -76,7 +76,7 @@ async def test_a_transaction_shows_its_accounts_name_and_currency(
 
 async def test_the_list_is_a_window_that_loads_as_the_eye_moves_and_back(filled: Driver) -> None:
     await filled.press("2", sees="1–19 of 100+")
-    while not filled.view.window.complete or filled.view.window.cursor < 349:
+    while not filled.view.model.window.complete or filled.view.model.window.cursor < 349:
         await filled.press("pagedown")
     await filled.sees("332–350 of 350", "sale 0")
     await filled.press("home", sees=("1–19 of 350", "sale 349"))
@@ -93,11 +93,11 @@ async def test_new_rows_are_counted_while_the_cursor_is_elsewhere_and_f_goes_to_
 ) -> None:
     await filled.press("2", sees="following")
     await filled.press("down", "down")
-    held = filled.view.window.current
+    held = filled.view.model.window.current
     for number in range(12):
         server.post(server.accounts[0], 77, description=f"news {number}")
     await filled.sees("▲ 12 new")
-    assert filled.view.window.current == held
+    assert filled.view.model.window.current == held
     assert "news 11" not in filled.text()
     await filled.press("f", sees=("news 11", "following"))
 
@@ -139,7 +139,7 @@ async def test_an_answer_for_the_list_before_the_filter_is_dropped(
 ) -> None:
     fill(server, 10)
     async with dashboards.open() as driver:
-        window = driver.view.window
+        window = driver.view.model.window
         await until(lambda: window.in_flight is None)  # a look for news may be under way
         stale = window.want_news()
         assert stale is not None
@@ -164,7 +164,7 @@ async def test_enter_opens_the_detail_in_place_of_the_list_where_it_is_narrow(
         await driver.sees("description   sale 4", "account id", "→ Its account", "2 of 6")
         assert "sale 5" not in driver.text()
         await driver.press("escape", sees="sale 5")
-        assert driver.view.window.current == server.transactions[4]
+        assert driver.view.model.window.current == server.transactions[4]
 
 
 async def test_the_detail_stands_beside_the_list_where_it_is_wide(
@@ -270,7 +270,7 @@ async def test_a_mouse_click_puts_the_cursor_on_a_row(server: ContractServer, da
     fill(server, 0)
     async with dashboards.open() as driver:
         await driver.pilot.click("PagedTable", offset=(10, 2))
-        assert driver.view.window.cursor == 2
+        assert driver.view.model.window.cursor == 2
 
 
 @pytest.mark.parametrize("key", ["ctrl+p", "colon"])

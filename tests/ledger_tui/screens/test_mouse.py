@@ -42,7 +42,7 @@ async def test_clicks_on_a_heading_sort_by_it_and_back_and_not_at_all(
     for name in ("Beans", "Apples", "Cups"):
         server.add_account(name)
     async with dashboards.open() as driver:
-        window, header = driver.view.window, driver.view.query_one(TableHeader)
+        window, header = driver.view.model.window, driver.view.query_one(TableHeader)
         await driver.sees("Cups")
 
         def names() -> list[object]:

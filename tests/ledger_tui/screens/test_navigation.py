@@ -107,7 +107,7 @@ async def test_an_object_is_shown_in_its_list_on_a_server_that_only_goes_down(
         view.show_record({**middle})
         await driver.sees("sale 250", "show it in the list")
         await driver.press("l", sees=("This server cannot load newer rows", "sale 249", "in the middle"))
-        assert view.window.current == middle
+        assert view.model.window.current == middle
         await driver.press("f", sees=("sale 499", "following"))
 
 
@@ -133,7 +133,7 @@ async def test_on_a_server_that_goes_up_the_list_grows_both_ways_around_the_obje
         await driver.press("l", sees=("sale 201", "sale 199", "in the middle"))
         assert (driver.view.selected or {})["id"] == middle
         await driver.press("home", "home", "home", "home")
-        while driver.view.window.newer is not None:
+        while driver.view.model.window.newer is not None:
             await driver.press("home")
         await driver.press("home", sees=("sale 399", "following"))
 

@@ -65,11 +65,11 @@ async def test_a_tile_is_walked_to_and_opens_its_filtered_list(driver: Driver) -
     await driver.press("tab", "tab", "shift+tab", "tab", "down")
     assert overview.tile.id == "tile-invoices"
     await driver.press("enter")
-    assert driver.view.record_list.filters == {"status": "open"}
+    assert driver.view.model.filters == {"status": "open"}
     await driver.press("escape")
     assert driver.app.dashboard.view is overview
     await driver.press("up", "enter")
-    assert driver.view.record_list.filters == {"status": "draft"}
+    assert driver.view.model.filters == {"status": "draft"}
     await driver.sees("Ada")
 
 
@@ -96,7 +96,7 @@ async def test_a_click_chooses_a_tile_and_a_second_one_opens_it(driver: Driver) 
     assert overview.tile.id == "tile-orders"
     await driver.pilot.click("#tile-orders", offset=(5, 2))
     await until(lambda: driver.app.dashboard.view is not overview)
-    assert driver.view.record_list.filters == {"status": "paid"}
+    assert driver.view.model.filters == {"status": "paid"}
 
 
 async def test_requests_of_other_clients_are_counted_and_not_the_dashboards_own(
@@ -109,7 +109,7 @@ async def test_requests_of_other_clients_are_counted_and_not_the_dashboards_own(
             await shop.get(path)
     await driver.press("0", sees=("✓ 200      2", "✕ 404      1", "the last 3 of other clients", "p50 "))
     await driver.press("tab", "tab", "tab", "tab", "down", "enter")
-    assert driver.view.record_list.filters == {"status": "404"}
+    assert driver.view.model.filters == {"status": "404"}
 
 
 async def test_postings_are_counted_as_they_come(driver: Driver) -> None:
@@ -160,7 +160,7 @@ async def test_each_endpoint_has_a_strip_of_its_deliveries(driver: Driver) -> No
     while overview.tile.id != "tile-webhooks":
         await driver.press("tab")
     await driver.press("enter")
-    assert driver.view.record_list.filters == {"endpoint": made.record["id"]}
+    assert driver.view.model.filters == {"endpoint": made.record["id"]}
 
 
 async def test_a_server_without_events_ticks_postings_and_one_without_a_log_its_own_requests(

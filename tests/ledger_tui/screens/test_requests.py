@@ -20,7 +20,7 @@ async def test_the_dashboards_own_requests_are_hidden_unless_they_are_asked_for(
     headers = {"Authorization": f"Bearer {own_project.key}"}
     await asyncio.to_thread(httpx.get, f"{own_project.url}/v1/invoices?limit=3", headers=headers)
     await driver.press("8", sees="/v1/invoices?limit=3")
-    assert [row["path"] for _n, row in driver.view.window.at_hand()] == ["/v1/invoices"]
+    assert [row["path"] for _n, row in driver.view.model.window.at_hand()] == ["/v1/invoices"]
     await driver.press("slash")
     await driver.type("own:yes", "enter", sees=("POST    /v1/accounts", "own:yes"))
 
@@ -82,10 +82,10 @@ async def test_where_the_server_keeps_no_log_the_own_requests_are_shown(with_til
     await with_till.press("slash")
     await with_till.type("path:/v1/acc")  # no path of its own, so nothing is below it
     await with_till.press("enter")
-    await until(lambda: not len(with_till.view.window))
+    await until(lambda: not len(with_till.view.model.window))
     await with_till.press("slash", "ctrl+u")
     await with_till.type("path:/v1/accounts method:post", "enter", sees="✓ 201   POST    /v1/accounts")
-    assert {row["method"] for _n, row in with_till.view.window.at_hand()} == {"POST"}
+    assert {row["method"] for _n, row in with_till.view.model.window.at_hand()} == {"POST"}
 
 
 async def test_each_id_on_the_screen_of_a_request_can_be_jumped_to(driver: Driver) -> None:

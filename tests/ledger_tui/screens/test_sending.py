@@ -23,7 +23,7 @@ async def account_form(server: ContractServer) -> AsyncIterator[tuple[Driver, Li
         app = LedgerApp(Options(url=line.url, key=server.key))
         async with app.run_test(notifications=True) as pilot:
             driver = Driver(app, pilot)
-            await until(lambda: driver.view.window.loaded)
+            await until(lambda: driver.view.model.window.loaded)
             await driver.connects()
             await driver.press("n")
             await driver.type("Till", "tab")

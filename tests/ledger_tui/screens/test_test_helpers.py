@@ -65,7 +65,7 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         assert len(owned.api.get("/v1/accounts").json()["data"]) == 2
         await driver.press("enter", "y", sees=('The ledger is back at the snapshot "empty".', "▶ runs"))
         await driver.goes_to("1")
-        assert [row["name"] for _n, row in driver.view.window.at_hand()] == ["Till"]
+        assert [row["name"] for _n, row in driver.view.model.window.at_hand()] == ["Till"]
 
         await driver.press("colon")
         await goes_on(driver, "reset")

@@ -24,7 +24,7 @@ async def test_the_key_is_exchanged_for_tokens_that_are_then_used(
     await bare.sees("expires in 59:5", "renews itself in 54:5", "rotated       not yet", "access token")
     server.key = "sk_test_another"  # from here on only the token opens anything
     await bare.press("1", "r")
-    await until(lambda: bare.view.window.loaded)
+    await until(lambda: bare.view.model.window.loaded)
     assert next(iter(server.access_tokens)) not in bare.text()
 
 
@@ -55,7 +55,7 @@ async def test_a_refused_refresh_token_leads_back_to_the_key(server: ContractSer
         "The refresh token is not accepted: The refresh token is used up.", f"sk_test_…{KEY[-4:]}"
     )
     await bare.press("1", "r")
-    await until(lambda: bare.view.window.loaded)
+    await until(lambda: bare.view.model.window.loaded)
 
 
 async def test_the_key_can_be_used_again(bare: Driver) -> None:

@@ -92,7 +92,7 @@ async def test_another_program_at_the_address_is_said(server: ContractServer, da
         async with dashboards.start() as driver:
             await driver.sees("✕ This is not a ledger's answer. Is the address right?")
             server.misfortune = None
-            await until(lambda: driver.view.window.loaded)
+            await until(lambda: driver.view.model.window.loaded)
 
 
 async def test_a_scarce_rate_limit_slows_the_looking(server: ContractServer, dashboards: Dashboards) -> None:
@@ -219,17 +219,17 @@ async def test_a_refused_list_is_asked_for_less_often_until_r_or_another_credent
     async def is_refused() -> None:
         server.refuse(403, FORBIDDEN)
         view.poll_soon()
-        await until(lambda: view.record_list.problem)
+        await until(lambda: view.model.problem)
         await until(lambda: view.next_poll_at - app.session.clock() > 2 * app.session.poll_seconds)
         view.next_poll_at = float("inf")
 
     await is_refused()
     await with_till.press("r")
-    await until(lambda: not view.record_list.problem and view.window.loaded)
+    await until(lambda: not view.model.problem and view.model.window.loaded)
     await until(view.may_poll)
     await is_refused()
     app.api.use(server.key)
-    await until(lambda: not view.record_list.problem)
+    await until(lambda: not view.model.problem)
 
 
 class RoundServer(ContractServer):
@@ -253,7 +253,7 @@ async def test_a_list_that_goes_round_in_a_circle_is_said_and_not_read_without_e
                 params.get("starting_after") for _, path, params in server.requests if path == "/v1/accounts"
             ]
             assert requested.count("a") < 10
-            assert len(driver.view.window) == 6
+            assert len(driver.view.model.window) == 6
 
 
 async def test_the_servers_notice_is_shown_at_the_start(

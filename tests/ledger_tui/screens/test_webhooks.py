@@ -210,4 +210,6 @@ async def test_the_log_is_filtered_by_type_endpoint_and_failure(driver: Driver) 
     ):
         await driver.press("slash", "ctrl+u")
         await driver.type(line, "enter")
-        await until(lambda kinds=kinds: [r["type"] for _n, r in driver.view.window.at_hand()] == kinds, line)
+        await until(
+            lambda kinds=kinds: [r["type"] for _n, r in driver.view.model.window.at_hand()] == kinds, line
+        )

@@ -123,7 +123,9 @@ async def test_the_cursor_is_on_its_row_again(server: ContractServer) -> None:
     app = LedgerApp(Options(url=server.url, key=KEY, resume=resume))
     async with app.run_test() as pilot:
         driver = Driver(app, pilot)
-        await until(lambda: (driver.view.window.current or {}).get("id") == accounts[2]["id"], "the row")
+        await until(
+            lambda: (driver.view.model.window.current or {}).get("id") == accounts[2]["id"], "the row"
+        )
         assert not driver.view.opened
         app.exit()
     assert app.left == resume

@@ -1,0 +1,356 @@
+"""The model of a list: its filters, its rows, the search in older pages, and what the user has selected.
+
+Data flows one way. The widgets of the list read the model and its window, and call the model's methods; only
+the model changes the window. It draws nothing and sends nothing: it returns the page to read next, and takes
+the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote, urlencode
+
+from ledger_tui.client.records import ListPage, Record, Want
+from ledger_tui.lists.arranging import order_of, selected_by
+from ledger_tui.lists.window import Keep, Window
+from ledger_tui.resources.base import Resource
+from ledger_tui.settings.config import ListSettings
+from ledger_tui.ui.view import Context
+
+
+class ListModel:
+    """The list of one resource. `window` is for reading; change it with the methods of the model.
+
+    A page is read when one of the methods `page_…` returns a `Want`; `take_page` or `page_failed` takes the
+    result.
+    """
+
+    def __init__(self, resource: Resource, context: Context) -> None:
+        self.resource = resource
+        self.context = context
+        self.window = Window()
+        self.filters: dict[str, str] = {}
+        self.text = ""  # only records with this text are shown
+        self.searching = False  # whether older pages are being read to find more rows
+        self.summary: Record = {}  # the server's counts of the whole list, if it sends them
+        self.problem = ""  # a sentence about the problem
+        self.marks: dict[str, Record] = {}  # the records marked with space, by id
+        self.pinned: Record | None = None  # the selected object, when its row is not loaded
+        self.remembered: list[Record] = []  # objects read one by one, shown when the server lacks the list
+        self._rows_before_search = 0
+        self._polls = 0
+        self._poll_rows_next = False
+        self._end_page_at = 0.0  # when the cursor at the end may read another page
+        self._created: object = None  # the id of a created object that is not listed yet
+        self._refused_as: int | None = None  # the number of the credential that may not read this list
+
+    # ------------------------------------------------------------------ what is shown
+
+    @property
+    def settings(self) -> ListSettings:
+        """The columns, the sorting and the bookmarks that the user chose for this list."""
+        return self.context.saved.of(self.resource.kind)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the server lacks this list."""
+        return self.resource.part in self.context.session.missing_parts
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the list shows no row because its first page was not read yet."""
+        return self.selected is None and not self.window.loaded and not self.problem
+
+    @property
+    def condition(self) -> Keep | None:
+        """The condition for the rows that are shown, beyond what the server filters; None for all."""
+        return selected_by(self.resource, self.filters, self.context.names, self.text)
+
+    def hides(self, record: Record) -> bool:
+        """Return whether an object of this list is not in it because of the filter or the text."""
+        if not str(record.get("id")).startswith(self.resource.id_prefix):
+            return False
+        condition = self.condition
+        others = any(record.get(param, value) != value for param, value in self.filters.items())
+        return others or (condition is not None and not condition(record))
+
+    def shown_path(self) -> str:
+        """Return the filtered list's path with its query, or its template while a parameter is missing."""
+        path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
+        return path + (f"?{urlencode(params, quote_via=quote)}" if params else "")
+
+    # ------------------------------------------------------------------ filters, text and order
+
+    def arrange(self) -> None:
+        """Sort and select the rows as the settings, the filters and the text say."""
+        settings = self.settings
+        order = order_of(self.resource, settings, self.context.names)
+        self.window.sort(order, descending=settings.descending)
+        self.window.show_only(self.condition)
+
+    def arrange_again(self) -> None:
+        """Sort and select again after names or deliveries have changed."""
+        self.window.arrange_again()
+
+    def narrow(self, text: str) -> bool:
+        """Show only the loaded rows with this text, or all of them for ""; return whether that is new."""
+        if text == self.text:
+            return False
+        self.text = text
+        self.searching = False
+        self.arrange()
+        return True
+
+    def set_filters(self, params: dict[str, str]) -> None:
+        """Start over with these filters, without text, marks and expected object."""
+        self.filters = params
+        self.text = ""
+        self.marks.clear()
+        self._created = None
+        self.start_over()
+
+    def filters_with_path(self, params: dict[str, str]) -> dict[str, str]:
+        """Return typed filters with the parameters of the path, such as a statement's account.
+
+        The parameters of the path stay unless another one is named.
+        """
+        path_filters = {
+            name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path
+        }
+        return path_filters | params
+
+    def start_over(self) -> None:
+        """Forget all rows; the next page to read is the first."""
+        self._retry()
+        self.window.reset()
+        self.arrange()
+
+    def open_at(self, record: Record) -> None:
+        """Start over with one object, wherever it is in the list; the rows around it are to be read."""
+        self.window.open_at(record)
+        self.text = ""
+        self.problem = ""
+
+    def _retry(self) -> None:
+        """Forget the last failure, so that the server is asked again."""
+        self.context.session.missing_parts.discard(self.resource.part or "")
+        self.searching = False
+        self.problem = ""
+
+    # ------------------------------------------------------------------ the page to read next
+
+    def page_for(self, top: int, height: int) -> Want | None:
+        """Return the page that the rows on the screen need, or None.
+
+        After a failure that is None, because the server is asked again at the next poll, not at every key.
+        """
+        return None if self.problem else self.window.want(top, height)
+
+    def page_to_poll(self, top: int, height: int) -> Want | None:
+        """Return the page that may have news: the newest, the one on the screen, or a missing one."""
+        if self.searching:
+            return None
+        window, want = self.window, None
+        self._polls += 1
+        # A filter of the dashboard's own may have left the screen partly empty: every second poll reads on.
+        needs_rows = window.searches and not self.text and len(window) < height
+        if self._polls % 2 and needs_rows:
+            want = window.want_more()
+        elif self._poll_rows_next and self.resource.changes:
+            want = window.want_again(top, height)
+        self._poll_rows_next = not self._poll_rows_next
+        return want or (None if self.resource.still else window.want_news()) or window.want(top, height)
+
+    def page_again(self) -> Want:
+        """Return the first page, to begin with it again; the rows stay until it is there."""
+        self._retry()
+        return self.window.want_anew()
+
+    def is_near_end(self, height: int) -> bool:
+        """Return whether the cursor is near the end of a list that shows only some of its rows."""
+        window = self.window
+        is_near = window.cursor + height >= len(window)
+        return is_near and window.searches and not window.sorted and not (self.searching or self.problem)
+
+    def page_at_end(self) -> Want | None:
+        """Return the next older page; None while the last one was read a moment ago, or is on its way."""
+        session = self.context.session
+        want = self.window.want_more() if session.clock() >= self._end_page_at else None
+        if want is not None:
+            self._end_page_at = session.clock() + session.look_pause
+        return want
+
+    # ------------------------------------------------------------------ searching older pages
+
+    @property
+    def can_search(self) -> bool:
+        """Whether only some rows are shown and older pages may contain more of them."""
+        return self.window.arranged and self.window.has_older
+
+    def begin_search(self) -> bool:
+        """Begin to read older pages until one more row is shown; return whether that is possible."""
+        if self.searching or not self.can_search:
+            return False
+        self.searching, self._rows_before_search = True, len(self.window)
+        return True
+
+    def search_goes_on(self) -> bool:
+        """Return whether to read another page; end the search when a row was found or the list ends."""
+        self.searching = self.searching and (
+            len(self.window) <= self._rows_before_search and self.window.has_older
+        )
+        return self.searching
+
+    def page_to_search(self) -> Want | None:
+        """Return the next older page; None when the search has ended or a page is on its way."""
+        return self.window.want_more() if self.searching else None
+
+    def stop_search(self) -> None:
+        self.searching = False
+
+    # ------------------------------------------------------------------ answers
+
+    def take_page(self, want: Want, page: ListPage, top: int) -> int | None:
+        """Add an answer. Return by how many rows the selected object moved, None for a stale answer."""
+        moved_by = self.window.apply(want, page, top)
+        if moved_by is not None:
+            self.problem = ""
+            self.summary = page.summary or self.summary
+        return moved_by
+
+    def page_failed(self, want: Want, problem: str, *, forbidden: bool) -> None:
+        """Note why a page could not be read; `forbidden`: the credential may not read this list."""
+        self.window.failed(want)
+        self.searching = False
+        self.problem = problem
+        self._refused_as = self.context.session.credentials if forbidden else None
+
+    def note_problem(self, problem: str) -> None:
+        """Note why the list cannot be read."""
+        self.problem = problem
+
+    def newer_refused(self) -> None:
+        """Note that the server cannot load newer rows from the middle of the list."""
+        self.window.no_newer()
+
+    def reading_ended(self) -> None:
+        """Note that the worker that read a page has failed, so that the page may be read again."""
+        if self.window.in_flight is not None:
+            self.window.failed(self.window.in_flight)
+
+    def may_read_again(self) -> bool:
+        """Return True once after a credential that may not read this list was replaced."""
+        if self._refused_as in (None, self.context.session.credentials):
+            return False
+        self._refused_as = None
+        return True
+
+    def stand_in(self, rows: Sequence[Record]) -> bool:
+        """Show these rows on a server that lacks the list; return whether they are others than before."""
+        window = self.window
+        if [*window.rows_between(0, len(window))] == [*rows]:
+            return False
+        cursor, following = window.cursor, window.following
+        window.reset()
+        want = window.want(0, 1)
+        assert want is not None
+        window.apply(want, ListPage(rows, None))
+        if not following:
+            window.move(cursor)
+        return True
+
+    def remember(self, record: Record) -> None:
+        """Keep an object that was read or created, to be shown when the server lacks the list."""
+        self.remembered = [record, *(r for r in self.remembered if r.get("id") != record.get("id"))]
+
+    def push(self, records: Sequence[Record]) -> None:
+        """Add pushed rows, newest first."""
+        self.window.push(records)
+
+    def replace(self, record: Record) -> bool:
+        """Show a newer state of an object in its row; return whether its row is loaded."""
+        return self.window.replace(record)
+
+    # ------------------------------------------------------------------ the selection
+
+    @property
+    def selected(self) -> Record | None:
+        """The object that keys act on: the pinned one, else the one under the cursor."""
+        return self.pinned or self.window.current
+
+    def move(self, row: int) -> None:
+        """Put the cursor on a row."""
+        self.window.move(row)
+
+    def hold(self) -> None:
+        """Stay on the object under the cursor, whatever is added on top."""
+        self.window.hold()
+
+    def follow(self) -> None:
+        """Go to the newest row and stay there."""
+        self.window.follow()
+
+    def pin(self, record: Record | None) -> None:
+        """Select an object whose row is not loaded; None selects the row under the cursor again."""
+        self.pinned = record
+
+    @property
+    def is_pinned_listed(self) -> bool:
+        """Whether the cursor is on the row of the pinned object."""
+        return self.pinned is not None and (self.window.current or {}).get("id") == self.pinned.get("id")
+
+    def expect(self, created: Record) -> None:
+        """Wait for a created object, to go to it as soon as it is listed.
+
+        It need not be the newest: the other side of a transfer is newer.
+        """
+        self.remember(created)
+        self._created = created.get("id")
+
+    def row_of_created(self) -> int | None:
+        """Return the row to go to for the created object; None if it is not listed or the user has moved."""
+        row = self.window.index_of(self._created) if self._created is not None else None
+        if row is None:
+            return None
+        self._created = None
+        return row if self.window.following else None
+
+    # ------------------------------------------------------------------ marks
+
+    @property
+    def marked(self) -> list[Record]:
+        """The marked records, in the order they were marked, in their loaded state."""
+        if not self.marks:
+            return []
+        now = {str(record.get("id")): record for _row, record in self.window.at_hand()}
+        return [now.get(record_id, record) for record_id, record in self.marks.items()]
+
+    def toggle_mark(self) -> bool:
+        """Mark the object under the cursor, or remove its mark; return whether there is one."""
+        record = self.window.current
+        if record is None:
+            return False
+        record_id = str(record.get("id"))
+        if self.marks.pop(record_id, None) is None:
+            self.marks[record_id] = record
+        self.window.hold()
+        return True
+
+    def toggle_all_marks(self) -> None:
+        """Mark all loaded rows, or remove all marks when they are marked."""
+        rows = {str(record.get("id")): record for _row, record in self.window.at_hand()}
+        if rows.keys() <= self.marks.keys():
+            self.marks.clear()
+        else:
+            self.marks.update(rows)
+            self.window.hold()
+
+    def unmark(self) -> None:
+        self.marks.clear()
+
+    # ------------------------------------------------------------------ names
+
+    def unknown_accounts(self, top: int, height: int) -> list[str]:
+        """Return the ids of accounts without a known name in the rows on the screen and the selected one."""
+        rows = [*self.window.rows_between(top, top + height), self.selected or {}]
+        return self.context.names.unknown(id for row in rows for id in self.resource.account_ids(row))
