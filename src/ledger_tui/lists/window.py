@@ -1,9 +1,10 @@
 """A list of any length seen through a window of limited size.
 
-The server returns a list newest first; each page is fetched with a cursor from the page before it. The window
-remembers every page as a `Slot` (its cursor and number of rows), and keeps the rows near the screen. Other
-rows are dropped and fetched again with the slot's cursor when they are scrolled to, in either direction, on
-any server with cursors. The first page needs no cursor and is always kept: new rows are added above it.
+The server returns a list newest first; each page is fetched with a cursor from the page before it. The
+window remembers every page as a `Slot` (its cursor and number of rows), but keeps only the rows of the first
+page and of one run of neighbouring pages around the screen. The run grows at both ends and loses the pages at
+its far end; these are fetched again with the slot's cursor when they are scrolled to, on any server with
+cursors. The first page needs no cursor, and new rows are added above it.
 
 A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
 are fetched with `ending_before` until the newest row is met.
@@ -63,8 +64,7 @@ class Window:
         """Forget everything; answers still on their way become stale."""
         self.generation += 1
         self.slots: list[Slot] = []
-        # numbers of the slots whose rows are kept: few, however long the list
-        self._at_hand: set[int] = set()
+        self._run = range(1, 1)  # the slots below the first whose rows are kept
         self._starts: list[int] = [0]  # _starts[i] is the first row of slot i; the last entry is len(self)
         self.frontier: str | None = None
         self.newer_refused = False
@@ -199,13 +199,18 @@ class Window:
         if self.arranged:
             yield from enumerate(self._shown_rows)
             return
-        for n in sorted(self._at_hand):
-            yield from enumerate(self.slots[n].rows or (), self._starts[n])
+        for number in self._kept:
+            yield from enumerate(self.slots[number].rows or (), self._starts[number])
 
     @property
     def resident(self) -> int:
         """Return how many rows are kept."""
-        return sum(self.slots[number].count for number in self._at_hand)
+        return sum(self.slots[number].count for number in self._kept)
+
+    @property
+    def _kept(self) -> list[int]:
+        """The numbers of the slots whose rows are kept."""
+        return [0, *self._run] if self.slots else []
 
     def position(self, top: int, height: int) -> str:
         """Return which rows are on screen and how many there are, as far as known: `41–60 of 200+`."""
@@ -294,7 +299,7 @@ class Window:
         middle = min(top + height // 2, len(self) - 1)
         if self.arranged:
             record = self._shown_rows[middle]
-            number = next((n for n in self._at_hand if record in (self.slots[n].rows or ())), 0)
+            number = next((n for n in self._kept if record in (self.slots[n].rows or ())), 0)
         else:
             number = self._slot_at(middle)
         return self._send_again(number) if number else None
@@ -351,7 +356,7 @@ class Window:
 
     def _replace_arranged(self, record: Record) -> bool:
         current, is_present = self.current, False
-        for rows in [*(self.slots[n].rows or [] for n in self._at_hand), *self._aside.values()]:
+        for rows in [*(self.slots[n].rows or [] for n in self._kept), *self._aside.values()]:
             for index, row in enumerate(rows):
                 if row.get("id") == record.get("id"):
                     rows[index], is_present = record, True
@@ -390,7 +395,6 @@ class Window:
     def _fill(self, number: int, rows: list[Record]) -> None:
         slot = self.slots[number]
         slot.rows = rows
-        self._at_hand.add(number)
         if slot.count != len(rows):
             slot.count = len(rows)
             self._starts = [0, *accumulate(slot.count for slot in self.slots)]
@@ -400,8 +404,8 @@ class Window:
         self.loaded = True
         self.frontier = page.older
         self.slots.append(Slot(want.cursor, len(rows), rows))
-        self._at_hand.add(len(self.slots) - 1)
         self._starts.append(self._starts[-1] + len(rows))
+        self._extend_run(len(self.slots) - 1)
 
     def _prepend(self, page: ListPage) -> None:
         """Add rows above the first. The page below them can then be fetched after the last of them."""
@@ -411,7 +415,9 @@ class Window:
             return
         self.slots[0].cursor = str(rows[-1].get("id"))
         self.slots.insert(0, Slot(None, len(rows), rows))
-        self._at_hand = {0, *(number + 1 for number in self._at_hand)}
+        # What was the first page is the upper end of the run now.
+        self._run = range(self._run.start + 1, self._run.stop + 1)
+        self._extend_run(1)
         self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
     def no_newer(self) -> None:
@@ -420,12 +426,31 @@ class Window:
         self.newer_refused = True
 
     def _refill(self, number: int, page: ListPage) -> None:
-        self._at_hand.discard(number)
+        self.slots[number].rows = None  # or its own rows would count as known
         self._fill(number, self._without_known(page.rows))
+        self._extend_run(number)
+
+    def _extend_run(self, number: int) -> None:
+        """Add a slot to the run, or begin another run with it if it is no neighbour of this one."""
+        if number == 0:  # the first page is kept in any case
+            return
+        run = self._run
+        if not run or not run.start - 1 <= number <= run.stop:
+            for other in run:
+                self._drop(other)
+            run = range(number, number)
+        self._run = range(min(run.start, number), max(run.stop, number + 1))
+
+    def _drop(self, number: int) -> None:
+        """Forget the rows of a page, but keep those that an arranged list shows."""
+        slot = self.slots[number]
+        if self._keep is not None and sum(map(len, self._aside.values())) < KEPT_MOST:
+            self._aside[number] = [*filter(self._keep, slot.rows or ())]
+        slot.rows = None
 
     def _without_known(self, rows: Sequence[Record]) -> list[Record]:
         # The rows of a list paged by number shift as others are added: a row may arrive a second time.
-        known_ids = {record.get("id") for n in self._at_hand for record in self.slots[n].rows or ()}
+        known_ids = {record.get("id") for n in self._kept for record in self.slots[n].rows or ()}
         return [record for record in rows if record.get("id") not in known_ids]
 
     def _take_news(self, page: ListPage) -> None:
@@ -464,7 +489,7 @@ class Window:
 
     def _begin_with(self, page: ListPage) -> None:
         self.slots = [Slot(None, len(page.rows), list(page.rows))]
-        self._at_hand = {0}
+        self._run = range(1, 1)
         self._starts = [0, len(page.rows)]
         self.frontier = page.older
         self.loaded = True
@@ -480,34 +505,21 @@ class Window:
         self.cursor = max(0, min(before if place is None else place, len(self) - 1))
 
     def _evict(self, top: int) -> None:
-        """Drop the rows of the pages farthest from the screen, but not of the first page or on screen."""
+        """Drop pages at the far end of the run, but none on or next to the screen."""
         surplus = self.resident - self.cap
-        if surplus <= 0:
-            return
+        # In an arranged list the rows on the screen may be of any page; the oldest were read last.
+        eye = len(self.slots) if self.arranged else self._slot_at(max(0, min(top, len(self) - 1)))
+        while surplus > 0 and self._run:
+            run = self._run
+            is_top_far = eye - run.start >= run.stop - 1 - eye
+            far = run.start if is_top_far else run.stop - 1
+            if abs(far - eye) <= 1:
+                break
+            self._drop(far)
+            surplus -= self.slots[far].count
+            self._run = run[1:] if is_top_far else run[:-1]
         if self.arranged:
-            self._evict_arranged(surplus)
-            return
-        eye = self._slot_at(max(0, min(top, len(self) - 1)))
-        far = sorted(self._at_hand - {0}, key=lambda number: abs(number - eye), reverse=True)
-        for number in far:
-            if surplus <= 0 or abs(number - eye) <= 1:
-                return
-            surplus -= self.slots[number].count
-            self.slots[number].rows = None
-            self._at_hand.discard(number)
-
-    def _evict_arranged(self, surplus: int) -> None:
-        # Rows on the screen may be of any page: matching rows are kept when their page is dropped.
-        for number in sorted(self._at_hand - {0}):
-            if surplus <= 0:
-                return
-            rows = self.slots[number].rows or []
-            if self._keep is not None and sum(map(len, self._aside.values())) < KEPT_MOST:
-                self._aside[number] = [record for record in rows if self._keep(record)]
-            surplus -= self.slots[number].count
-            self.slots[number].rows = None
-            self._at_hand.discard(number)
-        self._arrange()
+            self._arrange()
 
 
 def _unless_same(old: Record, new: Record) -> Record:
