@@ -25,7 +25,7 @@ from ledger_engine.store.read_snapshot import AuditUnit, AuditWork
 
 AT_ONCE = 5_000  # transactions that are read together
 # The root of an account in a journal, by the `type` in its metadata; every other account is an asset. The
-# view trial_balance names the same roots.
+# view trial_balance shows the same roots and the same sides (docs/export.md).
 ROOTS = {
     "asset": "assets",
     "liability": "liabilities",
@@ -33,6 +33,7 @@ ROOTS = {
     "income": "income",
     "expense": "expenses",
 }
+DEBIT_ROOTS = ("assets", "expenses")  # a positive balance is a debit; elsewhere it is a credit
 
 Start = Callable[[AuditWork[list[Transaction]]], Future[list[Transaction]]]
 
@@ -46,6 +47,10 @@ class OpenBook:
     currency: str
     root: str
     balance: int
+
+    def debit(self, amount: int) -> int:
+        """Return the amount as a journal shows it: a debit is positive, a credit is negative."""
+        return amount if self.root in DEBIT_ROOTS else -amount
 
 
 @dataclass(slots=True)
@@ -142,9 +147,13 @@ class ExportTable(Writer):
 class Journal(Writer):
     """The transactions as entries of double-entry books, each with both of its sides.
 
-    A positive balance is a debit balance, whatever the root of the account. The two sides of a transfer are
-    one entry. The balance before the first entry is an opening balance from the settlement, and the last
-    lines assert the balance of every account.
+    A positive balance is a debit in an account of assets or expenses, and a credit in every other account.
+    The two sides of a transfer are one entry. The settlement takes what an entry's accounts leave open: the
+    whole amount of a plain transaction, nothing of a transfer between two accounts of one side, and twice
+    the amount of a transfer from one side to the other.
+
+    The balance before the first entry is an opening balance, and the last lines assert the balance of every
+    account.
     """
 
     def __init__(self, book: ExportedBook) -> None:
@@ -152,6 +161,10 @@ class Journal(Writer):
         self._accounts = {each.id: each for each in book.accounts}
         self._balances = {each.id: each.balance for each in book.accounts}
         self._names = {each.id: self.name(each) for each in book.accounts}
+        self._settlements = {
+            currency: self.settlement(root, currency)
+            for currency, root in sorted(_settlement_roots(book.accounts).items())
+        }
         self._transfers: set[str] = set()
         self._date = "1970-01-01" if book.start is None else _day(book.start)
 
@@ -160,7 +173,7 @@ class Journal(Writer):
         """Return the account's name in the journal, which contains its id and so is unique."""
 
     @abstractmethod
-    def settlement(self, currency: str) -> str:
+    def settlement(self, root: str, currency: str) -> str:
         """Return the name of the currency's settlement in the journal."""
 
     @abstractmethod
@@ -176,14 +189,14 @@ class Journal(Writer):
 
     def end(self) -> str:
         return "".join(
-            self.balance(each, amount_of(self._balances[each.id], each.currency))
+            self.balance(each, amount_of(each.debit(self._balances[each.id]), each.currency))
             for each in self._accounts.values()
         )
 
     def opening(self) -> str:
         """Return an entry for every balance that was there before the first transaction."""
         return "".join(
-            self._moved(self._date, "Opening balance", each.id, self.settlement(each.currency), each.balance)
+            self._moved(self._date, "Opening balance", {each.id: each.balance})
             for each in self._accounts.values()
             if each.balance
         )
@@ -196,19 +209,21 @@ class Journal(Writer):
                 return ""  # the other side was written together with this one
             self._transfers.add(each.transfer)
         self._date = _day(each.created)
-        currency = self._accounts[each.account].currency
-        other = self.settlement(currency) if each.destination is None else self._names[each.destination]
-        ids = {"id": each.id, "transfer": each.transfer, "reverses": each.reverses}
         change = each.amount if each.type == "credit" else -each.amount
+        changes = {each.account: change}
+        if each.destination is not None:
+            changes[each.destination] = -change
+        ids = {"id": each.id, "transfer": each.transfer, "reverses": each.reverses}
         ids_present = {key: value for key, value in ids.items() if value is not None}
-        return self._moved(self._date, each.description or "", each.account, other, change, **ids_present)
+        return self._moved(self._date, each.description or "", changes, **ids_present)
 
-    def _moved(self, date: str, text: str, account: str, other: str, change: int, **ids: str) -> str:
-        currency = self._accounts[account].currency
-        sides = [
-            (self._names[account], amount_of(change, currency)),
-            (other, amount_of(-change, currency)),
-        ]
+    def _moved(self, date: str, text: str, changes: dict[str, int], **ids: str) -> str:
+        """Return the entry of changes of balances, by the id of their account, in one currency."""
+        debits = {id: self._accounts[id].debit(change) for id, change in changes.items()}
+        currency = self._accounts[next(iter(changes))].currency
+        sides = [(self._names[id], amount_of(debit, currency)) for id, debit in debits.items()]
+        if rest := -sum(debits.values()):
+            sides.append((self._settlements[currency], amount_of(rest, currency)))
         return self.entry(date, printable(text), sides, **ids)
 
 
@@ -221,14 +236,16 @@ class Hledger(Journal):
     def name(self, account: OpenBook) -> str:
         return f"{account.root}:{_one_line(account.name, ':;')}:{account.id}"
 
-    def settlement(self, currency: str) -> str:
-        return f"equity:settlement:{currency}"
+    def settlement(self, root: str, currency: str) -> str:
+        return f"{root}:settlement:{currency}"
 
     def beginning(self) -> str:
-        currencies = sorted({each.currency for each in self._accounts.values()})
         lines = ["decimal-mark ."]
-        lines += [f"commodity 1000.{'0' * DECIMALS[each]} {each}" for each in currencies]
-        lines += [f"account {self.settlement(each)}  ; type:E" for each in currencies]
+        lines += [f"commodity 1000.{'0' * DECIMALS[each]} {each}" for each in self._settlements]
+        lines += [
+            f"account {each}  ; type:{_HLEDGER_TYPES[each.split(':')[0]]}"
+            for each in self._settlements.values()
+        ]
         lines += [
             f"account {self._names[each.id]}  ; type:{_HLEDGER_TYPES[each.root]}"
             for each in self._accounts.values()
@@ -254,17 +271,16 @@ class Beancount(Journal):
             [account.root.capitalize(), *filter(None, map(_component, (account.name, account.id)))]
         )
 
-    def settlement(self, currency: str) -> str:
-        return f"Equity:Settlement:{currency}"
+    def settlement(self, root: str, currency: str) -> str:
+        return f"{root.capitalize()}:Settlement:{currency}"
 
     def beginning(self) -> str:
-        currencies = sorted({each.currency for each in self._accounts.values()})
         lines = [f'option "title" {_quoted(self._title)}']
-        lines += [f'option "operating_currency" "{each}"' for each in currencies]
+        lines += [f'option "operating_currency" "{each}"' for each in self._settlements]
         for each in self._accounts.values():
             lines.append(f"1970-01-01 open {self._names[each.id]} {each.currency}")
             lines.append(f"  name: {_quoted(each.name)}")
-        lines += [f"1970-01-01 open {self.settlement(each)} {each}" for each in currencies]
+        lines += [f"1970-01-01 open {name} {currency}" for currency, name in self._settlements.items()]
         return "\n".join(lines) + "\n\n" + self.opening()
 
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
@@ -275,7 +291,7 @@ class Beancount(Journal):
     def balance(self, account: OpenBook, amount: str) -> str:
         # It holds for the beginning of its day. The tolerance of 0 makes it exact.
         number, currency = amount.split(" ")
-        return f"{_next_day(self._date)} balance {self._names[account.id]}  {number} ~ 0 {currency}\n"
+        return f"{_days_later(self._date, 1)} balance {self._names[account.id]}  {number} ~ 0 {currency}\n"
 
 
 _FORMATS: dict[str, type[Writer]] = {
@@ -306,8 +322,18 @@ def _day(moment: int) -> str:
     return iso(moment)[:10]
 
 
-def _next_day(day: str) -> str:
-    return (date.fromisoformat(day) + timedelta(days=1)).isoformat()
+def _days_later(day: str, days: int) -> str:
+    return (date.fromisoformat(day) + timedelta(days=days)).isoformat()
+
+
+def _settlement_roots(accounts: list[OpenBook]) -> dict[str, str]:
+    """Return the root of each currency's settlement.
+
+    Next to an account of assets it is equity: the source of the money. If a currency has no such account,
+    the money itself is outside the book, and the settlement is the asset.
+    """
+    roots = {each.currency: "assets" for each in accounts}
+    return roots | {each.currency: "equity" for each in accounts if each.root == "assets"}
 
 
 def _one_line(text: str, forbidden: str) -> str:

@@ -21,7 +21,7 @@ from ledger_engine.core.clock import SystemClock, iso
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, transactions
-from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.store import Unit
 from tests.contract.rules import holds
@@ -42,6 +42,7 @@ NAMES = (
 CURRENCIES = ("EUR", "EUR", "JPY", "KWD", "EUR", "EUR", "JPY", "EUR")
 TYPES = ("asset", "liability", "equity", "income", "expense", "Liability", None, "other")
 ROOTS = ("assets", "liabilities", "equity", "income", "expenses", "assets", "assets", "assets")
+DEBIT_ROOTS = ("assets", "expenses")  # a positive balance is a debit there, a credit elsewhere
 TEXTS = (None, "(code) sale", "! ; tag:x", '"; drop \\', "two\nlines", "=HYPERLINK()", "* x | y", "…")
 READERS_OF = {
     "hledger": ("hledger", "check", "--strict", "-f"),
@@ -88,12 +89,17 @@ def posted(database: Location) -> list[Transaction]:
     return posted + asyncio.run(using(database, lambda engine: engine.write(undo)))
 
 
-def balances(database: Location) -> dict[str, int]:
-    def read(unit: Unit) -> dict[str, int]:
+def all_accounts(database: Location) -> list[Account]:
+    def read(unit: Unit) -> list[Account]:
         tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=False)
-        return {each.id: each.balance for each in accounts.oldest_first(unit, tenant)}
+        return [*accounts.oldest_first(unit, tenant)]
 
     return asyncio.run(using(database, lambda engine: engine.read(read)))
+
+
+def require(program: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
 
 
 @pytest.mark.parametrize("period", [(), ("--from", "second"), ("--to", "second")])
@@ -102,8 +108,7 @@ def test_the_program_of_a_format_computes_the_ledgers_balances(
     kind: str, period: tuple[str, ...], command: Command, posted: list[Transaction], tmp_path: Path
 ) -> None:
     program, *words = READERS_OF[kind]
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
+    require(program)
     moment = iso(posted[-2].created)
     journal = command("export", "--format", kind, *(moment if word == "second" else word for word in period))
     file = tmp_path / f"books.{kind}"
@@ -121,7 +126,10 @@ def test_a_journal_ends_with_the_balance_of_every_account(
 ) -> None:
     journal = command("export", "--format", "hledger").stdout
     asserted = dict(re.findall(r":(acc_\w+)  0(?:\.0+)? \w{3} = (-?[\d.]+) \w{3}$", journal, re.MULTILINE))
-    assert {id: int(amount.replace(".", "")) for id, amount in asserted.items()} == balances(database)
+    assert {id: int(amount.replace(".", "")) for id, amount in asserted.items()} == {
+        account.id: account.balance if root in DEBIT_ROOTS else -account.balance
+        for account, root in zip(all_accounts(database), ROOTS, strict=True)
+    }
 
 
 def test_a_journal_in_beancount_keeps_letters_and_has_the_names_and_the_currencies(
@@ -152,24 +160,61 @@ def test_exports_and_trial_balance_read_a_balance_alike(
 ) -> None:
     def read(unit: Unit) -> dict[str, tuple[str, int]]:
         rows = unit.execute("SELECT * FROM trial_balance")
-        assert all(row["debit"] - row["credit"] == row["balance"] for row in rows)
         assert all(min(row["debit"], row["credit"]) == 0 for row in rows)
-        assert {row["root"] for row in rows if row["name"] == "settlement"} == {"equity"}
-        named = [(re.search(r"\((acc_\w+)\)$", row["name"]), row) for row in rows]
-        return {found[1]: (row["root"], row["debit"] - row["credit"]) for found, row in named if found}
+        accounts = [row for row in rows if row["name"] != "settlement"]
+        assert all(
+            row["debit"] - row["credit"] == row["balance"] * (1 if row["root"] in DEBIT_ROOTS else -1)
+            for row in accounts
+        )
+        for currency in CURRENCIES:
+            assert sum(row["debit"] - row["credit"] for row in rows if row["currency"] == currency) == 0
+        settlements = {row["currency"]: row for row in rows if row["name"] == "settlement"}
+        ids = {row["name"].split("(")[-1].rstrip(")"): row for row in accounts} | settlements
+        return {id: (row["root"], row["debit"] - row["credit"]) for id, row in ids.items()}
 
     rows = asyncio.run(using(database, lambda engine: engine.read(read)))
-    assert [root for _, (root, _) in sorted(rows.items())] == list(ROOTS)
+    assert [root for id, (root, _) in sorted(rows.items()) if id.startswith("acc_")] == list(ROOTS)
+    assert {id: root for id, (root, _) in rows.items() if len(id) == 3} == {
+        "EUR": "equity",
+        "JPY": "equity",
+        "KWD": "assets",  # its only account is one of income, so the money itself is outside the ledger
+    }
     hledger = command("export", "--format", "hledger").stdout
-    asserted = re.findall(
-        r"(\w+):[^:]*:(acc_\w+)  0(?:\.0+)? \w{3} = (-?[\d.]+) \w{3}$", hledger, re.MULTILINE
-    )
-    assert {id: (root, int(amount.replace(".", ""))) for root, id, amount in asserted} == rows
-    types = dict(re.findall(r"^account (\w+):.*acc_\w+  ; type:(\w)$", hledger, re.MULTILINE))
+    assert sums_of(r"^    (\w+):[^:\n]*:(\w+)  (-?[\d.]+) \w{3}$", hledger) == rows
+    types = dict(re.findall(r"^account (\w+):.*  ; type:(\w)$", hledger, re.MULTILINE))
     assert types == {"assets": "A", "liabilities": "L", "equity": "E", "income": "R", "expenses": "X"}
     beancount = command("export", "--format", "beancount").stdout
-    roots = re.findall(r"^\S+ balance (\w+):\S+:Acc-(\w+)  (-?[\d.]+) ", beancount, re.MULTILINE)
-    assert {f"acc_{id}": (root.lower(), int(amount.replace(".", ""))) for root, id, amount in roots} == rows
+    assert sums_of(r"^  (\w+):(?:\S+:)?([\w-]+)  (-?[\d.]+) \w{3}$", beancount) == rows
+    asserted = re.findall(r"^\S+ balance (\w+):\S+:Acc-(\w+)  (-?[\d.]+) ", beancount, re.MULTILINE)
+    assert {f"acc_{id}": (root.lower(), int(amount.replace(".", ""))) for root, id, amount in asserted} == {
+        id: row for id, row in rows.items() if id.startswith("acc_")
+    }
+
+
+def sums_of(pattern: str, journal: str) -> dict[str, tuple[str, int]]:
+    """Return the root and the balance of each account and settlement, added up from the entries' sides."""
+    sums: dict[str, tuple[str, int]] = {}
+    for root, name, amount in re.findall(pattern, journal, re.MULTILINE):
+        id = name.replace("Acc-", "acc_")
+        sums[id] = (root.lower(), sums.get(id, ("", 0))[1] + int(amount.replace(".", "")))
+    return sums
+
+
+def test_an_entry_has_the_settlement_only_for_the_amount_that_its_accounts_leave_open(
+    command: Command, posted: list[Transaction]
+) -> None:
+    journal = command("export", "--format", "hledger").stdout
+    entries = {re.findall(r"\bid:(txn_\w+)", entry)[0]: entry for entry in journal.split("\n\n")[1:49]}
+    sides = [
+        re.findall(r"^    (\w+:\w*).*  (-?[\d.]+) \w{3}$", entries[each.id], re.MULTILINE)
+        for each in (posted[0], posted[1], posted[4], posted[3])
+    ]
+    assert sides == [
+        [("assets:Main", "-0.01"), ("liabilities:a", "-0.01"), ("equity:settlement", "0.02")],
+        [("liabilities:a", "-0.02"), ("equity:settlement", "0.02")],
+        [("expenses:Übersee", "0.65"), ("assets:", "-0.65")],
+        [("income:", "-0.028"), ("assets:settlement", "0.028")],
+    ]
 
 
 def test_the_records_are_those_of_the_ledger_in_their_order(

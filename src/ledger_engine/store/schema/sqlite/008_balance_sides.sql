@@ -1,0 +1,33 @@
+-- A positive balance is a debit in an account of assets or expenses and a credit in every other account, as in the
+-- exports (`ledger_engine.tools.export`), with the same `root`. The settlement balances the sides. Of the stored
+-- metadata, compact JSON, `,"type":` is in no string, where each quote has a backslash before it; SQLite takes no
+-- function for JSON in the view of a schema that it does not trust.
+DROP VIEW trial_balance;
+CREATE VIEW trial_balance AS
+WITH typed AS NOT MATERIALIZED (
+    SELECT project, livemode, currency, id, name, balance,
+           CASE WHEN instr(',' || substr(metadata, 2), ',"type":"liability"') > 0 THEN 'liabilities'
+               WHEN instr(',' || substr(metadata, 2), ',"type":"equity"') > 0 THEN 'equity'
+               WHEN instr(',' || substr(metadata, 2), ',"type":"income"') > 0 THEN 'income'
+               WHEN instr(',' || substr(metadata, 2), ',"type":"expense"') > 0 THEN 'expenses'
+               ELSE 'assets' END AS root
+    FROM accounts
+)
+SELECT project, CASE livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode, currency, name, balance,
+       CASE WHEN side > 0 THEN side ELSE 0 END AS debit,
+       CASE WHEN side < 0 THEN -side ELSE 0 END AS credit, root
+FROM (
+    SELECT project, livemode, currency, name || ' (' || id || ')' AS name, balance,
+           CASE WHEN root IN ('assets', 'expenses') THEN balance ELSE -balance END AS side, root
+    FROM typed
+    UNION ALL
+    SELECT s.project, s.livemode, s.currency, 'settlement', s.balance, s.balance + 2 * coalesce(c.credits, 0),
+           CASE c.has_assets WHEN 0 THEN 'assets' ELSE 'equity' END
+    FROM settlements AS s
+    LEFT JOIN (
+        SELECT project, livemode, currency,
+               sum(CASE WHEN root IN ('assets', 'expenses') THEN 0 ELSE balance END) AS credits,
+               max(CASE root WHEN 'assets' THEN 1 ELSE 0 END) AS has_assets
+        FROM typed GROUP BY project, livemode, currency
+    ) AS c ON c.project = s.project AND c.livemode = s.livemode AND c.currency = s.currency
+);
