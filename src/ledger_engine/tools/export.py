@@ -152,8 +152,8 @@ class Journal(Writer):
     whole amount of a plain transaction, nothing of a transfer between two accounts of one side, and twice
     the amount of a transfer from one side to the other.
 
-    The balance before the first entry is an opening balance, and the last lines assert the balance of every
-    account.
+    The day before the first entry holds the opening balances, so that a report of the period can leave them
+    out. The last lines assert the balance of every account.
     """
 
     def __init__(self, book: ExportedBook) -> None:
@@ -196,7 +196,7 @@ class Journal(Writer):
     def opening(self) -> str:
         """Return an entry for every balance that was there before the first transaction."""
         return "".join(
-            self._moved(self._date, "Opening balance", {each.id: each.balance})
+            self._moved(_days_later(self._date, -1), "Opening balance", {each.id: each.balance})
             for each in self._accounts.values()
             if each.balance
         )

@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 import subprocess
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -215,6 +216,15 @@ def test_an_entry_has_the_settlement_only_for_the_amount_that_its_accounts_leave
         [("expenses:Übersee", "0.65"), ("assets:", "-0.65")],
         [("income:", "-0.028"), ("assets:settlement", "0.028")],
     ]
+
+
+def test_the_opening_balances_are_dated_the_day_before_the_period(
+    command: Command, posted: list[Transaction]
+) -> None:
+    tomorrow = date.fromisoformat(iso(posted[0].created)[:10]) + timedelta(days=1)
+    journal = command("export", "--format", "hledger", "--from", str(tomorrow)).stdout
+    days = re.findall(r"^(\S+) \* \(\) Opening balance$", journal, re.MULTILINE)
+    assert days == [str(tomorrow - timedelta(days=1))] * 8
 
 
 def test_the_records_are_those_of_the_ledger_in_their_order(
