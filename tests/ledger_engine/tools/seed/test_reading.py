@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from ledger_engine.tools.export import ROOTS
 from ledger_engine.tools.seed import reading
 from ledger_engine.tools.seed.reading import BadDataSet, TransactionEntry, Whole, read
 from tests.ledger_engine.tools.seed.conftest import ADA, BANK, Written
@@ -143,6 +144,12 @@ def test_each_data_set_tells_what_it_is_about(name: str) -> None:
     value = json.loads(reading.path(name).read_bytes())
     assert value["about"]
     assert read(reading.path(name)).title == value["title"]
+
+
+@pytest.mark.parametrize("name", reading.names())
+def test_each_account_of_a_data_set_has_a_type_for_the_exports(name: str) -> None:
+    accounts = json.loads(reading.path(name).read_bytes())["accounts"]
+    assert {each["ref"] for each in accounts if each["metadata"].get("type") not in ROOTS} == set()
 
 
 def test_every_field_of_a_data_set_is_documented() -> None:
