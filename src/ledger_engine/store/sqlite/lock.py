@@ -27,7 +27,29 @@ _HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors of a lock that
 
 
 def _lock(file: int) -> None:
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """Take the lock of an open file. Raises OSError with one of `_HELD` while another process holds it.
+
+    `_is_held` shares the lock for a moment. That is no reason to refuse a server, so the server tries again.
+    """
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in _HELD:
+                raise
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # fails unless everybody else only looks
+        else:
+            return
+
+
+def _is_held(file: int) -> bool:
+    """Return whether a process holds the lock of an open file."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _HELD
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
 
 
 class ServingLock:
@@ -116,6 +138,7 @@ def _locked(file: Path, database: Path) -> int:
             raise _refusal(error, file, f"{database} is served by {_holder(file)}") from error
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
+                os.ftruncate(descriptor, 0)  # a killed process left its entry, which now looks like ours
                 return descriptor
         except FileNotFoundError:  # deleted between the open and the lock
             pass
@@ -135,9 +158,14 @@ def lock_file(database: Path) -> Path:
 
 
 def served_at(database: Path) -> str | None:
-    """Return the URL that the last server of this database stored, or None."""
+    """Return the URL of the process that serves this database, or None.
+
+    A killed process leaves its URL in the file. Any program may listen there by now, so a URL counts only
+    while the lock is held.
+    """
     try:
-        url = json.loads(lock_file(database.resolve()).read_text(encoding="utf-8"))["url"]
+        with open(lock_file(database.resolve()), encoding="utf-8") as file:
+            url = json.load(file)["url"] if _is_held(file.fileno()) else None
         return url if isinstance(url, str) else None
     except (OSError, RuntimeError, ValueError, KeyError, TypeError):  # RuntimeError: links in a circle
         return None

@@ -14,7 +14,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite import lock as module
-from ledger_engine.store.sqlite.lock import ServingLock, lock_file
+from ledger_engine.store.sqlite.lock import ServingLock, lock_file, served_at
 
 pytestmark = pytest.mark.process
 
@@ -56,6 +56,41 @@ def test_the_lock_goes_with_its_process_however_that_ends(tmp_path: Path) -> Non
         holder.kill()
         holder.wait()
         ServingLock(database).release()
+
+
+def test_the_address_in_a_lock_file_counts_only_while_its_process_holds_the_lock(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    assert served_at(database) is None
+    with hold(database) as holder:
+        assert served_at(database) == "http://127.0.0.1:4321"
+        holder.kill()
+        holder.wait()
+        assert "http://127.0.0.1:4321" in lock_file(database).read_text()
+        assert served_at(database) is None
+        lock = ServingLock(database)  # of a server that does not listen yet
+        assert served_at(database) is None
+        lock.release()
+
+
+def test_a_new_server_waits_for_a_command_that_looks_at_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    database, flock = tmp_path / "ledger.db", fcntl.flock
+    looking = os.open(lock_file(database), os.O_CREAT | os.O_RDWR)
+    flock(looking, fcntl.LOCK_SH)
+    tries = list[int]()
+
+    def note_try(file: int, operation: int) -> None:
+        tries.append(operation)
+        if len(tries) == 3:
+            os.close(looking)
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", note_try)
+    ServingLock(database).release()
+    assert len(tries) >= 3
 
 
 def test_a_lock_that_is_released_can_be_taken_again(tmp_path: Path) -> None:
