@@ -272,33 +272,69 @@ async def key_of(
         await engine.write(partial(revoke, tenant=tenant, id=key.id))
 
 
-def begin(unit: Unit, server: str) -> None:
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """A server of a ledger that several may serve, as its row describes it.
+
+    `url` is None if another program owns its socket. `host` is the name of its machine. `beaten` is the time
+    of its last beat, by its own clock.
+    """
+
+    id: str
+    url: str | None
+    host: str | None
+    version: str | None
+    started: int | None
+    beaten: int | None = None
+
+
+def begin(unit: Unit, server: ServerEntry) -> None:
     """Note that a server has started."""
-    unit.execute("INSERT INTO servers (id, beats) VALUES (:id, 0)", {"id": server})
+    _note_beat(unit, server, 0)
 
 
-def beat(unit: Unit, server: str, silent: Mapping[str, int]) -> dict[str, int]:
+def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
     """Count a beat of the server, and end the sessions of servers that have ended; return the others' beats.
 
     `silent` holds the beats of servers that have not beaten for too long. A server that has beaten since is
     not ended.
     """
-    unit.execute(
-        "INSERT INTO servers (id, beats) VALUES (:id, 1)"
-        " ON CONFLICT (id) DO UPDATE SET beats = servers.beats + 1",
-        {"id": server},
-    )
+    _note_beat(unit, server, 1)
     for id, beats in silent.items():
         unit.execute("DELETE FROM servers WHERE id = :id AND beats = :beats", {"id": id, "beats": beats})
     _revoke(unit, "(server IS NULL OR server NOT IN (SELECT id FROM servers))")
-    rows = unit.execute("SELECT id, beats FROM servers WHERE id <> :id", {"id": server})
+    rows = unit.execute("SELECT id, beats FROM servers WHERE id <> :id", {"id": server.id})
     return {row["id"]: row["beats"] for row in rows}
+
+
+def servers(unit: Unit) -> list[ServerEntry]:
+    """Return the servers that have begun and not ended, in the order of their start."""
+    names = ("id", "url", "host", "version", "started", "beaten")
+    rows = unit.execute(f"SELECT {', '.join(names)} FROM servers ORDER BY started, id")
+    return [ServerEntry(*(row[name] for name in names)) for row in rows]
 
 
 def end(unit: Unit, server: str) -> None:
     """Note that a server ends, and revoke the keys of its sessions."""
     unit.execute("DELETE FROM servers WHERE id = :id", {"id": server})
     _revoke(unit, "server = :server", {"server": server})
+
+
+def _note_beat(unit: Unit, server: ServerEntry, count: int) -> None:
+    unit.execute(
+        "INSERT INTO servers (id, beats, url, host, version, started, beaten)"
+        " VALUES (:id, :count, :url, :host, :version, :started, :now)"
+        " ON CONFLICT (id) DO UPDATE SET beats = servers.beats + :count, beaten = :now",
+        {
+            "id": server.id,
+            "count": count,
+            "url": server.url,
+            "host": server.host,
+            "version": server.version,
+            "started": server.started,
+            "now": unit.now,
+        },
+    )
 
 
 def _revoke(unit: Unit, which: str, parameters: Mapping[str, Value] | None = None) -> None:

@@ -171,7 +171,7 @@ async def _serve(
     config = configure(settings)
     with listen(settings.host, settings.port) as listener:
         url = url_of(settings, listener)
-        async with ledger.served(settings, database, report) as ledger_in_use:
+        async with ledger.served(settings, database, report, url) as ledger_in_use:
             engine, background = ledger_in_use.engine, ledger_in_use.background
 
             async def note_ready() -> None:

@@ -82,13 +82,19 @@ class ServedLedger:
 
 @contextlib.asynccontextmanager
 async def served(
-    settings: ServeSettings, database: Location, report: Callable[[float], None] = lambda _share: None
+    settings: ServeSettings,
+    database: Location,
+    report: Callable[[float], None] = lambda _share: None,
+    url: str | None = None,
 ) -> AsyncIterator[ServedLedger]:
-    """Yield the ledger of a server, with everything that runs next to the requests."""
+    """Yield the ledger of a server, with everything that runs next to the requests.
+
+    `url` is where the server listens, None if another program owns its socket.
+    """
     await seed(settings, database)
     async with (
         opened(settings, database) as engine,
-        presence(engine, settings, database) as server,
+        presence(engine, settings, database, url) as server,
         demo(engine, is_wanted=settings.database is None, report=report) as demo_stage,
         background(engine, settings, test_helpers(engine, settings, database)) as running,
         backups(engine, settings, database) as backup_task,
@@ -118,7 +124,9 @@ async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[E
 
 
 @contextlib.asynccontextmanager
-async def presence(engine: Engine, settings: ServeSettings, database: Location) -> AsyncIterator[str | None]:
+async def presence(
+    engine: Engine, settings: ServeSettings, database: Location, url: str | None
+) -> AsyncIterator[str | None]:
     """Yield the id of this server, None if it is the only one; its sessions are revoked at the end."""
     if isinstance(database, Path):
         # Only one process serves a file, so the servers of all stored session keys have ended.
@@ -129,7 +137,7 @@ async def presence(engine: Engine, settings: ServeSettings, database: Location) 
             if settings.embedded:
                 await engine.write(api_keys.end_all)
         return
-    heartbeat = Heartbeat(engine)
+    heartbeat = Heartbeat(engine, url)
     await heartbeat.begin()
     heartbeat.start()
     try:

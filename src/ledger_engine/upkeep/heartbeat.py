@@ -11,9 +11,12 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import socket
 from functools import partial
 
+from ledger_engine import __version__
 from ledger_engine.access import api_keys
+from ledger_engine.access.api_keys import ServerEntry
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
@@ -25,10 +28,14 @@ log = logging.getLogger("ledger_engine.upkeep.heartbeat")
 
 
 class Heartbeat:
-    """Beats from `start` to `stop`, between `begin` and `end`; `server` is the id of this server."""
+    """Beats from `start` to `stop`, between `begin` and `end`; `server` is the id of this server.
 
-    def __init__(self, engine: Engine) -> None:
+    `url` is where it listens, None if another program owns its socket.
+    """
+
+    def __init__(self, engine: Engine, url: str | None = None) -> None:
         self.server = f"srv_{secrets.token_hex(8)}"
+        self._entry = ServerEntry(self.server, url, socket.gethostname(), __version__, engine.clock.machine())
         self._engine = engine
         self._last_beats: dict[
             str, tuple[int, int]
@@ -37,7 +44,7 @@ class Heartbeat:
 
     async def begin(self) -> None:
         """Note that this server has started. Raises StorageUnavailable."""
-        await self._engine.write(partial(api_keys.begin, server=self.server))
+        await self._engine.write(partial(api_keys.begin, server=self._entry))
 
     def start(self) -> None:
         """Beat from now on; needs a running event loop."""
@@ -55,7 +62,7 @@ class Heartbeat:
     async def beat(self) -> None:
         """Beat once, and end the sessions of servers that have ended. Raises StorageUnavailable."""
         silent = {id: beats for id, (beats, mine) in self._last_beats.items() if mine >= SILENT_BEATS}
-        others = await self._engine.write(partial(api_keys.beat, server=self.server, silent=silent))
+        others = await self._engine.write(partial(api_keys.beat, server=self._entry, silent=silent))
         for id in silent.keys() - others.keys():
             log.warning("no heartbeat from the server %s; its sessions were ended", id)
         self._last_beats = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}

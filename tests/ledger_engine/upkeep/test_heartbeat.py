@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from ledger_engine import __version__
 from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.core.errors import AuthenticationError
@@ -159,3 +162,18 @@ async def test_a_session_of_no_server_ends(servers: list[Server], tenant: Tenant
 
 async def keys_of(server: Server, tenant: Tenant) -> list[api_keys.ApiKey]:
     return await server.engine.read(partial(api_keys.every, project=tenant.project))
+
+
+async def test_a_server_is_described_by_its_row_also_after_others_have_ended_it(
+    servers: list[Server],
+) -> None:
+    first, second, _ = servers
+    first.heartbeat = Heartbeat(first.engine, "http://127.0.0.1:8700")
+    await first.heartbeat.begin()
+    (entry,) = await first.engine.read(api_keys.servers)
+    assert (entry.id, entry.url) == (first.heartbeat.server, "http://127.0.0.1:8700")
+    assert (entry.version, entry.host) == (__version__, socket.gethostname())
+    await second.engine.write(partial(api_keys.end, server=entry.id))
+    await first.heartbeat.beat()
+    (again,) = await first.engine.read(api_keys.servers)
+    assert replace(again, beaten=entry.beaten) == entry

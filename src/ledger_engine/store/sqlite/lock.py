@@ -1,7 +1,7 @@
 """The serving lock: it keeps a second server, or a restore, away from a database file.
 
 The operating system holds the lock on `<database>.lock` and releases it when the process ends, however it
-ends. The content of the file only identifies the first process to a second one.
+ends. The content of the file only describes the first process to a second one.
 
 If the lock file is deleted while it is held, a second process would lock a new file. So the server also locks
 its write-ahead log, which exists as long as the database is open. It does not lock the database itself:
@@ -16,9 +16,13 @@ import errno
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from ledger_engine import __version__
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.store.sqlite.log import log_file
@@ -52,6 +56,21 @@ def _is_held(file: int) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """The process that a lock file names; a field is None if the file lacks it.
+
+    `is_alive` is false for a process that was killed: it holds no lock any more, and could not remove its
+    entry. `url` is where it serves. `started` is the Unix time in milliseconds at which it took the lock.
+    """
+
+    is_alive: bool
+    pid: int | None = None
+    url: str | None = None
+    version: str | None = None
+    started: int | None = None
+
+
 class ServingLock:
     """Held from its creation until `release`, or until the process ends."""
 
@@ -68,11 +87,17 @@ class ServingLock:
             raise
         if log is not None:
             os.close(log)
-        self._write({"pid": os.getpid()})
+        self._entry: dict[str, int | str] = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "started": time.time_ns() // 1_000_000,
+        }
+        self._write()
 
     def note_url(self, url: str) -> None:
-        """Store where the database is served, for the message to a second process."""
-        self._write({"pid": os.getpid(), "url": url})
+        """Store where the database is served, for other processes."""
+        self._entry["url"] = url
+        self._write()
 
     def release(self) -> None:
         """Release the lock, and remove its file if it was made for this lock.
@@ -85,8 +110,8 @@ class ServingLock:
                 self._name.unlink()
         os.close(self._file)
 
-    def _write(self, holder: dict[str, int | str]) -> None:
-        text = json.dumps(holder).encode()
+    def _write(self) -> None:
+        text = json.dumps(self._entry).encode()
         os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, text)
         os.ftruncate(self._file, len(text))
@@ -135,7 +160,7 @@ def _locked(file: Path, database: Path) -> int:
             _lock(descriptor)
         except OSError as error:
             os.close(descriptor)
-            raise _refusal(error, file, f"{database} is served by {_holder(file)}") from error
+            raise _refusal(error, file, f"{database} is served by {_named_holder(file)}") from error
         try:
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
                 os.ftruncate(descriptor, 0)  # a killed process left its entry, which now looks like ours
@@ -157,24 +182,61 @@ def lock_file(database: Path) -> Path:
     return database.with_name(database.name + ".lock")
 
 
+def holder_of(database: Path) -> LockHolder | None:
+    """Return the process that serves this database, or that was killed while it did; None without one.
+
+    Raises OSError when the lock file cannot be read.
+    """
+    database = database.resolve()
+    try:
+        with open(lock_file(database), "rb") as file:
+            if _is_held(file.fileno()):
+                return _holder(file.read(), is_alive=True)
+            entry = file.read()
+    except FileNotFoundError:
+        entry = b""
+    if _is_log_held(database):  # by a server whose lock file somebody deleted
+        return LockHolder(is_alive=True)
+    return _holder(entry, is_alive=False) if entry else None
+
+
 def served_at(database: Path) -> str | None:
     """Return the URL of the process that serves this database, or None.
 
-    A killed process leaves its URL in the file. Any program may listen there by now, so a URL counts only
-    while the lock is held.
+    A killed process leaves its URL in the lock file. Any program may listen there by now, so a URL counts
+    only while the lock is held.
     """
     try:
-        with open(lock_file(database.resolve()), encoding="utf-8") as file:
-            url = json.load(file)["url"] if _is_held(file.fileno()) else None
-        return url if isinstance(url, str) else None
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError):  # RuntimeError: links in a circle
+        holder = holder_of(database)
+    except (OSError, RuntimeError):  # RuntimeError: links in a circle
         return None
+    return holder.url if holder is not None and holder.is_alive else None
 
 
-def _holder(file: Path) -> str:
+def _is_log_held(database: Path) -> bool:
     try:
-        holder = json.loads(file.read_text(encoding="utf-8"))
-        where = f" at {holder['url']}" if "url" in holder else ""
-        return f"another process ({holder['pid']}){where}"
-    except (OSError, ValueError, KeyError, TypeError):
+        with open(log_file(database), "rb") as log:
+            return _is_held(log.fileno())
+    except FileNotFoundError:
+        return False
+
+
+def _holder(text: bytes, *, is_alive: bool) -> LockHolder:
+    try:
+        entry = json.loads(text)
+    except ValueError:
+        entry = None
+    fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
+    kinds = {"pid": int, "url": str, "version": str, "started": int}
+    values = {name: fields[name] for name, kind in kinds.items() if isinstance(fields.get(name), kind)}
+    return LockHolder(is_alive, **values)
+
+
+def _named_holder(file: Path) -> str:
+    try:
+        holder = _holder(file.read_bytes(), is_alive=True)
+    except OSError:
         return "another process"
+    number = "" if holder.pid is None else f" ({holder.pid})"
+    where = "" if holder.url is None else f" at {holder.url}"
+    return f"another process{number}{where}"

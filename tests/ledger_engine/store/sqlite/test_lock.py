@@ -6,15 +6,17 @@ import errno
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ledger_engine import __version__
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite import lock as module
-from ledger_engine.store.sqlite.lock import ServingLock, lock_file, served_at
+from ledger_engine.store.sqlite.lock import LockHolder, ServingLock, holder_of, lock_file, served_at
 
 pytestmark = pytest.mark.process
 
@@ -70,6 +72,22 @@ def test_the_address_in_a_lock_file_counts_only_while_its_process_holds_the_lock
         lock = ServingLock(database)  # of a server that does not listen yet
         assert served_at(database) is None
         lock.release()
+
+
+def test_a_lock_file_describes_its_process_also_after_a_kill(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    assert holder_of(database) is None
+    with hold(database) as process:
+        holder = holder_of(database)
+        assert holder is not None
+        assert (holder.is_alive, holder.pid, holder.version) == (True, process.pid, __version__)
+        assert holder.started is not None
+        process.kill()
+        process.wait()
+        assert holder_of(database) == replace(holder, is_alive=False)
+    for text in ('{"pid": "1", "url": 5}', "[]", "{"):
+        lock_file(database).write_text(text)
+        assert holder_of(database) == LockHolder(is_alive=False)
 
 
 def test_a_new_server_waits_for_a_command_that_looks_at_the_lock(

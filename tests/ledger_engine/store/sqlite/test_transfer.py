@@ -71,7 +71,7 @@ def test_how_many_rows_were_read_is_reported_also_while_a_table_is_compared(
     monkeypatch.setattr("ledger_engine.store.sqlite.transfer.ROWS_AT_ONCE", 1)
     (table,) = [each for each in ledger_tables() if each.name == "servers"]
     with open_target(tmp_path / "new.db") as target:
-        target.write(table, [(f"srv_{number}", 1) for number in range(5)])
+        target.write(table, [(f"srv_{number}", 1, *[None] * 5) for number in range(5)])
         reported: list[int] = []
         fingerprint(target, table, reported.append)
     assert reported == [2, 2, 1]
