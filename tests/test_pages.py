@@ -157,6 +157,7 @@ def test_a_page_works_as_written_twice_in_a_row(
         "/var/backups/ledger": str(folder / "backups"),
         "/var/lib/ledger/backups": str(folder / "backups"),
         "/opt/ledger/bin/": "",
+        "/etc/ledger/ledger.toml": str(ROOT / "deploy" / "ledger.toml"),
         ".venv/bin/ledger-engine": "ledger-engine",
         "pass show": "echo",
         # These are typed in a clone or beside one, and what builds them is there already.

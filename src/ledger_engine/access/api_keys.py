@@ -155,6 +155,15 @@ def every(unit: Unit, project: str) -> list[ApiKey]:
     return [_read(row) for row in rows]
 
 
+def in_use(unit: Unit) -> list[tuple[str, ApiKey]]:
+    """Return each valid key with its project, newest first, without the keys of sessions."""
+    rows = unit.execute(
+        "SELECT k.* FROM api_keys AS k JOIN projects AS p ON p.id = k.project"
+        " WHERE k.revoked_at IS NULL AND k.session = 0 AND p.archived_at IS NULL ORDER BY k.id DESC"
+    )
+    return [(row["project"], _read(row)) for row in rows]
+
+
 def has_any(unit: Unit) -> bool:
     """Return whether any project has a valid key that is not the key of a session."""
     return unit.first("SELECT 1 FROM api_keys WHERE revoked_at IS NULL AND session = 0 LIMIT 1") is not None

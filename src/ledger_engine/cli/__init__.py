@@ -156,6 +156,10 @@ def discard_output() -> None:
 _TASKS = {
     "Serve and look": {
         "serve": ("serve:serve", "Serve the ledger over HTTP."),
+        "status": (
+            "status:status",
+            "Show the server, keys, backups, log and notice of a ledger.",
+        ),
         "api": ("api:api", "Send one request and print the answer."),
         "post": (
             "post:post",

@@ -52,7 +52,7 @@ def announce(
             is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
             was_shown = is_read and is_printed and _is_read(sys.stdout)
             if ready.url is not None:
-                here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+                here = on_this_machine(ready.url)
                 _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
     if ready.lacks_key:
         _say("This ledger has no API key: `ledger-engine keys create --mode test` creates one.")
@@ -61,6 +61,11 @@ def announce(
     if ready.notice is not None:
         _say(ready.notice)
     return was_shown
+
+
+def on_this_machine(url: str) -> str:
+    """Return a URL of the same server that programs on this machine can use."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def _is_journal(output: TextIO | None) -> bool:

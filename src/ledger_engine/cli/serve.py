@@ -103,7 +103,8 @@ def line_name(option: click.Option) -> str:
 def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> None:
     """Take the options in the file as those to use where neither command line nor environment set one.
 
-    The callback of `--config`. Raises UsageError that names the file and the line.
+    The callback of `--config`. The file may set every option of `serve`, and another command takes those that
+    it offers too. Raises UsageError that names the file and the line.
     """
     if file is None:
         return
@@ -118,8 +119,8 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
         raise click.UsageError(f"{file} is not TOML: {error}.") from None
     names = {
         line_name(option): option
-        for option in ctx.command.params
-        if isinstance(option, click.Option) and not option.hidden and option is not param
+        for option in serve.params
+        if isinstance(option, click.Option) and not option.hidden and option.name != param.name
     }
     values, lines = {}, {}
     for name, value in file_values.items():
@@ -127,7 +128,7 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
         if name not in names:
             near = difflib.get_close_matches(name.replace("_", "-"), names, n=1)
             hint = f"; is {near[0]} meant?" if near else ""
-            raise click.UsageError(f"{place}: {name} is not an option of {ctx.command.name}{hint}")
+            raise click.UsageError(f"{place}: {name} is not an option of serve{hint}")
         option = names[name]
         key = str(option.name)
         values[key], lines[key] = _value_of(option, value, file, place), place
@@ -225,15 +226,26 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-@click.command(cls=ConfigurableCommand)
-@click.option(
+config = click.option(
     "--config",
+    envvar="LEDGER_CONFIG",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     is_eager=True,
     expose_value=False,
     callback=read_file,
-    help="A TOML file with a line for each option, such as port = 8700.",
+    help="A TOML file with a line for each option of `serve`, such as port = 8700.",
 )
+backup_to = click.option(
+    "--backup-to",
+    envvar="LEDGER_BACKUP_TO",
+    type=options.OfFile(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="The folder of the server's verified backups.",
+)
+
+
+@click.command(cls=ConfigurableCommand)
+@config
 @options.database
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -318,12 +330,7 @@ def _address(text: str) -> tuple[str, int]:
     metavar="KEY",
     help="A test key for the first project: sk_test_ and 32 letters or digits.",
 )
-@click.option(
-    "--backup-to",
-    type=options.OfFile(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Make verified backups in this folder.",
-)
+@backup_to
 @click.option(
     "--backup-every",
     "backup_every_s",

@@ -66,6 +66,26 @@ class FullTile:
     last: str
 
 
+@dataclass(frozen=True, slots=True)
+class SealState:
+    """How far the logs of all books are sealed.
+
+    `sealed` is the time of the newest checkpoint, None without one, `events` the number of sealed events, and
+    `books_behind` the number of books with newer events.
+    """
+
+    sealed: int | None
+    events: int
+    books_behind: int
+
+
+def seal_state(unit: Unit) -> SealState:
+    """Return how far the logs of all books are sealed."""
+    rows = unit.execute("SELECT size, sealed FROM logs")
+    newest = max((row["sealed"] for row in rows), default=None)
+    return SealState(newest, sum(row["size"] for row in rows), len(behind(unit)))
+
+
 def not_sealed_yet() -> Conflict:
     return Conflict("not_sealed_yet", "It is not in the log yet: that takes a second. Try again.")
 

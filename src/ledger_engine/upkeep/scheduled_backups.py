@@ -47,12 +47,11 @@ class ScheduledBackups:
         self._folder = folder.absolute()
         self._every_s = every_s
         self._keep = keep
-        self._stem, self._suffix = database.stem, database.suffix or ".db"
         self._task: asyncio.Task[None] | None = None
         self.failures = 0
         self.took_s = 0.0
         self.bytes = 0
-        files = self._made()
+        files = backups_in(self._folder, database)
         self.newest = files[-1][0] if files else None
 
     def start(self) -> None:
@@ -95,13 +94,14 @@ class ScheduledBackups:
     async def _back_up(self) -> str | None:
         """Make a backup, then remove the oldest; return why it failed, None if it did not."""
         began, at = time.monotonic(), int(_machine_s(self._engine.clock))
-        file = self._folder / f"{self._stem}-{datetime.fromtimestamp(at, UTC):{_STAMP}}{self._suffix}"
+        stem, suffix = _name_parts(self._database)
+        file = self._folder / f"{stem}-{datetime.fromtimestamp(at, UTC):{_STAMP}}{suffix}"
         failure = await self._run("backup", str(file))
         if failure is not None:
             return failure
         self.newest, self.took_s, self.bytes = at, time.monotonic() - began, file.stat().st_size
         log.info("backup %s made in %.1f s", file, self.took_s)
-        others = [other for _, other in self._made() if other != file]
+        others = [other for _, other in backups_in(self._folder, self._database) if other != file]
         for old in others[: max(0, len(others) + 1 - self._keep)]:
             old.unlink()
         return None
@@ -134,18 +134,25 @@ class ScheduledBackups:
         lines = output.decode(errors="replace").splitlines() or [f"it ended with status {process.returncode}"]
         return lines[-1].removeprefix("ledger-engine: ")
 
-    def _made(self) -> list[tuple[int, Path]]:
-        """Return the Unix time and the file of each backup there, the oldest first. Raises OSError."""
-        pattern = re.compile(
-            rf"{re.escape(self._stem)}-(\d{{8}}T\d{{6}}Z){re.escape(self._suffix)}", re.ASCII
-        )
-        files = []
-        for file in self._folder.iterdir():
-            if match := pattern.fullmatch(file.name):
-                with contextlib.suppress(ValueError):  # a date that there is not
-                    at = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
-                    files.append((int(at.timestamp()), file))
-        return sorted(files)
+
+def backups_in(folder: Path, database: Path) -> list[tuple[int, Path]]:
+    """Return the Unix time and the file of each backup of a database in a folder, the oldest first.
+
+    Raises OSError.
+    """
+    stem, suffix = _name_parts(database)
+    pattern = re.compile(rf"{re.escape(stem)}-(\d{{8}}T\d{{6}}Z){re.escape(suffix)}", re.ASCII)
+    files = []
+    for file in folder.iterdir():
+        if match := pattern.fullmatch(file.name):
+            with contextlib.suppress(ValueError):  # a date that there is not
+                at = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
+                files.append((int(at.timestamp()), file))
+    return sorted(files)
+
+
+def _name_parts(database: Path) -> tuple[str, str]:
+    return database.stem, database.suffix or ".db"
 
 
 def _machine_s(clock: Clock) -> float:

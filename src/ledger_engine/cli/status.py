@@ -1,0 +1,358 @@
+"""`ledger-engine status`: the state of a ledger on one screen of 80 columns, or as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ledger_engine import __version__
+from ledger_engine.cli import options, serve
+from ledger_engine.cli.announcing import on_this_machine
+from ledger_engine.cli.asking import refusal
+from ledger_engine.cli.running import LedgerSource, in_words, print_json, require, say
+from ledger_engine.core.clock import SystemClock, iso
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.logs import printable
+from ledger_engine.core.settings import Location, named
+from ledger_engine.core.tenant import mode_name
+from ledger_engine.store.sqlite.lock import LockHolder, holder_of
+from ledger_engine.store.sqlite.log import require_reachable
+
+if TYPE_CHECKING:
+    from ledger_engine.access.api_keys import ApiKey, ServerEntry
+    from ledger_engine.log.stored import SealState
+    from ledger_engine.store import Unit
+
+ANSWER_SECONDS_MAX = 5.0  # a server whose database hangs answers after 4
+SILENT_MS = 35_000  # after this time without a beat the other servers end a server's sessions
+_COLUMNS = 80
+_LABEL = 10
+_NAMES_MAX = 12  # of keys on the screen, for each mode
+_NAME_MAX = 40  # columns of a name
+_UNITS_S = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """A process that serves the ledger, and its answer to the health check.
+
+    `ok` is None if it was not asked: it has stored no address, is on another machine, or is silent.
+    `is_silent` is true for a server whose heartbeat stopped. `failure` is why it did not answer, or is not
+    healthy.
+    """
+
+    id: str | None = None
+    pid: int | None = None
+    url: str | None = None
+    host: str | None = None
+    version: str | None = None
+    started: int | None = None
+    beaten: int | None = None
+    is_silent: bool = False
+    ok: bool | None = None
+    notice: str | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerContent:
+    """The stored part: the valid keys with their projects, the logs, and on PostgreSQL the servers."""
+
+    keys: Sequence[tuple[str, ApiKey]]
+    log: SealState
+    servers: Sequence[ServerEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class BackupsStatus:
+    """The backups in a folder; `failure` is why the folder cannot be read."""
+
+    folder: str
+    count: int = 0
+    newest: int | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStatus:
+    """The state of a ledger.
+
+    `killed` is the last server of a file if it ended without notice. `content` is None if the ledger cannot
+    be read, for the reason in `failure`. `backups` is None if their folder is not known.
+    """
+
+    database: Location
+    now: int
+    servers: Sequence[ServerStatus]
+    killed: LockHolder | None
+    content: LedgerContent | None
+    failure: str | None
+    backups: BackupsStatus | None
+
+
+@click.command()
+@serve.config
+@serve.backup_to
+@options.ledger()
+def status(ledger: LedgerSource, backup_to: Path | None) -> None:
+    """Show the server, keys, backups, log and notice of a ledger.
+
+    Give it the --config of your server, or --database and --backup-to. It changes nothing, and exits with 0
+    whether a server runs or not.
+    """
+    database = ledger.database
+    if isinstance(database, Path):
+        require_reachable(database)
+    holder = holder_of(database) if isinstance(database, Path) else None
+    content, failure = None, None
+    try:
+        content = _read(database)
+    except StorageUnavailable as error:
+        if holder is None or not holder.is_alive:
+            raise
+        failure = error.cause
+    now = SystemClock().machine()
+    state = LedgerStatus(
+        database,
+        now,
+        asyncio.run(_asked(_servers(holder, content, now))),
+        holder if holder is not None and not holder.is_alive else None,
+        content,
+        failure,
+        None if backup_to is None or isinstance(database, str) else _backups(backup_to, database),
+    )
+    if ledger.as_json:
+        print_json(_as_object(state))
+        return
+    for line in _screen(state):
+        say(line)
+
+
+def _read(database: Location) -> LedgerContent:
+    """Read the ledger without changing it. Raises StorageUnavailable, and ClickException without a ledger."""
+    from ledger_engine.access import api_keys
+    from ledger_engine.log import stored
+    from ledger_engine.store.engine import open_snapshot
+
+    def find(unit: Unit) -> LedgerContent:
+        return LedgerContent(api_keys.in_use(unit), stored.seal_state(unit), api_keys.servers(unit))
+
+    require(database)
+    with open_snapshot(database, 1) as snapshot:
+        return snapshot.start(find).result()
+
+
+def _backups(folder: Path, database: Path) -> BackupsStatus:
+    from ledger_engine.upkeep.scheduled_backups import backups_in
+
+    try:
+        files = backups_in(folder, database)
+    except OSError as error:
+        return BackupsStatus(str(folder), failure=error.strerror)
+    return BackupsStatus(str(folder), len(files), files[-1][0] * 1000 if files else None)
+
+
+def _servers(holder: LockHolder | None, content: LedgerContent | None, now: int) -> list[ServerStatus]:
+    """Return the process that holds the lock of a file, or the servers in the rows of PostgreSQL."""
+    if holder is not None and holder.is_alive:
+        return [ServerStatus(pid=holder.pid, url=holder.url, version=holder.version, started=holder.started)]
+    return [
+        ServerStatus(
+            id=entry.id,
+            url=entry.url,
+            host=entry.host,
+            version=entry.version,
+            started=entry.started,
+            beaten=entry.beaten,
+            is_silent=entry.beaten is not None and now - entry.beaten > SILENT_MS,
+        )
+        for entry in ([] if content is None else content.servers)
+    ]
+
+
+async def _asked(servers: Sequence[ServerStatus]) -> list[ServerStatus]:
+    return list(await asyncio.gather(*map(_with_health, servers)))
+
+
+async def _with_health(server: ServerStatus) -> ServerStatus:
+    """Ask a server on this machine for its health. An address on another machine may be private to it."""
+    if server.url is None or server.is_silent or server.host not in (None, socket.gethostname()):
+        return server
+    # Imported here: httpx takes longer to load than most commands to run.
+    from ledger_client.errors import LedgerError
+    from ledger_client.ledger import AsyncLedger
+
+    # No credential is sent, so the certificate need not name the address on this machine.
+    settings: dict[str, Any] = {"trust_env": False, "timeout": None, "verify": False}
+    settings["seconds_max"] = ANSWER_SECONDS_MAX
+    url = on_this_machine(server.url)
+    try:
+        async with AsyncLedger(url, attempts=1, **settings) as ledger:
+            health = await ledger.health()
+    except LedgerError as error:
+        return replace(server, ok=False, failure=refusal(error, url))
+    return replace(server, ok=health.ok, notice=health.notice)
+
+
+def _place_of(database: Location) -> str:
+    return named(database if isinstance(database, str) else database.absolute())
+
+
+# As JSON
+
+
+def _as_object(state: LedgerStatus) -> dict[str, Any]:
+    content = state.content
+    return {
+        "database": _place_of(state.database),
+        "version": __version__,
+        "servers": [_with_times(asdict(server), "started", "beaten") for server in state.servers],
+        "killed": None if state.killed is None else _with_times(asdict(state.killed), "started"),
+        "keys": None if content is None else [_key_as_object(*key) for key in content.keys],
+        "backups": None if state.backups is None else _with_times(asdict(state.backups), "newest"),
+        "log": None if content is None else _with_times(asdict(content.log), "sealed"),
+        "failure": state.failure,
+    }
+
+
+def _with_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    times = {name: None if fields[name] is None else iso(fields[name]) for name in names}
+    return {**fields, **times}
+
+
+def _key_as_object(project: str, key: ApiKey) -> dict[str, Any]:
+    return {"id": key.id, "name": key.name, "role": key.role, "livemode": key.livemode, "project": project}
+
+
+# As a screen
+
+
+def _screen(state: LedgerStatus) -> Iterator[str]:
+    """Yield the lines: a label, and a text that continues below itself."""
+    for label, text in _rows(state):
+        line, is_empty = label.ljust(_LABEL), True
+        for word in printable(text).split(" "):
+            if _width(line) + _width(word) > _COLUMNS and not is_empty:
+                yield line.rstrip()
+                line = " " * _LABEL
+            line, is_empty = f"{line}{word} ", False
+        yield line.rstrip()
+
+
+def _rows(state: LedgerStatus) -> Iterator[tuple[str, str]]:
+    yield "Ledger", _place_of(state.database)
+    if state.failure is not None:
+        yield "", f"It cannot be read: {state.failure}"
+    yield from _below("Served", _served(state))
+    yield "Version", f"{__version__} (this program)"
+    yield from _below("Health", [_health(server, state.now) for server in state.servers] or ["unknown"])
+    yield from _below("Keys", _keys(state.content))
+    yield "Backups", _backups_in_words(state)
+    yield "Log", _log(state)
+    answers = [server for server in state.servers if server.ok is not None and server.failure is None]
+    notices = list(dict.fromkeys(server.notice for server in answers if server.notice is not None))
+    yield from _below("Notice", notices or ["none" if answers else "unknown: no server was reached"])
+
+
+def _below(label: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for number, text in enumerate(texts):
+        yield "" if number else label, text
+
+
+def _served(state: LedgerStatus) -> list[str]:
+    if state.killed is not None:
+        process = "" if state.killed.pid is None else f" (process {state.killed.pid})"
+        return [f"not served; the last server{process} ended without notice"]
+    return [_place(server, state.now) for server in state.servers] or ["not served"]
+
+
+def _place(server: ServerStatus, now: int) -> str:
+    process = "by a process" if server.pid is None else f"by process {server.pid}"
+    who = process if server.id is None else f"by {server.id} on {server.host or 'an unknown machine'}"
+    where = "without an address of its own" if server.url is None else f"at {server.url}"
+    version = "" if server.version is None else f", version {server.version}"
+    since = "" if server.started is None else f", since {_time_and_age(server.started, now)}"
+    return f"{where} {who}{version}{since}"
+
+
+def _health(server: ServerStatus, now: int) -> str:
+    if server.failure is not None:
+        return server.failure
+    if server.ok is not None:
+        return f"{server.url} is {'healthy' if server.ok else 'not healthy'}"
+    if server.is_silent and server.beaten is not None:
+        return f"{server.id} is silent for {_age(now - server.beaten)}, so it has probably ended"
+    return f"{server.url or 'a server without an address'} was not asked"
+
+
+def _keys(content: LedgerContent | None) -> list[str]:
+    if content is None:
+        return ["unknown"]
+    lines = []
+    for livemode in (True, False):
+        names = [key.name or key.id for _, key in content.keys if key.livemode is livemode]
+        more = f" and {len(names) - _NAMES_MAX:,} more" if len(names) > _NAMES_MAX else ""
+        if names:
+            shown = ", ".join(map(_shortened, names[:_NAMES_MAX]))
+            lines.append(f"{len(names):,} {mode_name(livemode)}: {shown}{more}")
+    return lines or ["none"]
+
+
+def _backups_in_words(state: LedgerStatus) -> str:
+    if isinstance(state.database, str):
+        return "not known here: PostgreSQL's own tools make them"
+    backups = state.backups
+    if backups is None:
+        return "unknown: name their folder with --backup-to or --config"
+    if backups.failure is not None:
+        return f"{backups.folder} cannot be read: {backups.failure}"
+    if backups.newest is None:
+        return f"none in {backups.folder}"
+    newest = _time_and_age(backups.newest, state.now)
+    return f"the newest is of {newest}; {in_words(backups.count, 'backups')} in {backups.folder}"
+
+
+def _log(state: LedgerStatus) -> str:
+    if state.content is None:
+        return "unknown"
+    log = state.content.log
+    books = in_words(log.books_behind, "books")
+    behind = f"; the newest events of {books} are not sealed" if log.books_behind else ""
+    if log.sealed is None:
+        return f"no checkpoint yet{behind}"
+    newest = _time_and_age(log.sealed, state.now)
+    return f"the last checkpoint is of {newest}; {in_words(log.events, 'events')} sealed{behind}"
+
+
+def _time_and_age(moment: int, now: int) -> str:
+    return f"{iso(moment)[:19]}Z ({_age(now - moment)})"
+
+
+def _age(ms: int) -> str:
+    seconds = max(0, ms // 1000)
+    for unit, length in _UNITS_S:
+        if seconds >= 2 * length:
+            return in_words(seconds // length, unit)
+    return in_words(seconds, "seconds")
+
+
+def _shortened(name: str) -> str:
+    """Return a name of at most `_NAME_MAX` columns."""
+    text = printable(name)
+    if _width(text) <= _NAME_MAX:
+        return text
+    while _width(text) >= _NAME_MAX:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes at most."""
+    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
