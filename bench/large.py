@@ -29,7 +29,7 @@ TRANSFER, REVERSAL = 0.025, 0.005  # shares of the postings; a transfer is two t
 
 _INSERTS = (
     "INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-    "INSERT INTO events VALUES (?, ?, 'transaction.created', ?, NULL, NULL, ?)",
+    "INSERT INTO events VALUES (?, ?, 'transaction.created', ?, NULL, NULL, ?, NULL)",
 )
 
 Row = tuple[Any, ...]

@@ -286,6 +286,7 @@ class LoggedRequest(Object):
     address: str
     error_code: str | None
     idempotency_key: str | None
+    traceparent: str | None
     request_body: str | None
     response_body: str | None
     events: list[str] | None

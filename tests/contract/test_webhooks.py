@@ -35,6 +35,7 @@ from tests.receivers import Received, Receiver, answering, receiving
 
 TILL = {"name": "Till", "currency": "EUR"}
 ENDPOINTS = "/v1/webhook_endpoints"
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,53 @@ async def test_a_delivery_is_the_event_signed_over_its_raw_body(client: httpx.As
     assert request.headers["ledger-event-id"] == message["id"]
     assert request.headers["ledger-event-type"] == "account.created"
     assert request.headers["ledger-attempt"] == "1"
+
+
+@holds("webhooks-traceparent")
+async def test_the_traceparent_of_a_request_is_logged_and_sent_with_the_webhooks_of_its_events(
+    client: httpx.AsyncClient,
+) -> None:
+    """With the first attempt, its retries and a resend, which is a request with a traceparent of its own."""
+    traced = {"traceparent": TRACEPARENT}
+    async with receiving(answering(500)) as receiver:
+        endpoint = (await register(client, receiver))["id"]
+        made = await client.post("/v1/accounts", json=TILL, headers=traced)
+        await looked_until(lambda: deliveries(client, endpoint), settled)
+        receiver.behave = answering()
+        (event,) = (await get(client, "/v1/events"))["data"]
+        of_its_own = {"traceparent": TRACEPARENT.replace("4", "5")}
+        await client.post(f"/v1/events/{event['id']}/resend", headers=of_its_own)
+        (delivery,) = await looked_until(lambda: deliveries(client, endpoint), settled)
+    assert [request.attempt for request in receiver.received] == [1, 2, 3, 4]
+    assert [request.headers["traceparent"] for request in receiver.received] == [TRACEPARENT] * 4
+    assert delivery["attempts"][0]["request"]["headers"]["traceparent"] == TRACEPARENT
+
+    async def entry() -> httpx.Response:
+        return await client.get(f"/v1/requests/{made.headers['Request-Id']}")
+
+    logged = await looked_until(entry, lambda answer: answer.status_code == 200)
+    assert logged.json()["traceparent"] == TRACEPARENT
+
+
+@holds("webhooks-traceparent")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("traceparent", TRACEPARENT.upper())],
+        [("traceparent", TRACEPARENT), ("traceparent", TRACEPARENT)],
+    ],
+    ids=["none", "invalid", "two"],
+)
+async def test_a_request_without_a_valid_traceparent_is_served_and_its_webhooks_have_none(
+    client: httpx.AsyncClient, headers: list[tuple[str, str]]
+) -> None:
+    async with receiving() as receiver:
+        await register(client, receiver)
+        made = await client.post("/v1/accounts", json=TILL, headers=headers)
+        assert made.status_code == 201
+        await receiver.until_received(1)
+    assert "traceparent" not in receiver.received[0].headers
 
 
 @holds("webhooks-standard", "webhooks-roll")

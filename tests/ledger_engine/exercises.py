@@ -273,7 +273,7 @@ async def list_request_events(world: World) -> None:
     """List what a request caused that is in the log; without a recorder the test writes it there."""
     created = world.clock.now()
     answer = await world.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
-    entry = dict.fromkeys(("error_code", "idempotency_key", "request_body", "response_body"))
+    entry = dict.fromkeys(("error_code", "idempotency_key", "traceparent", "request_body", "response_body"))
     entry |= dict.fromkeys(("method", "path", "query", "credential_id", "credential", "address"), "")
     entry |= {"id": answer.headers["Request-Id"], "status": 201, "duration_us": 1000, "created": created}
     await world.engine.write(lambda unit: request_log.add(unit, [Entry(**world.tenant.bind(**entry))]))

@@ -54,7 +54,8 @@ MORE_ROWS = """
 INSERT INTO servers (id, beats) VALUES ('srv_1', 3);
 INSERT INTO tokens VALUES ('h1', 'access', :key, 1, 2, NULL);
 INSERT INTO requests VALUES (:project, 0, 'req_1', 'POST', '/v1/x', 'a=b', 200, 5, :key, 'sk_…', '::1',
-    NULL, 'key', :text, NULL, 7);
+    NULL, 'key', :text, NULL, 7, '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01');
+UPDATE events SET traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00' WHERE id = :event;
 INSERT INTO apps VALUES ('app_1', :project, 0, :text, '[]', 1, NULL, 1);
 INSERT INTO sign_ins VALUES ('h2', :user, 1, 2);
 INSERT INTO grants VALUES ('gra_1', 'app_1', :user, '[]', 'https://a.example', 'h3', 'c', 1,
@@ -109,7 +110,8 @@ def complete(file: Path) -> None:
         for number, text in enumerate(TEXTS):
             connection.execute(
                 "INSERT INTO requests SELECT project, livemode, ?, method, path, query, status, duration_us,"
-                " credential_id, credential, address, error_code, idempotency_key, ?, response_body, created"
+                " credential_id, credential, address, error_code, idempotency_key, ?, response_body, created,"
+                " traceparent"
                 " FROM requests WHERE id = 'req_1'",
                 (f"req_z{number}", text),
             )

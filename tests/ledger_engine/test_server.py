@@ -131,8 +131,9 @@ def test_metrics_and_a_log_of_requests_are_beside_the_interface_and_not_on_it(st
     assert first_line(server).startswith("Try it: ")
     metrics = first_line(server).removeprefix("Metrics on ")
     assert urlsplit(metrics).hostname == "127.0.0.1"
+    traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     with client(url, key) as api:
-        made = api.get("/v1/accounts?limit=1")
+        made = api.get("/v1/accounts?limit=1", headers={"traceparent": traceparent})
         assert api.get(f"/v1/accounts/{key}").status_code == 404
         assert api.get("/metrics").status_code == 404
     counted = httpx.get(metrics, trust_env=False).text
@@ -143,6 +144,7 @@ def test_metrics_and_a_log_of_requests_are_beside_the_interface_and_not_on_it(st
     lines = [json.loads(line) for line in err.splitlines()]
     assert [(line["path"], line["status"]) for line in lines[:1]] == [("/v1/accounts", 200)]
     assert lines[0]["request"] == made.headers["Request-Id"]
+    assert [line["traceparent"] for line in lines[:2]] == [traceparent, None]
     assert lines[0]["message"].startswith("GET /v1/accounts 200 in ")
     assert key not in err
 

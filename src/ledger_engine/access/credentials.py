@@ -48,7 +48,7 @@ class Credential:
         """Return what its requests count on for the rate limit (docs/decisions.md#rate-limits-tokens)."""
         return self.id if self.user is None else f"{self.id}/{self.user}"
 
-    def tenant(self, request: str) -> Tenant:
+    def tenant(self, request: str, traceparent: str | None = None) -> Tenant:
         """Return the tenant of one request made with this credential."""
         return Tenant(
             project=self.project,
@@ -59,6 +59,7 @@ class Credential:
             may_overdraw=self.may_overdraw,
             credential=self.id,
             request=request,
+            traceparent=traceparent,
         )
 
     def check_expiry(self, now: int) -> None:

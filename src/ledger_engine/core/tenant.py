@@ -23,8 +23,8 @@ class Tenant:
     No other project and no other mode is visible to it (docs/decisions.md#projects-modes). `scopes` is None
     for a credential that is not restricted. `quota` is the most stored objects of the project and mode, None
     for no limit. `credential` is the id of the API key or app behind the request, None for the local
-    administrator; `request` is the id of the request, and `fingerprint` the hash of the request that is
-    stored with its idempotency key, None without one.
+    administrator; `request` is the id of the request, `traceparent` its valid header of this name, and
+    `fingerprint` the hash of the request that is stored with its idempotency key, None without one.
     """
 
     project: str
@@ -35,6 +35,7 @@ class Tenant:
     may_overdraw: bool = True
     credential: str | None = None
     request: str | None = None
+    traceparent: str | None = None
     fingerprint: int | None = None
 
     @property

@@ -179,11 +179,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event in the form it is sent: `body` is the text whose bytes are signed."""
+    """An event in the form it is sent: `body` is the text whose bytes are signed.
+
+    `traceparent` is the one of the request that caused it; webhooks alone carry it.
+    """
 
     id: str
     type: str
     body: str
+    traceparent: str | None = None
 
 
 def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
@@ -203,7 +207,7 @@ def row_of(unit: Unit, tenant: Tenant, book: int, kind: str, subject: Record) ->
     body = None
     if kind != POSTING:
         body = dumps(message(id, kind, now, livemode=tenant.livemode, subject=as_json(subject)))
-    return (book, id, kind, subject.id, body, tenant.request, now)
+    return (book, id, kind, subject.id, body, tenant.request, now, tenant.traceparent)
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Event:
@@ -410,7 +414,7 @@ def _read(row: Row) -> Event:
     )
 
 
-STORED = ("book", "id", "type", "object", "body", "request", "created")
+STORED = ("book", "id", "type", "object", "body", "request", "created", "traceparent")
 _NEWEST = f"SELECT id FROM events WHERE {OF_BOOK} ORDER BY id DESC LIMIT 1"
 BEFORE_ALL = first_at("evt", 0)
 _COLUMNS = f"{COLUMNS}, e.request, :livemode AS livemode"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from ledger_engine.access import projects
 from ledger_engine.access.credentials import Credential
@@ -24,7 +24,7 @@ from ledger_engine.access.quotas import LOGS_KEPT_FOR
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import CredentialId, EventId, RequestId, first_at
 from ledger_engine.core.masking import MASK, masked, may_hold_secrets
-from ledger_engine.core.records import Moment
+from ledger_engine.core.records import Moment, Pattern
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Event
@@ -48,6 +48,8 @@ KEY_MAX = 255  # characters of an idempotency key; a longer one was refused
 # The log itself, and the paths that passwords and authorization codes are sent to.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
 
+Traceparent = Annotated[str, Pattern(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
+
 log = logging.getLogger("ledger_engine.http")
 
 
@@ -67,6 +69,7 @@ class Entry(NamedTuple):
     address: str
     error_code: str | None
     idempotency_key: str | None
+    traceparent: str | None
     request_body: str | None
     response_body: str | None
     created: int
@@ -91,6 +94,7 @@ class LoggedRequest:
     address: str
     error_code: str | None
     idempotency_key: str | None
+    traceparent: Traceparent | None
     request_body: str | None
     response_body: str | None
     created: Moment
@@ -231,6 +235,7 @@ class SeenRequest(NamedTuple):
     status: int
     answer: bytes
     error_code: str | None = None
+    traceparent: str | None = None
 
 
 class RequestRecorder:
@@ -358,6 +363,7 @@ def _entry(note: SeenRequest) -> Entry:
         note.address,
         note.error_code,
         masked(key.decode("latin-1")) if key else None,
+        note.traceparent,
         request_body or None,
         response_body or None,
         note.created,

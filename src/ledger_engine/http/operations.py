@@ -62,7 +62,8 @@ class Call:
     `caller` is the credential, or the error that refuses it; a public operation uses neither. `unread` reads
     the body, None once `body` holds it; `receive_body` calls it. `route` is the path that the
     operation declares, once the dispatcher has found it. `error_code` is the code of the error that the
-    request has ended with. `condition` must hold in the work that writes.
+    request has ended with. `condition` must hold in the work that writes. `traceparent` is the valid
+    header of this name.
     """
 
     engine: Engine
@@ -78,13 +79,14 @@ class Call:
     route: str = ""
     error_code: str | None = None
     condition: Condition | None = None
+    traceparent: str | None = None
 
     def authenticate(self) -> Tenant:
         """Return the caller's tenant. Raises AuthenticationError without a good credential."""
         if isinstance(self.caller, LedgerError):
             raise self.caller
         if self.tenant is None:
-            self.tenant = self.caller.tenant(self.request_id)
+            self.tenant = self.caller.tenant(self.request_id, self.traceparent)
         return self.tenant
 
     def is_by_app(self) -> bool:

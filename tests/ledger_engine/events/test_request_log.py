@@ -99,6 +99,14 @@ async def test_an_entry_has_the_request_and_its_answer(engine: Engine, tenant: T
     assert (entry.created, entry.livemode) == (START, False)
 
 
+async def test_an_entry_has_the_traceparent_of_a_request_that_sent_one(
+    engine: Engine, tenant: Tenant
+) -> None:
+    sent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    assert (await log(engine, tenant, traceparent=sent)).traceparent == sent
+    assert (await log(engine, tenant)).traceparent is None
+
+
 async def test_in_live_mode_no_body_is_kept(engine: Engine, tenant: Tenant) -> None:
     live = Tenant(tenant.project, livemode=True)
     entry = await log(engine, live, status=400, answer=b"{}", error_code="missing_field")

@@ -103,6 +103,7 @@ def logged_request(unit: Unit, tenant: Tenant, number: int) -> Entry:
         address="127.0.0.1",
         error_code=None,
         idempotency_key=None,
+        traceparent=None,
         request_body=None,
         response_body=None,
         created=unit.now,

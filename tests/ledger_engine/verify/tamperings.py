@@ -142,10 +142,10 @@ SEEN: dict[str, tuple[str, str]] = {
         "transaction",
     ),
     "a posting that is forged with its event": (
-        "INSERT INTO events SELECT book, id || '0', type, object || '0', NULL, NULL, created FROM events"
-        f" WHERE object = {LAST}; INSERT INTO transactions SELECT book, id || '0', account, amount, type,"
-        " description, balance_after + amount, NULL, NULL, NULL, created, NULL FROM transactions"
-        f" WHERE id = {LAST}",
+        "INSERT INTO events SELECT book, id || '0', type, object || '0', NULL, NULL, created, NULL"
+        f" FROM events WHERE object = {LAST}; INSERT INTO transactions SELECT book, id || '0', account,"
+        " amount, type, description, balance_after + amount, NULL, NULL, NULL, created, NULL"
+        f" FROM transactions WHERE id = {LAST}",
         "account",
     ),
     "all postings of an account moved to another": (
@@ -349,17 +349,17 @@ SEEN: dict[str, tuple[str, str]] = {
         "transaction",
     ),
     "a second event of a posting": (
-        "INSERT INTO events SELECT book, id || '0', type, object, body, request, created FROM events"
+        "INSERT INTO events SELECT book, id || '0', type, object, body, request, created, NULL FROM events"
         f" WHERE id = {EVENT}",
         "event",
     ),
     "a second event of an order": (
-        "INSERT INTO events SELECT book, id || '0', type, object, body, request, created FROM events"
+        "INSERT INTO events SELECT book, id || '0', type, object, body, request, created, NULL FROM events"
         " WHERE type = 'order.shipped'",
         "order",
     ),
     "a forged event of nothing": (
-        "INSERT INTO events SELECT book, id || '0', type, 'ord_x', body, request, created FROM events"
+        "INSERT INTO events SELECT book, id || '0', type, 'ord_x', body, request, created, NULL FROM events"
         " WHERE type = 'order.shipped'",
         "event",
     ),

@@ -159,8 +159,8 @@ async def _posted_to_each_of_many(ledger: Location, count: int) -> None:
 def test_a_forged_event_in_a_full_tile_is_named_by_its_id(ledger: Location) -> None:
     tamper(
         ledger,
-        "INSERT INTO events SELECT book, id || '0', 'order.shipped', object, '{}', NULL, created FROM events"
-        f" WHERE id = {EVENT}",
+        "INSERT INTO events SELECT book, id || '0', 'order.shipped', object, '{}', NULL, created, NULL"
+        f" FROM events WHERE id = {EVENT}",
     )
     ((id,),) = execute(ledger, "SELECT id FROM events WHERE body = '{}'")
     assert any(f"{id} was added" in each.message for each in ledgers.verified(ledger).faults)

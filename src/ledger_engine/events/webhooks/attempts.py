@@ -116,7 +116,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     while len(messages) < count_max and bytes_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
         rows = unit.execute(
             f"SELECT {outbox.COLUMNS}, :livemode AS livemode, {types_match}{not_attempted} AS wanted,"
-            f" {resends} AS resends"
+            f" {resends} AS resends, e.traceparent"
             f" FROM events AS e {outbox.JOIN}{join}"
             f" WHERE e.{OF_BOOK} AND e.id > :after ORDER BY e.id LIMIT :rows",
             parameters | {"after": after},
@@ -128,7 +128,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
                 if row["resends"]:
                     resent[row["id"]] = row["resends"]
                 body = outbox.body_of(row)
-                messages.append(Message(row["id"], row["type"], body))
+                messages.append(Message(row["id"], row["type"], body, row["traceparent"]))
                 bytes_left -= len(body)
             after = row["id"]
         looked_through += len(rows)
@@ -143,7 +143,8 @@ def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
     Leave out those resent before their first attempt, until that is recorded.
     """
     rows = unit.execute(
-        f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due, d.livemode"
+        f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due, d.livemode,"
+        " e.traceparent"
         " FROM deliveries AS d JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode"
         f" JOIN events AS e ON e.book = b.book AND e.id = d.event {outbox.JOIN}"
         " WHERE d.endpoint = :endpoint AND d.status = 'pending'"
@@ -154,7 +155,7 @@ def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
     return [
         Retry(
             row["delivery"],
-            Message(row["id"], row["type"], outbox.body_of(row)),
+            Message(row["id"], row["type"], outbox.body_of(row), row["traceparent"]),
             row["attempts"],
             row["retries"],
             row["due"],

@@ -147,6 +147,8 @@ class Outgoing:
         body = message.body.encode()
         previous = self.previous if now < self.subscription.previous_until else None
         signatures = signed_headers(self.secret, previous, message.id, seconds, body)
+        if message.traceparent is not None:
+            signatures.append(("traceparent", message.traceparent))
         # None of these values contains a character that JSON would escape.
         headers = (
             f'{self._fixed_headers},["Content-Length","{len(body)}"],["Ledger-Event-Id","{message.id}"]'

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ledger_engine.http.wire.asgi import Header
 
 _METHODS = b"GET, POST, PATCH, DELETE"
-_SENT = b"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID"
+_SENT = b"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Traceparent"
 _READ = (
     b"Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After,"
     b" Idempotency-Original, Idempotency-Originals, ETag, WWW-Authenticate, Allow"

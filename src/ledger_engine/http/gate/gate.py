@@ -31,6 +31,8 @@ from ledger_engine.http.gate.request_body import (
     begin_body,
     check_length,
 )
+from ledger_engine.http.gate.trace_context import NAME as TRACEPARENT
+from ledger_engine.http.gate.trace_context import traceparent_of
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Extension, Receive, Send, extension_of
 from ledger_engine.http.wire.head import UnknownMethod
@@ -100,6 +102,8 @@ class Gate:
         verdict = await self._count(scope, caller, only_look=preflight is not None)
         wire = extension_of(scope)
         call = Call(self.engine, request_id, scope["path"], caller, b"", headers, self._etags)
+        if TRACEPARENT in headers:
+            call.traceparent = traceparent_of(scope["headers"])
         refusal: LedgerError | None = None
         try:
             _check_head(scope, headers, wire)
@@ -177,6 +181,7 @@ class Gate:
                     reply.status,
                     reply.body,
                     call.error_code,
+                    call.traceparent,
                 )
             )
 
@@ -275,6 +280,7 @@ def _log_request(call: Call, scope: AsgiScope, status: int, seconds: float) -> N
         "duration_ms": round(seconds * 1000, 1),
         "credential": call.caller.id if isinstance(call.caller, Credential) else None,
         "address": _address(scope),
+        "traceparent": call.traceparent,
     }
     values = {**fields, "credential": fields["credential"] or "no valid credential"}
     request_lines.info(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 
 UNLIMITED = 10**9
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 class Sending:
@@ -101,6 +103,22 @@ async def begin(engine: Engine, clock: ManualClock, tenant: Tenant, kinds: list[
 
 
 # What is to be sent
+
+
+async def test_each_event_is_sent_with_the_traceparent_of_its_request_as_often_as_it_is_sent(
+    sending: Sending,
+) -> None:
+    """Events with a stored body and events of postings; the first time, after a failure and as a resend."""
+    new = accounts.NewAccount("Till", "EUR", {})
+    for tenant in (replace(sending.tenant, traceparent=TRACEPARENT), sending.tenant):
+        account = await sending.engine.write(partial(accounts.create, tenant=tenant, new=new))
+        posting = transactions.NewTransaction(account.id, 5, "credit")
+        await sending.engine.write(partial(transactions.post, tenant=tenant, new=posting))
+        await sending.engine.write(partial(transactions.post_batch, tenant=tenant, batch=[posting] * 2))
+    messages = (await sending.feed()).messages
+    assert [message.traceparent for message in messages] == [TRACEPARENT] * 4 + [None] * 4
+    await sending.record(*[sending.failure(message.id) for message in messages])
+    assert {retry.message for retry in await sending.pending()} == set(messages)
 
 
 async def test_events_are_fed_in_their_order_and_to_the_last(sending: Sending) -> None:

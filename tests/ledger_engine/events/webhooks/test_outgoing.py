@@ -191,6 +191,14 @@ def test_a_job_is_the_whole_request(outgoing: Outgoing) -> None:
     assert "Ledger-Signature-Previous" not in headers
 
 
+def test_a_job_carries_the_traceparent_of_an_event_that_has_one(outgoing: Outgoing) -> None:
+    traced = replace(message(1), traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+    jobs = [outgoing.job(7, each, 1, is_first=True, now=0, seconds=9) for each in (traced, message(2))]
+    sent, without = [dict(json.loads(job.headers)) for job in jobs]
+    assert sent["traceparent"] == traced.traceparent
+    assert "traceparent" not in without
+
+
 def test_the_previous_secret_signs_until_its_time_has_come(outgoing: Outgoing) -> None:
     outgoing.previous = "whsec_old"
     outgoing.subscription = replace(outgoing.subscription, previous="sealed", previous_until=5_000)
