@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from quart import Quart
 
@@ -20,6 +21,7 @@ from ledger_engine.server import ledger
 from ledger_engine.server.listening import cannot_listen, configure, listen, tell_systemd, url_of
 from ledger_engine.server.new_key import DASHBOARD, show_new_key
 from ledger_engine.server.serving import Stop, begin_serving, loop_factory, make_app, serve_until
+from ledger_engine.server.unopened import Unopened
 from ledger_engine.store.engine import open_engine
 from ledger_engine.store.files import work_folder
 from ledger_engine.store.sqlite.lock import ServingLock, served_at, serving_lock
@@ -82,19 +84,23 @@ def run(
 def application(settings: ServeSettings, announce: Announce) -> Quart:
     """Return the application for another ASGI server, which opens and closes the ledger by its lifespan.
 
-    Raises BadSettings.
+    Until the ledger is open each request is refused. Raises BadSettings.
     """
     settings.check()
     if settings.database is None:
         raise BadSettings("--demo is for `ledger-engine serve`: its traffic needs to know the address.")
     _require_folders(settings)
     app = make_app(settings)
+    dispatcher: Any = app.asgi_app
+    unopened: Any = Unopened(dispatcher, settings)
+    app.asgi_app = unopened
 
     @app.while_serving
     async def serving() -> AsyncGenerator[None, None]:
         logs.configure(settings.log_format, settings.log_level)
         with ledger.location(settings) as database, serving_lock(database):
             async with ledger.served(settings, database) as ledger_in_use:
+                app.asgi_app = dispatcher
                 begin_serving(
                     app,
                     settings,
