@@ -327,6 +327,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
                 time.sleep(TOLD_S)
             raise OutcomeUnknown(str(error)) from error
         confirmations.settle(doubts)
+        self._committer.seen.confirmed()
         self._committer.last_confirmation = self._times
 
 

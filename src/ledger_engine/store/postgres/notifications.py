@@ -140,9 +140,17 @@ class NotificationFollower:
             self._confirmations.doubt()
 
     def _announced(self, connection: PostgresConnection) -> dict[int, int]:
-        """Return how many commits of each other server announced something."""
+        """Return how many commits of each other server announced something, and note the confirmed ones."""
         if not connection.usable:
             raise ConnectionLost("another timeline is used")
         rows = connection.rows(_ANNOUNCED, {"server": self._seen_commits.server})
-        self._seen_commits.others({row["server"]: Commits(row["announced"], row["moment"]) for row in rows})
-        return {row["server"]: row["announced"] for row in rows}
+        counts = {row["server"]: row["announced"] for row in rows}
+        unconfirmed = self._confirmations.unconfirmed(counts)  # a failover may lose them
+        self._seen_commits.others(
+            {
+                row["server"]: Commits(row["announced"], row["moment"])
+                for row in rows
+                if row["server"] not in unconfirmed
+            }
+        )
+        return counts

@@ -109,6 +109,7 @@ class SeenCommits:
         self._accepts_loss = accepts_loss
         self._timeline: Timeline | None = None
         self._commits: dict[int, Commits] = {self.server: _NONE}
+        self._own_unconfirmed = _NONE
         self._own: deque[_Own] = deque(maxlen=_OWN_MAX)
         self._file: Path | None = None
         self._descriptor: int | None = None  # the descriptor of the file
@@ -128,8 +129,17 @@ class SeenCommits:
             if self._descriptor is not None:
                 self._write_own(self._descriptor, commits)
 
+    def confirmed(self) -> None:
+        """Note that a commit was confirmed, and with it all commits that were visible before it."""
+        with self._lock:
+            own, self._own_unconfirmed = self._own_unconfirmed, _NONE
+            if own.announced > self._commits[self.server].announced:
+                self._commits[self.server] = own
+                if self._descriptor is not None:
+                    self._write_own(self._descriptor, own)
+
     def others(self, counts: Mapping[int, Commits]) -> None:
-        """Note the commits of other servers, and write the known counts to the file."""
+        """Note the confirmed commits of other servers, and write the known counts to the file."""
         with self._lock:
             merged = dict(self._commits)
             for server, commits in counts.items():
@@ -173,9 +183,8 @@ class SeenCommits:
             elif self.losses.refused is not None:
                 self.losses.refused = None
                 log.warning("the database has all that was acknowledged, and is used again")
-            own = commits_there.get(self.server, _NONE)
-            if writes and own.announced > self._commits[self.server].announced:
-                self._commits[self.server] = own  # a commit with an unknown outcome was made
+            if writes:  # a commit with an unknown outcome may have been made, and nobody was told of it yet
+                self._own_unconfirmed = commits_there.get(self.server, _NONE)
             if timeline != self._timeline:
                 self._timeline = timeline
                 self.moved(timeline)
@@ -267,7 +276,7 @@ class SeenCommits:
         for server in missing:
             self._commits[server] = commits_there.get(server, _NONE)
         self.server = new_server()
-        self._commits[self.server] = _NONE
+        self._commits[self.server] = self._own_unconfirmed = _NONE
 
     def _refuse(self, sentence: str, books: Counter[BookKey] = _NO_BOOKS) -> None:
         refusal = f"{sentence} It is not used. {_ADVICE}"

@@ -133,6 +133,29 @@ async def test_answers_that_rest_on_such_a_commit_wait_for_the_standby(
     assert not servers[at]._confirmations.in_doubt
 
 
+def seen_by(database: PostgresDatabase, server: int) -> int:
+    """Return how many commits of a server a database must not lack, or this one would refuse it."""
+    commits = dict(database._seen_commits._commits)
+    return commits[server].announced if server in commits else 0
+
+
+async def test_no_server_counts_such_a_commit_as_seen_before_the_standby_has_it(
+    servers: list[PostgresDatabase], beside: psycopg.Connection
+) -> None:
+    number = servers[0]._seen_commits.server
+    with awaiting(beside):
+        await commit_without_standby(servers[0], beside)
+        found = beside.execute("SELECT announced FROM heads WHERE server = %s AND lock = server", [number])
+        (announced,) = found.fetchone() or (0,)
+        await until(lambda: servers[1]._confirmations.in_doubt)
+        reads = [asyncio.create_task(each.read(notes)) for each in servers]
+        await until(lambda: waiting(beside) == 2 or any(read.done() for read in reads))
+        assert max(seen_by(each, number) for each in servers) < announced
+    await asyncio.gather(*reads)
+    assert seen_by(servers[0], number) == announced
+    await until(lambda: seen_by(servers[1], number) == announced)
+
+
 def awaited_or_done(beside: psycopg.Connection, writing: asyncio.Task[None]) -> bool:
     return waiting(beside) == 1 or writing.done()
 
