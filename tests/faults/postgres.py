@@ -65,22 +65,33 @@ class Postgres(Cluster):
     def promote(self) -> None:
         """Make a standby the one that is written to, and that waits for no other."""
         self.control("-w", "promote")
+        self.wait_for_no_standby()
+
+    def wait_for_no_standby(self) -> None:
+        """Answer commits at once from now on."""
         with self.connect() as connection:
             _set_awaited(connection, "")
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Stop all of its processes meanwhile, as a machine that hangs does."""
-        postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
-        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-        processes = [postmaster, *map(int, children)]
+        processes = self._processes()
         for each in processes:
             os.kill(each, signal.SIGSTOP)
         try:
             yield
         finally:
             for each in processes:
-                os.kill(each, signal.SIGCONT)
+                with contextlib.suppress(ProcessLookupError):  # it was killed
+                    os.kill(each, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End all of its processes, stopped ones too, before they read what was sent to them."""
+        processes = self._processes()
+        for each in processes:
+            os.kill(each, signal.SIGKILL)
+        # Until then another start takes it for running.
+        wait_until(lambda: not any(Path(f"/proc/{each}").exists() for each in processes))
 
     def remove(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):
@@ -103,6 +114,11 @@ class Postgres(Cluster):
             creation = sql.SQL("CREATE DATABASE {} OWNER {}")
             connection.execute(creation.format(sql.Identifier(name), sql.Identifier(ROLE)))
         return name
+
+    def _processes(self) -> list[int]:
+        postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        return [postmaster, *map(int, children)]
 
     def _copy(self, primary: Postgres) -> None:
         self.folder.chmod(0o755)
