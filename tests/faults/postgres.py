@@ -85,6 +85,15 @@ class Postgres(Cluster):
                 with contextlib.suppress(ProcessLookupError):  # it was killed
                     os.kill(each, signal.SIGCONT)
 
+    @contextlib.contextmanager
+    def down(self) -> Iterator[None]:
+        """Have it killed meanwhile."""
+        self.stop("immediate")
+        try:
+            yield
+        finally:
+            self.start()
+
     def kill(self) -> None:
         """End all of its processes, stopped ones too, before they read what was sent to them."""
         processes = self._processes()

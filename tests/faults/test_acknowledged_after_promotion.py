@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.faults.client import Answer, connected, open_accounts
 from tests.faults.postgres import ROLE, Postgres
-from tests.faults.server import Server
+from tests.faults.server import PATIENCE_S, CouldNotServe, Server
+from tests.forking import run
 from tests.ledger_engine.waiting import looked_until, until
 
+LOST = 30
+LACKS = "it lacks changes that were acknowledged"
 _WAITS = f"FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND usename = '{ROLE}'"
 
 
@@ -29,6 +34,7 @@ def standby(primary: Postgres) -> Iterator[Postgres]:
     standby = Postgres(primary)
     yield standby
     standby.remove()
+    primary.wait_for_no_standby()
 
 
 class Client:
@@ -38,6 +44,10 @@ class Client:
         self._port = server.port
         self._key = key
         self._account = account
+
+    def at(self, server: Server) -> Client:
+        """Return a client of another server of the same ledger."""
+        return Client(server, self._key, self._account)
 
     async def post(self, name: str) -> Answer:
         """Post 1 with this idempotency key, which is the description too."""
@@ -119,17 +129,65 @@ async def test_no_answer_rests_on_a_posting_that_a_promotion_loses(
                 seen = await without_standby(superuser, client.post("lost"), client.account(), *lists)
                 assert [answer.status for answer in seen] == [503] * 4
                 await asyncio.to_thread(standby.kill)
-        await asyncio.to_thread(primary.stop, "immediate")
-        await asyncio.to_thread(standby.start)
-        await asyncio.to_thread(standby.promote)
-        for each in servers:  # nothing is lost that was acknowledged
-            health = await Client(each, "", "").health_when_settled()
-            assert (health.status, health.body["notice"]) == (200, None)
-        account = await looked_until(client.account, lambda answer: answer.status != 503)
-        assert account.body["balance"] == 2
-        statuses = [(await client.post(name)).status for name in ("at once", "late", "lost")]
-        assert statuses == [409, 409, 201]
-        servers[1].assert_books_are_right()
+        with primary.down():
+            await asyncio.to_thread(standby.start)
+            await asyncio.to_thread(standby.promote)
+            for each in servers:  # nothing is lost that was acknowledged
+                health = await client.at(each).health_when_settled()
+                assert (health.status, health.body["notice"]) == (200, None)
+            account = await looked_until(client.account, lambda answer: answer.status != 503)
+            assert account.body["balance"] == 2
+            statuses = [(await client.post(name)).status for name in ("at once", "late", "lost")]
+            assert statuses == [409, 409, 201]
+            await asyncio.to_thread(servers[1].assert_books_are_right)
     finally:
         for each in servers:
+            each.kill()
+
+
+async def test_servers_refuse_a_promoted_standby_without_what_they_acknowledged_also_after_a_stop(
+    primary: Postgres, standby: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = address_of(primary, standby, primary.new_database())
+    # The first one writes its folder because of its own changes alone, and not twice a second too.
+    never = {"ledger_engine.store.postgres.notifications.POLL_S": 3600.0}
+    ended, running = Server(address, constants=never), Server(address)
+
+    async def start(server: Server) -> None:
+        folder = tmp_path / ("ended" if server is ended else "running")
+        folder.mkdir(exist_ok=True)
+        monkeypatch.setenv("STATE_DIRECTORY", str(folder))
+        await asyncio.to_thread(server.start)
+
+    try:
+        await start(ended)
+        await start(running)
+        client = await client_of(ended)
+        assert (await client.at(running).post("before")).status == 201
+        primary.wait_for_no_standby()
+        await asyncio.to_thread(standby.stop)
+        assert [(await client.at(running).post(f"at the other {n}")).status for n in range(3)] == [201] * 3
+        assert [(await client.post(f"lost {n}")).status for n in range(LOST)] == [201] * LOST
+        assert await asyncio.to_thread(ended.stop) == 0
+        with primary.down():
+            await asyncio.to_thread(standby.start)
+            await asyncio.to_thread(standby.promote)
+            health = await client.at(running).health_when_settled()
+            assert health.status == 503
+            assert re.search(r" lacks \d+ changes that this server has acknowledged ", health.body["notice"])
+            answer = await client.at(running).post("more")
+            assert (answer.status, LACKS in answer.body["error"]["message"]) == (503, True)
+            await asyncio.to_thread(running.kill)
+            for each in (ended, running):
+                with pytest.raises(CouldNotServe):
+                    await start(each)
+            monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "ended"))
+            words = ["serve", "--port", "0", "--database", address]
+            refused = await asyncio.to_thread(run, words, timeout=PATIENCE_S)
+            assert (refused.returncode, LACKS in refused.stderr) == (1, True)
+            count = re.search(r" lacks (\d+) changes", refused.stderr)
+            assert count is not None
+            assert int(count[1]) >= LOST
+    finally:
+        for each in (ended, running):
             each.kill()
