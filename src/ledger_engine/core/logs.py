@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 from copy import copy
+from time import monotonic
 
 from ledger_engine.core.clock import iso
 
@@ -54,6 +56,35 @@ def _escape(character: str) -> str:
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
+REPEATED_AFTER_S = 60.0
+_REMEMBERED_MAX = 1000
+
+
+class OncePerMinute(logging.Filter):
+    """Drops a warning or error that its logger has written within the last minute.
+
+    The tasks in the background try again every second or so, and would log one outage each time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING or record.exc_info:
+            return True
+        line, now = (record.name, record.getMessage()), monotonic()
+        with self._lock:
+            written_at = self._written.get(line)
+            if written_at is not None and now - written_at < REPEATED_AFTER_S:
+                return False
+            if len(self._written) >= _REMEMBERED_MAX:
+                self._written.clear()
+            self._written[line] = now
+        return True
+
+
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 FIELDS = "fields"  # the attribute of a record whose entries become fields of the JSON line
@@ -80,6 +111,7 @@ def configure(form: str, level: str) -> None:
     lines = logging.StreamHandler()
     text = LineFormatter("%(time)s %(levelname)s %(name)s: %(message)s")
     lines.setFormatter(JsonFormatter() if form == "json" else text)
+    lines.addFilter(OncePerMinute())
     number = getattr(logging, level.upper())
     logging.basicConfig(level=max(number, logging.WARNING), handlers=[lines])
     logging.getLogger("ledger_engine").setLevel(number)

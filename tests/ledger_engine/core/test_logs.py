@@ -11,7 +11,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ledger_engine.core.logs import FIELDS, JsonFormatter, LineFormatter, printable, printable_json
+from ledger_engine.core import logs
+from ledger_engine.core.logs import (
+    FIELDS,
+    JsonFormatter,
+    LineFormatter,
+    OncePerMinute,
+    printable,
+    printable_json,
+)
 
 
 def record(message: str, *values: object, **more: object) -> logging.LogRecord:
@@ -98,3 +106,20 @@ def test_a_log_line_stays_a_line_and_a_traceback_its_lines() -> None:
     printed = lines.format(record).splitlines()
     assert printed[1].startswith("Traceback")
     assert printed[-1] == r"ValueError: \x1b[2J"
+
+
+def test_the_same_warning_is_written_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(logs, "monotonic", lambda: seconds)
+    once = OncePerMinute()
+
+    def is_written(level: int, message: str, logger: str = "ledger_engine.http") -> bool:
+        return once.filter(logging.LogRecord(logger, level, "x.py", 1, "%s", (message,), None))
+
+    assert [is_written(logging.WARNING, each) for each in ("lost", "full", "lost")] == [True, True, False]
+    assert is_written(logging.WARNING, "lost", "ledger_engine.events")
+    assert [is_written(logging.INFO, "request") for _ in "12"] == [True, True]
+    seconds = 59
+    assert not is_written(logging.WARNING, "lost")
+    seconds = 60
+    assert is_written(logging.WARNING, "lost")
