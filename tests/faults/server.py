@@ -29,8 +29,8 @@ class Server:
     """`ledger-engine serve` on one database, run by the command `under`, if that is set.
 
     `constants` has other values for constants of the program, `open_files_max` is how many files it may have
-    open, `program` is the program that it runs (`tests/forking.py`), and `strace` has the options of strace
-    under which it runs, if there are any; none of them with `under`.
+    open, `program` is the program that it runs (`tests/forking.py`), `log` is a file to log to, and `strace`
+    has the options of strace under which it runs, if there are any; none of them with `under`.
     """
 
     def __init__(
@@ -42,12 +42,14 @@ class Server:
         constants: Mapping[str, float] | None = None,
         open_files_max: int | None = None,
         program: str | None = None,
+        log: Path | None = None,
     ) -> None:
         self.database = database
         self.clock_ahead_s = clock_ahead_s
         self.constants = constants
         self.open_files_max = open_files_max
         self.program = program
+        self.log = log
         self.under: list[str] = []
         self.options = list(options)
         self.strace: list[str] = []
@@ -80,17 +82,7 @@ class Server:
                 start_new_session=True,
             )
         else:
-            self._process = Process(
-                words,
-                stdout=subprocess.PIPE,
-                environment=environment,
-                new_session=True,
-                clock_ahead_s=self.clock_ahead_s,
-                constants=self.constants,
-                open_files_max=self.open_files_max,
-                program=self.program,
-                stopped=bool(self.strace),
-            )
+            self._process = self._forked(words, environment)
             if self.strace:
                 self._tracing.enter_context(traced_from_start(self._process.pid, *self.strace))
         assert self._process.stdout is not None
@@ -102,6 +94,21 @@ class Server:
         self._tracing.close()
         self._process = None
         raise CouldNotServe(f"the server ended with {status} before it could serve")
+
+    def _forked(self, words: list[str], environment: Mapping[str, str]) -> Process:
+        with open(os.devnull if self.log is None else self.log, "a") as log:
+            return Process(
+                words,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                environment=environment,
+                new_session=True,
+                clock_ahead_s=self.clock_ahead_s,
+                constants=self.constants,
+                open_files_max=self.open_files_max,
+                program=self.program,
+                stopped=bool(self.strace),
+            )
 
     def kill(self) -> None:
         """SIGKILL: nothing is finished, nothing is closed."""
