@@ -8,6 +8,7 @@ from psycopg import pq
 from psycopg.pq.abc import PGresult
 
 from ledger_engine.core.errors import NO_MEMORY, StorageUnavailable
+from ledger_engine.store import schema
 
 _PASSING = ("40001", "40P01")  # a serialization failure, and a deadlock
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
@@ -15,6 +16,7 @@ _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
 # resources (a full disk, too many connections), an operator's intervention, system errors and internal
 # errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
+_CONSTRAINT = ("23", "P0001")  # a constraint or a unique index, and a trigger's RAISE EXCEPTION
 _NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema
 _UNAVAILABLE = (*_OF_STORAGE, *_NOT_SEEN)
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
@@ -110,7 +112,10 @@ def failure(result: PGresult) -> DatabaseFailed:
     """Return the error of a result."""
     state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
     message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
-    return DatabaseFailed(state, message or result.get_error_message().strip())
+    error = DatabaseFailed(state, message or result.get_error_message().strip())
+    if state.startswith(_CONSTRAINT):
+        error.add_note(schema.REFUSED)
+    return error
 
 
 def public_error(error: BaseException) -> BaseException:

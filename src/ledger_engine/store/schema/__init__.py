@@ -23,6 +23,8 @@ BASELINE = "001_baseline"
 _BEFORE_BASELINE = "m0"  # the names of the migrations before version 1.0 begin so
 NOT_UP_TO_DATE = "the database is not up to date; run `ledger-engine serve` on it once"
 TOO_OLD = "it was written before version 1.0, and this version does not open such ledgers"
+# A note on such an error, for the log.
+REFUSED = "An added index, constraint or trigger may refuse the change: `ledger-engine verify` names them."
 _NAMED_MAX = 3  # tables, or faults, in a message
 _MADE = re.compile(r"CREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|VIEW|TRIGGER) (\w+)")
 _RENAMED = re.compile(r"ALTER (?:TABLE|INDEX) (\w+) RENAME TO (\w+)")

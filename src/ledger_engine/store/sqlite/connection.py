@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from ledger_engine.core.errors import NO_MEMORY, LedgerError, StorageUnavailable
+from ledger_engine.store import schema
 from ledger_engine.store.sqlite.log import require_file_of_log
 from ledger_engine.store.sqlite.migrations import SqliteTables
 
@@ -200,4 +201,6 @@ def public_error(error: BaseException) -> BaseException:
         return StorageUnavailable(reason_of(error))
     if isinstance(error, StopIteration):  # which a future does not accept
         return RuntimeError(repr(error))
+    if isinstance(error, sqlite3.IntegrityError):  # of a constraint, a unique index, or a trigger's RAISE
+        error.add_note(schema.REFUSED)
     return error
