@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ledger_tui.client.transport import is_address, is_key
+from ledger_client.addresses import is_address, is_key
 from ledger_tui.settings.config import STORED, BadConfig, Config, Profile, config_file, read_config
 
 

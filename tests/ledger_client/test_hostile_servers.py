@@ -15,6 +15,7 @@ from bench.terminal import Terminal
 from ledger_client import AsyncLedger, Ledger, LedgerError, event_stream
 from ledger_client import ledger as client
 from ledger_client.answers import BoundedClient
+from ledger_client.errors import Unreadable
 from ledger_engine.cli import asking, listening
 from ledger_engine.cli.listening import StreamRefusal, WebhookListener
 from ledger_engine.testing import server as testing
@@ -25,7 +26,6 @@ from ledger_engine.tools.seed.deeds import Past
 from ledger_engine.tools.seed.traffic import DemoTraffic
 from ledger_tui.client import oauth, transport
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import Unreadable
 from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import fetch_page, learn_account
 from ledger_tui.client.names import AccountNames

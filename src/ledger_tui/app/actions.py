@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 from textual.message import Message
 
+from ledger_client.errors import LedgerError
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.api import new_idempotency_key
-from ledger_tui.client.errors import LedgerError, NotOffered
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.features.past.machine import TimeMachine

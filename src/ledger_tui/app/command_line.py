@@ -17,9 +17,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 
+from ledger_client.addresses import is_key
 from ledger_tui.app.navigation import Navigation
 from ledger_tui.client.names import AccountName, AccountNames
-from ledger_tui.client.transport import is_key
 from ledger_tui.features.past.machine import parse_moment
 from ledger_tui.features.test_helpers import (
     HELPER_WORDS,

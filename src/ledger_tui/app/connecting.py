@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.message import Message
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Want

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ledger_tui.client.errors import LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.client.records import Record

@@ -14,18 +14,9 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ledger_client.errors import LedgerError, NotConnected, NotFound, RateLimited, Unreadable
 from ledger_tui.client import past
-from ledger_tui.client.errors import (
-    NO_LEDGER,
-    LedgerError,
-    NoLedger,
-    NotConnected,
-    NotFound,
-    NotOffered,
-    RateLimited,
-    ReadOnly,
-    Unreadable,
-)
+from ledger_tui.client.errors import NO_LEDGER, NoLedger, NotOffered, ReadOnly
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.client.transport import client_of, decoded

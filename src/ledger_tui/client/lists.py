@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import quote
 
+from ledger_client.errors import LedgerError, NotFound, Unreadable
 from ledger_client.pages import page_of
 from ledger_tui.client import past
 from ledger_tui.client.api import Api, ApiResponse
-from ledger_tui.client.errors import NO_LEDGER, LedgerError, NotFound, Unreadable
+from ledger_tui.client.errors import NO_LEDGER
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import ListPage, Record, Want
 

@@ -20,12 +20,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from ledger_client.addresses import is_confidential
+from ledger_client.errors import LedgerError
 from ledger_client.tokens import NotStored as NotStored
 from ledger_client.tokens import TokenStore
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.tokens import NoTokens, TokenManager, Tokens
-from ledger_tui.client.transport import client_of, is_confidential
+from ledger_tui.client.transport import client_of
 
 if TYPE_CHECKING:
     from ledger_client.records import TokenPair

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.transport import client_of, decoded
 

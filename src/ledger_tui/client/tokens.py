@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ledger_client.errors import LedgerError
 from ledger_client.tokens import EARLY_S as EARLY_S
 from ledger_client.tokens import NoTokens as NoTokens
 from ledger_client.tokens import Tokens as Tokens
 from ledger_client.tokens import is_final
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 
 if TYPE_CHECKING:

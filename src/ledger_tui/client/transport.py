@@ -8,9 +8,6 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ledger_client.addresses import LOOPBACK
-from ledger_client.addresses import is_address as is_address
-from ledger_client.addresses import is_confidential as is_confidential
-from ledger_client.addresses import is_key as is_key
 from ledger_client.parsing import parsed
 
 if TYPE_CHECKING:

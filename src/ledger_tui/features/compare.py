@@ -11,7 +11,7 @@ from urllib.parse import quote
 from textual.app import ComposeResult
 from textual.content import Content
 
-from ledger_tui.client.errors import LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.client.lists import postings_after
 from ledger_tui.client.past import moment_ms, moment_text, signed
 from ledger_tui.client.records import Record

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from textual.binding import Binding
 from textual.content import Content
 
-from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered
+from ledger_client.errors import InvalidRequest, LedgerError
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
 from ledger_tui.client.records import Record
 from ledger_tui.client.stream import EventLine, ReceivedEvent

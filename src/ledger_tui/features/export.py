@@ -24,8 +24,8 @@ from textual.content import Content
 from textual.widgets import Input, ProgressBar, Static
 from textual.worker import Worker, WorkerState
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import fetch_page, learn_account
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want

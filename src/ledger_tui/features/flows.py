@@ -12,8 +12,8 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.past import moment_text
 from ledger_tui.client.records import Record, Want

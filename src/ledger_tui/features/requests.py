@@ -17,8 +17,8 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import new_idempotency_key
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.client.traffic import SentRequest

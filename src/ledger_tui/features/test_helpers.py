@@ -17,8 +17,9 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError, NotOffered
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import EVENT_TYPES, Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.formats.times import written

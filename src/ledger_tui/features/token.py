@@ -16,7 +16,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ledger_tui.client.errors import LedgerError, NotOffered, PermissionDenied
+from ledger_client.errors import LedgerError, PermissionDenied
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.oauth import OAuthApp, SignIn
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState, Mode

@@ -15,8 +15,8 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import Static
 
+from ledger_client.errors import NotFound, PermissionDenied
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import NotFound, PermissionDenied
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import fit, literal

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from ledger_tui.client.errors import LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import fit, literal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger_tui.client.errors import ApiError, LedgerError, NotConnected, Unreadable
+from ledger_client.errors import ApiError, LedgerError, NotConnected, Unreadable
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import literal

@@ -9,9 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from ledger_tui.client.api import ApiResponse, new_idempotency_key
-from ledger_tui.client.errors import (
-    NO_LEDGER,
+from ledger_client.errors import (
     AlreadyDone,
     ApiError,
     LedgerError,
@@ -20,6 +18,8 @@ from ledger_tui.client.errors import (
     PermissionDenied,
     RateLimited,
 )
+from ledger_tui.client.api import ApiResponse, new_idempotency_key
+from ledger_tui.client.errors import NO_LEDGER
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.records import Record
 from ledger_tui.formats.money import BadAmount, localised, parse_amount

@@ -20,7 +20,8 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from ledger_tui.client.errors import LedgerError, NotOffered
+from ledger_client.errors import LedgerError
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.formats.text import fit, literal
 from ledger_tui.resources.base import Detail, Resource, Section

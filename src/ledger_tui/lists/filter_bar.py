@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 
-from ledger_tui.client.errors import LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.formats.text import fit, literal

@@ -15,7 +15,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered, PermissionDenied
+from ledger_client.errors import InvalidRequest, LedgerError, PermissionDenied
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account, learn_users_until
 from ledger_tui.client.records import PAGE_SIZE, ListPage, Record, Want
 from ledger_tui.formats.text import literal

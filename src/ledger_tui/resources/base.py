@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.lists import Paging, paging_of
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record

@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError, NotOffered
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import since
 from ledger_tui.resources.base import Cell, Fact, Section

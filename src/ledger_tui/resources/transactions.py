@@ -7,8 +7,9 @@ import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, NamedTuple
 
+from ledger_client.errors import InvalidRequest, LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.names import AccountNames
 from ledger_tui.client.records import Record, Want

@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ledger_client.addresses import is_key
+from ledger_client.errors import LedgerError, NotSent
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError, NotSent
 from ledger_tui.client.session import Session
 from ledger_tui.client.tokens import TokenManager
-from ledger_tui.client.transport import is_key
 from ledger_tui.settings.config import BadConfig, Options
 from ledger_tui.settings.secret_store import Secrets, secret_store
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ledger_tui.client.transport import is_address, is_confidential, is_key
+from ledger_client.addresses import is_address, is_confidential, is_key
 from ledger_tui.formats.text import literal
 from ledger_tui.formats.times import TimeStyle
 from ledger_tui.settings.own_commands import OwnCommand

@@ -4,16 +4,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ledger_client.errors import AlreadyDone, AuthenticationError, InvalidRequest, NotConnected, NotFound
 from ledger_tui.client import api as client_api
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import (
-    AlreadyDone,
-    AuthenticationError,
-    InvalidRequest,
-    NotConnected,
-    NotFound,
-    NotOffered,
-)
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.lists import NotAList, fetch_page
 from ledger_tui.client.records import Want
 from ledger_tui.client.session import ConnectionState, Mode, Session

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ledger_client.errors import LedgerError, NotConnected
 from ledger_client.webhooks import sign
-from ledger_tui.client.errors import LedgerError, NotConnected, NotOffered
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.stream import EventLine, ReceivedEvent, repair
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer

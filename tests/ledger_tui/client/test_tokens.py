@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from ledger_client.errors import AuthenticationError, LedgerError
 from ledger_client.records import TokenPair
-from ledger_tui.client.errors import AuthenticationError, LedgerError
 from ledger_tui.client.tokens import NoTokens, TokenManager, refusal_of
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import KEY, ContractServer

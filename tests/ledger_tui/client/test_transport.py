@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger_tui.client.errors import LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.client.oauth import OAuthApp, SignInFailed, issued
 from ledger_tui.client.transport import decoded
 from tests.ledger_client.test_addresses import UNUSABLE

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import LedgerError
 from ledger_tui.client.session import Session
 from ledger_tui.client.traffic import Traffic
 from ledger_tui.features.export import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger_tui.client.errors import ApiError, Conflict, LedgerError, NotConnected, Unreadable
+from ledger_client.errors import ApiError, Conflict, LedgerError, NotConnected, Unreadable
 from ledger_tui.client.names import AccountNames
 from ledger_tui.forms.outcomes import outcome, uncertain
 from ledger_tui.resources.api_keys import API_KEYS

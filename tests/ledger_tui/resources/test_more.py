@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.client.errors import NotConnected
+from ledger_client.errors import NotConnected
 from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.base import Resource

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.client.errors import LedgerError, NotOffered
+from ledger_client.errors import LedgerError
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.resources.base import Cell, Fact
 from ledger_tui.resources.proofs import parse_checkpoint, parse_proof, proof_section
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.client.errors import LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.resources.proofs import parse_checkpoint, parse_proof
 from tests.ledger_tui.driving import Driver
 

@@ -14,8 +14,9 @@ from textual.containers import Container
 from textual.content import Content
 from textual.timer import Timer
 
+from ledger_client.errors import LedgerError
 from ledger_tui.client import figures
-from ledger_tui.client.errors import LedgerError, NotOffered
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.past import at_moment
 from ledger_tui.client.records import Record
 from ledger_tui.client.session import ConnectionState

@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
-from ledger_tui.client.errors import LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.client.past import Happening, moment_ms, moment_text, the_present
 from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Cell, Link, joined

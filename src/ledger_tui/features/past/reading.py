@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from ledger_client.errors import InvalidRequest, LedgerError
 from ledger_tui.client import past
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import InvalidRequest, LedgerError, NotOffered
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.past import Happening, happenings, moment_ms, moment_text

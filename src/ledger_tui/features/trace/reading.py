@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from ledger_client.errors import InvalidRequest, LedgerError, NotFound, PermissionDenied
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import InvalidRequest, LedgerError, NotFound, NotOffered, PermissionDenied
+from ledger_tui.client.errors import NotOffered
 from ledger_tui.client.records import Record
 from ledger_tui.client.totals import moment
 from ledger_tui.client.traffic import OWN_PREFIX

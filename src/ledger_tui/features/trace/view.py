@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
-from ledger_tui.client.errors import LedgerError
+from ledger_client.errors import LedgerError
 from ledger_tui.client.records import Record
 from ledger_tui.features.trace.nodes import Node, can_send_again, guides, nodes_of, summary, title
 from ledger_tui.features.trace.reading import Trace, read_trace
