@@ -10,11 +10,11 @@ from ledger_engine import __version__
 def main() -> None:
     """Run the command that the first argument names, or else the dashboard.
 
-    The commands are imported only when the first argument is a word, so that opening the dashboard, with or
+    The commands are imported only if the first argument is a word, so that opening the dashboard, with or
     without options, never loads the server's command line.
     """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports, as in `__main__`
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # only during the imports, as in `__main__`
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     if first and not first.startswith("-") and first in _commands():
         from ledger_engine.cli import main as engine
@@ -29,12 +29,13 @@ def main() -> None:
     if first == "--version":
         print(f"ledger {__version__}")
     elif first in ("-h", "--help"):
-        own_command = copy(command)  # without the words that both programs have, which are ledger-engine's
+        # Without the words that both programs use, which mean the commands of ledger-engine.
+        own_command = copy(command)
         own_command.commands = {
             name: each for name, each in command.commands.items() if name not in _commands()
         }
         own_command.main(["--help"], standalone_mode=False)
-        print(f"\nWith one of these words first it is ledger-engine: {', '.join(_commands())}.")
+        print(f"\nWith one of these words first, it runs ledger-engine: {', '.join(_commands())}.")
     else:
         dashboard()
 
@@ -45,7 +46,7 @@ def _raise_at_ctrl_c() -> None:
 
 
 def _commands() -> list[str]:
-    """Return the words of ledger-engine, without the completion of a program of that name."""
+    """Return the words of ledger-engine, except `completion`, which completes only that name."""
     from ledger_engine.cli import main as engine
 
     return [name for name in engine.commands if name != "completion"]

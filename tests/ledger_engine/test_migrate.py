@@ -464,7 +464,7 @@ def test_a_database_of_another_program_is_refused_and_left(ledger: Path, address
 
 def test_a_target_that_has_a_ledger_is_refused(ledger: Path, tmp_path: Path, address: str) -> None:
     asyncio.run(with_postings(address, 1))
-    with pytest.raises(Conflict, match="has a ledger already"):
+    with pytest.raises(Conflict, match="already contains a ledger"):
         moved(ledger, address)
     with pytest.raises(Conflict, match=r"ledger\.db already exists"):
         moved(address, ledger)

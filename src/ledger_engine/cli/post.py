@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ledger_engine.cli.posted_file import RowFault
     from ledger_engine.cli.posting import Batch, PostingProgress
 
-ATTEMPTS = 6  # of each request for a file: about half a minute without an answer
+ATTEMPTS = 6  # attempts of each request for a file: about half a minute without an answer
 _AGAIN = "Run the command again to go on: nothing is posted twice."
 
 
 class _Post(click.Command):
-    """The command `post`, for which a word such as -5 is an amount and not an option."""
+    """The command `post`, which takes a word such as -5 as an amount and not as an option."""
 
     def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
         """Parse the words. Raises UsageError for a negative amount."""
@@ -45,7 +45,7 @@ class _Post(click.Command):
 @click.option("--description", metavar="TEXT", help="What statements show.")
 @click.option("--destination", metavar="ID", help="Move the amount between ACCOUNT and this one.")
 @click.option(
-    "--once", metavar="KEY", help="An idempotency key: run again, it posts nothing and prints the first."
+    "--once", metavar="KEY", help="An idempotency key: a second run posts nothing and prints the first."
 )
 @click.option(
     "--file",
@@ -77,7 +77,7 @@ def post(
     optional = {"description": description, "destination": destination}
     if file is not None:
         if any(value is not None for value in (*single.values(), *optional.values())):
-            raise click.UsageError("With --file the transactions stand in the file: give no other.")
+            raise click.UsageError("With --file the file contains the transactions; leave out the others.")
         _post_file(target, file, once, dry_run=dry_run, as_json=as_json)
         return
     if dry_run:
@@ -145,7 +145,10 @@ async def _check_and_post(
 
 
 async def _send(ledger: Any, batches: Sequence[Batch], as_json: bool) -> None:
-    """Post the batches with a progress bar on stderr. Raises ClickException with how far it came."""
+    """Post the batches with a progress bar on stderr.
+
+    Raises ClickException, which says how many transactions were posted.
+    """
     from ledger_client.errors import ApiError, NotConnected, RateLimited
     from ledger_engine.cli.asking import refusal
     from ledger_engine.cli.posting import NotPosted, PostingProgress, post_batches
@@ -197,7 +200,7 @@ def _print_sums(batches: Sequence[Batch], as_json: bool) -> None:
 
 
 def _end_with_faults(faults: Sequence[RowFault], as_json: bool) -> None:
-    """Print every fault, one a line, and end with status 1."""
+    """Print every fault on a line of its own, and end with status 1."""
     if as_json:
         lines = [{"line": fault.line or None, "message": fault.message} for fault in faults]
         print_json({"ok": False, "faults": lines})

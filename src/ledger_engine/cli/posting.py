@@ -1,7 +1,7 @@
-"""Post the transactions of a file in batches, so that repeating the command posts nothing twice.
+"""Posts the transactions of a file in batches, so that repeating the command posts nothing twice.
 
-The idempotency key of a batch is derived from its transactions and its number in the file. A batch that an
-earlier run posted is refused by the server for its key, and counts as posted.
+The idempotency key of a batch is derived from its transactions and its number in the file. If an earlier run
+has posted a batch, the server refuses its key, and the batch counts as posted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ledger_engine.cli.posted_file import FileRow, RowFault, in_smallest_unit
 from ledger_engine.core.money import DECIMALS
 
 BATCH_ROWS_MAX = 1000  # the server's maximum (docs/decisions.md#transactions-batch)
-_BATCH_BYTES_MAX = 900_000  # a body has at most 1 MB
+_BATCH_BYTES_MAX = 900_000  # bytes, because a body may have at most 1 MB
 _READ_ONE_BY_ONE = 100  # accounts; more are found faster in the list of all accounts
 _PATH = "/v1/transactions/batch"
 _ITEM = re.compile(r"transactions\.(\d+)(?:\.|$)")
@@ -30,7 +30,7 @@ _ITEM = re.compile(r"transactions\.(\d+)(?:\.|$)")
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """One transaction as it is sent, with its line in the file and its currency."""
+    """One transaction in the form in which it is sent, with its line in the file and its currency."""
 
     line: int
     body: Mapping[str, Any]
@@ -39,29 +39,29 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Transactions that one request posts, all or none, and the key of all attempts."""
+    """The transactions of one request, which posts all or none, and the key for all its attempts."""
 
     postings: Sequence[Posting]
     key: str
 
 
 class NotPosted(Exception):
-    """The server refused a batch, and posted nothing of it; the message is a sentence."""
+    """The server refused a batch and posted nothing of it; the message is a full sentence."""
 
 
 @dataclass(slots=True)
 class PostingProgress:
-    """How many transactions of the file are posted, by this run and by earlier ones."""
+    """How many transactions of the file are posted, by this run or by earlier ones."""
 
     posted: int = 0
     posted_before: int = 0
 
 
 class _BatchCall(ApiCall[Answer]):
-    """The request for a batch. Its transactions are not read again when their answer was lost."""
+    """The request for a batch. If its answer is lost, its transactions are not read again."""
 
     def made_before(self, error: LedgerError) -> list[str]:
-        """Return no ids: AlreadyDone is raised, and means that the batch is posted."""
+        """Return no ids: the client raises AlreadyDone, which here means that the batch is posted."""
         return []
 
 
@@ -115,7 +115,7 @@ def _posting(row: FileRow, accounts: Mapping[str, Account | str]) -> Posting:
     if isinstance(account, str):
         raise ValueError(account)
     if row.currency is not None and row.currency.upper() != account.currency:
-        raise ValueError(f"The currency is {row.currency}, but that of {account.name} is {account.currency}.")
+        raise ValueError(f"The currency is {row.currency}, but {account.name} is in {account.currency}.")
     amount = row.amount
     if isinstance(amount, str):
         decimals = DECIMALS.get(account.currency)
@@ -142,7 +142,7 @@ def _posting(row: FileRow, accounts: Mapping[str, Account | str]) -> Posting:
 def batches_of(postings: Iterable[Posting], name: str | None = None) -> list[Batch]:
     """Return the transactions in batches that fit into a request.
 
-    Equal files get equal keys, so that one is posted only once; another `name` gives other keys.
+    Equal files get equal keys, so each is posted only once; another `name` gives other keys.
     """
     batches: list[list[Posting]] = []
     size = 0
@@ -176,9 +176,9 @@ def totals(postings: Iterable[Posting]) -> dict[tuple[str, str], int]:
 async def post_batches(
     ledger: AsyncLedger, batches: Sequence[Batch], progress: PostingProgress, report: Callable[[int], object]
 ) -> None:
-    """Post the batches in their order, and `report` the size of each; stop at the first that fails.
+    """Post the batches in their order, and `report` the size of each; stop at the first failure.
 
-    Raises NotPosted for a refusal, and NotConnected, ApiError or RateLimited when all attempts failed.
+    Raises NotPosted for a refusal, and NotConnected, ApiError or RateLimited if all attempts failed.
     """
     for batch in batches:
         try:
@@ -195,7 +195,7 @@ async def post_batches(
 
 
 async def post_batch(ledger: AsyncLedger, batch: Batch) -> bool:
-    """Post a batch. Return whether it is new: False if an earlier attempt posted it. Raises LedgerError."""
+    """Post a batch, and return False if an earlier attempt had already posted it. Raises LedgerError."""
     body = {"transactions": [posting.body for posting in batch.postings]}
     try:
         await ledger.send(_BatchCall(as_it_is, "POST", _PATH, body, key=batch.key))
@@ -205,7 +205,7 @@ async def post_batch(ledger: AsyncLedger, batch: Batch) -> bool:
 
 
 def _reason(error: LedgerError, batch: Batch) -> str:
-    """Return the refusal as a sentence, with the line of the file at fault."""
+    """Return the refusal as a sentence, with the wrong line of the file."""
     if error.status in (404, 405) and error.param is None:
         return (
             "The server does not take batches. Post one transaction at a time: ledger-engine post ACCOUNT …"

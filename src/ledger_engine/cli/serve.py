@@ -24,16 +24,17 @@ from ledger_engine.core.settings import (
     is_url,
 )
 
-# Options that can also be set by environment variables and by a TOML file. The command line comes before the
-# environment, and the environment before the file. The variable of `--auth-rate-limit` is
-# LEDGER_AUTH_RATE_LIMIT, and its line in the file `auth-rate-limit = "20/5"`.
+# Options that can also be set by environment variables and by a TOML file. The command line has priority over
+# the environment, and the environment over the file. For example, the variable of `--auth-rate-limit` is
+# LEDGER_AUTH_RATE_LIMIT, and its line in the file is `auth-rate-limit = "20/5"`.
 
 
-_LINES = "ledger_engine.lines_of_file"  # in a context's meta: from the name of a parameter to its line
+# A key in the meta data of a context: its value maps the name of a parameter to its line.
+_LINES = "ledger_engine.lines_of_file"
 
 
 class TrueOrFalse(click.types.BoolParamType):
-    """The value of a flag where a variable sets it."""
+    """The value of a flag that a variable sets."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return whether the flag is set."""
@@ -61,8 +62,8 @@ _GROUPS = {
 class ConfigurableCommand(click.Command):
     """A command whose options can be set in all three ways.
 
-    An option may have its own variable; hidden options and `--config` are no lines of the file. An error
-    names the variable, or the file and line, that the bad value came from.
+    An option may have a variable of its own. Hidden options and `--config` are not allowed in the file. An
+    error names the variable, or the file and line, in which the bad value was set.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -74,7 +75,7 @@ class ConfigurableCommand(click.Command):
                     option.type = TrueOrFalse()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in the groups of `_GROUPS`, and all others after them."""
+        """Write the options in the groups of `_GROUPS`, and then all others."""
         lines = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
         for title, names in _GROUPS.items():
             group = [line for name in names if (line := lines.pop(name, None)) is not None]
@@ -86,7 +87,7 @@ class ConfigurableCommand(click.Command):
             formatter.write_dl(others)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read all options. Raises UsageError that names where a bad value was set."""
+        """Read all options. Raises UsageError, which names the place where a bad value was set."""
         try:
             return super().parse_args(ctx, args)
         except click.BadParameter as error:
@@ -96,12 +97,12 @@ class ConfigurableCommand(click.Command):
 
 
 def line_name(option: click.Option) -> str:
-    """Return the name of an option in the file: its name on the command line, without the dashes."""
+    """Return the name of an option in the file, which is its name on the command line without the dashes."""
     return max(option.opts, key=len).removeprefix("--")
 
 
 def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> None:
-    """Take the options in the file as those to use where neither command line nor environment set one.
+    """Use the options in the file as defaults if neither the command line nor the environment sets them.
 
     The callback of `--config`. The file may set every option of `serve`, and another command takes those that
     it offers too. Raises UsageError that names the file and the line.
@@ -137,7 +138,7 @@ def read_file(ctx: click.Context, param: click.Parameter, file: Path | None) -> 
 
 
 def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
-    """Return a value of the file in the form in which the option takes it. Raises UsageError."""
+    """Return a value from the file in the form that the option takes. Raises UsageError."""
     many = value if option.multiple and isinstance(value, list) else [value]
     if option.multiple:
         kind, is_right = "texts in quotes", all(isinstance(each, str) for each in many)
@@ -155,19 +156,19 @@ def _value_of(option: click.Option, value: Any, file: Path, place: str) -> Any:
 
 
 def _from_folder(folder: Path, path: str, type: click.Path) -> str:
-    """Return a path of the file, which is relative to the file; the address of a database is no path."""
+    """Return a path in the file joined to the file's folder; return the address of a database unchanged."""
     is_address = isinstance(type, options.OfLedger) and is_url(path)
     return path if is_address else str(folder / path)
 
 
 def _line_of(name: str, text: str) -> int:
-    """Return the number of the line that sets `name`, 1 where that is not found."""
+    """Return the number of the line that sets `name`; 1 if it is not found."""
     match = re.search(rf"(?m)^[ \t]*\[*[ \t]*[\"']?{re.escape(name)}\b", text)
     return 1 if match is None else text.count("\n", 0, match.start()) + 1
 
 
 def _place(ctx: click.Context, option: click.Option) -> str:
-    """Return where the value of an option was set."""
+    """Return the place where the value of an option was set."""
     source = ctx.get_parameter_source(str(option.name))
     if source is ParameterSource.ENVIRONMENT:
         return str(option.envvar)
@@ -185,12 +186,12 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def _number(text: str) -> int:
-    """Return a number of at most 18 digits, -1 for any other text."""
+    """Return the number in a text of at most 18 digits; -1 for any other text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
 
 
 def _rate(text: str) -> tuple[int, int]:
-    """Return a rate such as `20/5`: requests a minute, and requests in one second."""
+    """Return the numbers in a rate such as `20/5`: requests in a minute, and requests in one second."""
     minute, _, second = text.partition("/")
     if _number(minute) < 1 or _number(second) < 1:
         raise ValueError(f"{text!r} must be like 20/5: requests a minute and in one second.")
@@ -198,7 +199,7 @@ def _rate(text: str) -> tuple[int, int]:
 
 
 def _waits(text: str) -> tuple[float, ...]:
-    """Return waits such as `5,300,1800`: seconds before each further attempt."""
+    """Return the numbers in waits such as `5,300,1800`: the seconds before each further attempt."""
     try:
         waits = tuple(float(wait) for wait in text.split(","))
     except ValueError:
@@ -209,7 +210,7 @@ def _waits(text: str) -> tuple[float, ...]:
 
 
 def _period(text: str) -> float:
-    """Return a time such as `90s`, `30m`, `1h` or `1d`, in seconds."""
+    """Return the seconds in a time such as `90s`, `30m`, `1h` or `1d`."""
     unit = _UNITS_S.get(text[-1:], 0)
     seconds = unit * int(text[:-1]) if text[:-1].isascii() and text[:-1].isdecimal() else 0
     if not 1 <= seconds <= WAIT_MAX_S:
@@ -218,7 +219,7 @@ def _period(text: str) -> float:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Return an address to listen on such as `127.0.0.1:9464` or `[::1]:9464`, or a port alone."""
+    """Return the host and port in an address such as `127.0.0.1:9464` or `[::1]:9464`, or in a port alone."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
     if not 0 <= _number(port) < 65536:
@@ -303,7 +304,7 @@ backup_to = click.option(
 @click.option(
     "--metrics",
     type=options.ParsedText("[ADDRESS:]PORT", _address),
-    help="Serve metrics for Prometheus there; without an address on 127.0.0.1.",
+    help="Serve metrics for Prometheus at this address; a port alone means 127.0.0.1.",
 )
 @click.option(
     "--log-format",
@@ -408,8 +409,9 @@ def serve(
     settings = _settings(database, demo, host=host, port=port, embedded=embedded, **others)
     try:
         settings.check()
-        # Imported here, once the server is certain to start: the web framework takes longer to load than all
-        # else. Nothing loaded is garbage, and collecting it would take a tenth of that time.
+        # Imported here, when it is certain that the server will start, because the web framework takes longer
+        # to load than everything else. Nothing that is loaded is garbage, and collecting garbage would take a
+        # tenth of the loading time.
         gc.disable()
         from ledger_engine import server
         from ledger_engine.server.serving import collect_rarely
@@ -430,7 +432,7 @@ def _is_set(context: click.Context, name: str) -> bool:
 def settings_from_environment() -> ServeSettings:
     """Return the settings for another ASGI server, which has its own options for addresses and processes.
 
-    Raises UsageError for a variable or a line of the file that cannot be used.
+    Raises UsageError for an unusable variable, or an unusable line of the file.
     """
     with serve.make_context("serve", []) as context:
         own = ("host", "port", "certfile", "keyfile")

@@ -2,9 +2,10 @@
 
 See docs/decisions.md#events-recorded.
 
-Most events are stored with their body. The event of a posting is not, because a transaction never changes:
-its body is rendered from the transaction whenever it is read, with the same bytes. So the form of that body
-is fixed here, and does not follow when the `transaction` of the interface gets another field.
+Most events are stored with their body. The event of a posting is stored without one, because a transaction
+never changes: its body is rendered from the transaction whenever it is read, each time with the same bytes.
+So the form of that body is fixed here, and stays the same if the interface's `transaction` gets another
+field.
 """
 
 from __future__ import annotations
@@ -43,21 +44,22 @@ KINDS = (
     "order.paid",
     "order.shipped",
 )
-# A later version may have more types, so those of records are no closed set.
+# A later version may have more types, so records do not list the types as a closed set.
 EventType = Annotated[str, Pattern(r"^[a-z]+\.[a-z]+$")]
-# These contain a user's name and address, so only credentials that may read users see them.
+# Events of these types contain a user's name and address, so only credentials that may read users see them.
 USER_KINDS = ("user.created", "user.deactivated", "user.restored")
 _OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
 
-# A body can be as large as a request, so a statement that reads thousands of events returns '' for each
-# longer body, and `long_body` reads these one by one.
+# A body can be as large as a request. So a statement that reads thousands of events returns '' for each
+# longer body, and `long_body` reads the long bodies one by one.
 SHORT_BODY = "CASE WHEN length(e.body) > 2000 THEN '' ELSE e.body END AS body"  # at most 8,000 bytes
 _COLUMNS = (
     "e.created, e.object, t.account, t.amount, t.type AS direction,"
     " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
     " t.reverses"
 )
-# The columns that `body_of` needs from a statement on `events AS e`: these first, and a column `livemode`.
+# The columns that `body_of` needs from a statement on `events AS e`; put them first, with a column `livemode`
+# after them.
 COLUMNS = f"e.id, e.type, e.body, {_COLUMNS}"
 SHORT_COLUMNS = f"e.id, e.type, {SHORT_BODY}, {_COLUMNS}"
 JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.id = e.object"
@@ -65,7 +67,7 @@ JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.
 
 def body_of(row: Row) -> str:
     """Return the body of the event in a row of `COLUMNS` and `livemode`."""
-    # By position, as to look each value up by its name takes as long as all the rest.
+    # Unpack by position, because a lookup of each value by name takes as long as everything else.
     id, _, body, moment, object, account, amount, direction, description, balance, *others = row
     text: str | None = body
     if text is not None:
@@ -78,7 +80,7 @@ def body_of(row: Row) -> str:
 
 
 def long_body(unit: Unit, book: int, id: str) -> str:
-    """Return the stored body of an event; a statement with `SHORT_BODY` returns ''."""
+    """Return the stored body of an event, for which a statement with `SHORT_BODY` returns ''."""
     row = unit.first("SELECT body FROM events WHERE book = :book AND id = :id", {"book": book, "id": id})
     assert row is not None, "the event was read in the same work"
     return str(row["body"])
@@ -92,7 +94,7 @@ def data_of(row: Row) -> dict[str, Any]:
 
 
 def message(id: str, kind: str, created: int, *, livemode: bool, subject: dict[str, Any]) -> dict[str, Any]:
-    """Return an event as it is sent; `created` is in milliseconds."""
+    """Return an event in the form in which it is sent; `created` is in milliseconds."""
     return {
         "id": id,
         "object": "event",
@@ -137,9 +139,9 @@ def posting_text(
     reverses: str | None,
     livemode: bool,
 ) -> str:
-    """Return what `dumps` returns for `_posting`, in a fifth of the time: each delivery and the log need it.
+    """Return the text of `dumps` for `_posting` in a fifth of the time: each delivery and the log need it.
 
-    Only a description contains characters that JSON escapes.
+    Only the description can contain characters that JSON escapes.
     """
     created = iso(moment)
     mode = "true" if livemode else "false"
@@ -191,7 +193,7 @@ class Message:
 
 
 def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
-    """Record that `kind` happened to `subject`, with the subject as it is now."""
+    """Record that `kind` happened to `subject`, with the current state of the subject."""
     row = row_of(unit, tenant, books.number_of(unit, tenant), kind, subject)
     unit.insert_many(TABLE, STORED, [row])
     unit.announce(TOPIC)
@@ -211,7 +213,10 @@ def row_of(unit: Unit, tenant: Tenant, book: int, kind: str, subject: Record) ->
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Event:
-    """Return the event. Raises NotFound, and PermissionDenied for one of a user without `read:users`."""
+    """Return the event.
+
+    Raises NotFound, and PermissionDenied for an event about a user if `read:users` is missing.
+    """
     row = _LISTING.row(unit, tenant, id)
     if row["type"] in USER_KINDS:
         tenant.require_scope("read:users")
@@ -219,9 +224,11 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Event:
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest, at: int | None = None) -> Page[Event]:
-    """Return events until `at`, newest first; events of users only for a credential that may read users.
+    """Return a page of events until `at`, newest first.
 
-    A page without them is bounded, because a ledger may contain many of them in a row.
+    It contains events about users only for a credential that may read users.
+
+    A page without events about users is bounded, because a ledger may contain many of them in a row.
     """
     condition = _shown_to(tenant)
     return _LISTING.page(
@@ -232,7 +239,10 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest, at: int | None = None
 def about(
     unit: Unit, tenant: Tenant, request: PageRequest, object: str, at: int | None = None
 ) -> Page[Event]:
-    """Return the events about one object until `at`, newest first; none for another tenant's object."""
+    """Return the events about one object until `at`, newest first.
+
+    For another tenant's object the page is empty.
+    """
     if is_id(object, "txn"):
         return _of_posting(unit, tenant, request, object, at)
     condition = _shown_to(tenant)
@@ -241,12 +251,12 @@ def about(
 
 
 def _end_of(at: int | None) -> str | None:
-    """Return the least id that no event until the end of this millisecond has; None for no end."""
+    """Return the least id after all events until the end of this millisecond; None for no limit."""
     return None if at is None else first_at("evt", at + 1)
 
 
 def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Event]:
-    """Return the events among these that the tenant may see, newest first."""
+    """Return the events with these ids that the tenant may see, newest first."""
     if not ids:
         return []
     id_list, parameters = any_of(ids)
@@ -260,7 +270,7 @@ def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Event]:
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """Return the local administrator's tenant of the event's project and mode. Raises NotFound."""
+    """Return a local administrator's tenant for the event's project and mode. Raises NotFound."""
     row = unit.first(
         "SELECT b.project, b.livemode FROM books AS b JOIN events AS e ON e.book = b.book AND e.id = :id",
         {"id": id},
@@ -271,9 +281,9 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
-    """Return the cursor from which to continue after the event `last`; without one, the newest event's id.
+    """Return the cursor from which to continue after the event `last`; if it is None, the newest event's id.
 
-    Raises InvalidRequest `invalid_cursor` when `last` is not an event of this project and mode.
+    Raises InvalidRequest `invalid_cursor` if `last` is not an event of this project and mode.
     """
     if last is not None:
         exists = last == BEFORE_ALL or unit.first(
@@ -283,7 +293,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
         if not exists:
             raise InvalidRequest(
                 "invalid_cursor",
-                "Last-Event-ID must be the id of an event. Connect without it to get what comes next.",
+                "Last-Event-ID must be the id of an event. Connect without it to get future events.",
                 "Last-Event-ID",
             )
         return last
@@ -302,7 +312,7 @@ class _LastChange:
         self.id: str = rows[0]["id"] if rows else BEFORE_ALL
 
     def write(self) -> None:
-        """Do nothing: it is only read."""
+        """Do nothing, because the value is only read."""
 
 
 def last_change(unit: Unit, tenant: Tenant) -> str:
@@ -311,10 +321,11 @@ def last_change(unit: Unit, tenant: Tenant) -> str:
 
 
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:
-    """Return the next events after the cursor that the tenant may see, oldest first, and where to go on.
+    """Return the next events after the cursor that the tenant may see, oldest first, and the next cursor.
 
-    That is the id of the last event looked at, and the cursor itself when no events follow. So more may
-    follow even if none is returned, because a ledger may contain many events of users in a row.
+    The next cursor is the id of the last event looked at; if no events follow, it is the given cursor. So
+    more events may follow even if none is returned, because a ledger may contain many events about users in a
+    row.
     """
     condition = _shown_to(tenant)
     (looked_at,) = unit.execute(
@@ -345,10 +356,10 @@ def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> l
 
 
 def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
-    """Erase the user's name and address from up to `limit` of their events after `after`, oldest first.
+    """Erase the user's name and address from up to `limit` of the user's events after `after`, oldest first.
 
-    The salt of each is destroyed with it, because with the salt a guess of the erased text could be tested
-    against the commitment in the log. Return the id of the last of these, None when no more follow.
+    The salt of each event is destroyed too, because with the salt somebody could test guesses of the erased
+    text against the commitment in the log. Return the id of the last erased event; None if no more follow.
     """
     rows = unit.execute(
         "SELECT book, id, body FROM events AS e"
@@ -375,7 +386,7 @@ def _of_posting(
 ) -> Page[Event]:
     """Return the one event of a transaction.
 
-    No index holds it: its id was made after the transaction's, in the same millisecond.
+    No index leads to the event: its id was made after the transaction's id, in the same millisecond.
     """
     _LISTING.require_cursors(unit, tenant, request)
     rows = unit.execute(

@@ -21,7 +21,7 @@ COMMITTED = ("commitment", "created", "id", "livemode", "type")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A log's size and root at one time, as stated in its signed note."""
+    """A log's size and root at one time, as written in its signed note."""
 
     origin: str
     size: int
@@ -30,7 +30,7 @@ class Checkpoint:
 
     @staticmethod
     def parse(text: str) -> Checkpoint:
-        """Return the checkpoint of a note, whose signatures are not checked. Raises BadNote."""
+        """Return the checkpoint in a note, without checking its signatures. Raises BadNote."""
         note = notes.parse(text)
         origin, *lines = note.text[:-1].split("\n")
         if len(lines) < 2 or not origin or not all(lines):
@@ -41,29 +41,32 @@ class Checkpoint:
         return Checkpoint(origin, parse_size(lines[0]), root, note)
 
     def require_log(self, key: VerifierKey) -> None:
-        """Raise BadNote unless the log with this key, which is named as the origin, signed this."""
+        """Raise BadNote unless the log with this key signed the checkpoint, with the key's name as origin."""
         if key.kind != notes.LOG:
-            raise BadNote(f"the key of {key.name} is not that of a log")
+            raise BadNote(f"the key of {key.name} is not the key of a log")
         if self.origin != key.name:
-            raise BadNote(f"this is a checkpoint of {self.origin}, and the key is that of {key.name}")
+            raise BadNote(f"this is a checkpoint of {self.origin}, and the key belongs to {key.name}")
         if self.note.signature_of(key) is None:
-            raise BadNote(f"this checkpoint of {self.origin} is not signed by the key given")
+            raise BadNote(f"this checkpoint of {self.origin} is not signed by this key")
 
     def witnessed(self, key: VerifierKey) -> int | None:
-        """Return when the witness signed this, in seconds; None if it did not. Raises BadNote."""
+        """Return the time in seconds at which the witness signed the checkpoint; None if it did not sign.
+
+        Raises BadNote.
+        """
         if key.kind != notes.WITNESS:
-            raise BadNote(f"the key of {key.name} is not that of a witness")
+            raise BadNote(f"the key of {key.name} is not the key of a witness")
         signature = self.note.signature_of(key)
         return None if signature is None else signature.time
 
 
 def text_of(origin: str, size: int, root: bytes) -> str:
-    """Return the text of a checkpoint, which is signed."""
+    """Return the text of a checkpoint, to which the signatures apply."""
     return f"{origin}\n{size}\n{notes.encode(root)}\n"
 
 
 def parse_size(text: str) -> int:
-    """Return a size as it is written in decimal. Raises BadNote."""
+    """Return the number in a decimal text. Raises BadNote."""
     if not _SIZE.fullmatch(text):
         raise BadNote(f"{text[:100]!r} is not a size in decimal")
     return int(text)
@@ -71,9 +74,9 @@ def parse_size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """That an entry is in a log, as a text that anyone checks offline.
+    """The proof that an entry is in a log, as a text that anyone can check offline.
 
-    `salt` is there for an event that is entered by its commitment.
+    `salt` is set for an event whose entry contains a commitment instead of the event.
     """
 
     index: int
@@ -88,7 +91,7 @@ class Proof:
 
     @staticmethod
     def parse(text: str) -> Proof:
-        """Return the proof of its text. Raises BadNote."""
+        """Return the proof in a text. Raises BadNote."""
         head, between, checkpoint = text.partition("\n\n")
         first, *lines = head.split("\n")
         if first != _FIRST_LINE or not between:
@@ -102,10 +105,10 @@ class Proof:
         return Proof(parse_size(lines[0][6:]), path, Checkpoint.parse(checkpoint), salt)
 
     def check(self, body: bytes, log: VerifierKey, witnesses: Collection[VerifierKey] = ()) -> dict[str, int]:
-        """Return when each witness signed, by its name. Raises BadNote and BadProof.
+        """Check the proof, and return when each witness signed, by its name. Raises BadNote and BadProof.
 
-        `body` is the event as it is sent to webhooks, or its entry, which for the event of an erased user is
-        all that is left.
+        `body` is the event in the form of webhooks, or its entry; for the event of an erased user only the
+        entry is left.
         """
         self.checkpoint.require_log(log)
         times = {key.name: self.checkpoint.witnessed(key) for key in witnesses}
@@ -132,6 +135,6 @@ def committed(body: bytes, salt: bytes) -> bytes:
 
 
 def entry_of(event: dict[str, Any], commitment: str) -> bytes:
-    """Return the entry that holds the commitment to an event; `event` supplies its other fields."""
+    """Return the entry with the commitment to an event; `event` supplies the other fields of the entry."""
     fields = {name: commitment if name == "commitment" else event[name] for name in COMMITTED}
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 LOG = 0x01
 WITNESS = 0x04
-NOTE_MAX = 1_000_000  # bytes; a signature takes a hundred
+NOTE_MAX = 1_000_000  # bytes; a signature takes about a hundred
 _SIGNATURE = 64
 _TIME = 8
 _LINE = re.compile(r"— ([^\s+]+) (\S+)")
@@ -21,17 +21,20 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 
 
 class BadNote(Exception):
-    """A note, a key or a signature is not in its form, or does not hold."""
+    """A note, a key or a signature has a wrong form, or a signature does not match."""
 
 
 def decode(text: str) -> bytes:
-    """Return the bytes of base64 text. Raises BadNote for any form that differs from the written one."""
+    """Return the bytes of base64 text.
+
+    Raises BadNote for any text that an encoder would write differently.
+    """
     try:
         decoded = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise BadNote(f"{text[:100]!r} is not base64") from None
     if encode(decoded) != text:
-        raise BadNote(f"{text[:100]!r} is not base64 as it must be written")
+        raise BadNote(f"{text[:100]!r} is not base64 in its standard form")
     return decoded
 
 
@@ -41,7 +44,7 @@ def encode(value: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A line under a note: who signed, the id of the key, and the signature, of a witness with its time."""
+    """A line under a note: the signer's name, the key's id, and the signature, with a time for a witness."""
 
     name: str
     key_id: bytes
@@ -52,13 +55,13 @@ class Signature:
 
     @property
     def time(self) -> int:
-        """The time of a witness's signature, in seconds."""
+        """Return the time of a witness's signature, in seconds."""
         return int.from_bytes(self.value[:_TIME], "big")
 
 
 @dataclass(frozen=True)
 class VerifierKey:
-    """A public key with the name of its owner; `kind` says whether that is a log or a witness."""
+    """A public key with the name of its owner; `kind` tells whether the owner is a log or a witness."""
 
     name: str
     kind: int
@@ -66,7 +69,7 @@ class VerifierKey:
 
     @staticmethod
     def parse(text: str) -> VerifierKey:
-        """Return the key of its text, `name+id+base64`. Raises BadNote."""
+        """Return the key in the text `name+id+base64`. Raises BadNote."""
         match = _KEY.fullmatch(text) if text.isprintable() else None
         if match is None:
             raise BadNote(f"{text[:200]!r} is not a verifier key: NAME+ID+KEY")
@@ -93,7 +96,7 @@ class VerifierKey:
             message, value = _cosigned(text, signature.time), value[_TIME:]
         if len(signature.value) != _SIGNATURE + (_TIME if self.kind == WITNESS else 0):
             return False
-        # Imported here and below, as a server starts before it signs.
+        # Imported here and below, because a server must start quickly and signs later.
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -105,7 +108,7 @@ class VerifierKey:
 
 
 class SigningKey:
-    """A private key, of which `verifier` is the public one."""
+    """A private key; `verifier` is its public key."""
 
     def __init__(self, name: str, kind: int, private: bytes) -> None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -114,17 +117,17 @@ class SigningKey:
         self.verifier = VerifierKey(name, kind, self._key.public_key().public_bytes_raw())
 
     def sign(self, text: str) -> Signature:
-        """Return a log's signature of a note's text."""
+        """Return a log's signature under a note's text."""
         return Signature(self.verifier.name, self.verifier.id, self._key.sign(text.encode()))
 
     def cosign(self, text: str, seconds: int) -> Signature:
-        """Return a witness's signature of a checkpoint's text at a time."""
+        """Return a witness's signature under a checkpoint's text, with a time."""
         value = seconds.to_bytes(_TIME, "big") + self._key.sign(_cosigned(text, seconds))
         return Signature(self.verifier.name, self.verifier.id, value)
 
 
 def new_private() -> bytes:
-    """Return a new private key: of Ed25519 that is any 32 bytes."""
+    """Return a new private key. For Ed25519 any 32 bytes are one."""
     return secrets.token_bytes(32)
 
 
@@ -139,15 +142,18 @@ class Note:
         return f"{self.text}\n{''.join(each.line() for each in self.signatures)}"
 
     def signature_of(self, key: VerifierKey) -> Signature | None:
-        """Return the first signature of this key, None without one. Raises BadNote when one does not hold."""
+        """Return the first signature of this key; None if there is none.
+
+        Raises BadNote if a signature is wrong.
+        """
         signatures = [each for each in self.signatures if (each.name, each.key_id) == (key.name, key.id)]
         if not all(key.accepts(self.text, each) for each in signatures):
-            raise BadNote(f"a signature of {key.name} does not hold")
+            raise BadNote(f"a signature of {key.name} does not match the text")
         return signatures[0] if signatures else None
 
 
 def parse(text: str) -> Note:
-    """Return the note of its text. Raises BadNote."""
+    """Return the note in a text. Raises BadNote."""
     if len(text) > NOTE_MAX or _CONTROL.search(text):
         raise BadNote("a note is text without control characters, of at most a megabyte")
     body, between, lines = text.rpartition("\n\n")
@@ -157,7 +163,7 @@ def parse(text: str) -> Note:
 
 
 def parse_signatures(lines: str) -> tuple[Signature, ...]:
-    """Return the signatures of lines that each end in a newline. Raises BadNote."""
+    """Return the signatures in lines that each end with a newline. Raises BadNote."""
     *head, last = lines.split("\n")
     if last or not head:
         raise BadNote("the lines of signatures each end in a newline")

@@ -1,7 +1,7 @@
-"""Checkpoints outside the ledger: as files in other folders, and signed by witnesses.
+"""Publishes checkpoints outside the ledger: as files in other folders, and to witnesses that sign them.
 
-An attacker who can change the ledger and its key cannot change these, so they reveal a ledger that was rolled
-back.
+An attacker who can change the ledger and its key cannot change these copies, so they reveal a ledger that was
+rolled back.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ class WitnessAddress:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlaces:
-    """Places outside the ledger that keep checkpoints."""
+    """Places outside the ledger where checkpoints are kept."""
 
     folders: Sequence[Path] = ()
     witnesses: Sequence[WitnessAddress] = ()
 
 
 def newest(folder: Path, book: LoggedBook) -> list[Checkpoint]:
-    """Return the last checkpoint of each log of a book that a folder has. Raises OSError and BadNote.
+    """Return the newest checkpoint in a folder for each log of a book. Raises OSError and BadNote.
 
-    The logs are found by the project and mode at the end of their origin, because a ledger that lost its log
-    would give the new one another name.
+    A book's logs are found by the project and mode at the end of their origins, because a ledger that lost
+    its log would give the new log another name.
     """
     if not folder.is_dir():
         return []
@@ -81,36 +81,40 @@ def _read(file: Path) -> Checkpoint:
 
 
 def about(witness: str, book: int) -> str:
-    """Return the name of the notice on a witness and a book, which ends when the witness has signed."""
+    """Return the name of the notice about a witness and a book.
+
+    The notice ends when the witness has signed.
+    """
     return f"witness {witness} {book}"
 
 
 class Publisher:
-    """Publishes the `latest` checkpoint of each book, from `start` to `stop`; one of several servers does it.
+    """Publishes the `latest` checkpoint of each book between `start` and `stop`; only one server does it.
 
-    A problem stays in the health check until it is solved.
+    The health check shows a problem until it is solved.
     """
 
     def __init__(self, engine: Engine, outside: CheckpointPlaces, latest: dict[int, StoredLog]) -> None:
         self._engine = engine
         self._outside = outside
         self._latest = latest
-        self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}  # the size that was kept, and when
+        # The size of the last file, and when it was written.
+        self._sizes_by_place: dict[tuple[Path, int], tuple[int, int]] = {}
         self._sizes_by_witness: dict[
             tuple[str, int], int
-        ] = {}  # the size that a witness has signed of a book
-        self._put_off: dict[tuple[str, int], float] = {}  # until when one is not asked again
+        ] = {}  # the size of each book's log that a witness has signed
+        self._put_off: dict[tuple[str, int], float] = {}  # until when a witness is not asked again for a book
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start publishing; needs a running event loop."""
+        """Start publishing. This needs a running event loop."""
         self._sizes_by_witness.clear()
         self._put_off.clear()
         if self._outside.folders or self._outside.witnesses:
             self._task = asyncio.create_task(self._publish_on())
 
     async def stop(self) -> None:
-        """Stop, and keep the last checkpoints as files."""
+        """Stop publishing, and write the last checkpoints as files."""
         if self._task is not None:
             await cancel(self._task)
             for folder in self._outside.folders:
@@ -118,12 +122,12 @@ class Publisher:
                     await self._keep(folder, stored_log, at_once=True)
 
     async def publish(self) -> None:
-        """Publish what is due, once."""
+        """Publish every checkpoint that is due, once."""
         for stored_log in list(self._latest.values()):
             for folder in self._outside.folders:
                 await self._keep(folder, stored_log)
         if self._outside.witnesses:
-            # Imported here: few servers use witnesses.
+            # Imported here, because few servers use witnesses.
             from ledger_client.answers import BoundedClient
 
             async with BoundedClient(
@@ -139,12 +143,12 @@ class Publisher:
                 await self.publish()
             except StorageUnavailable as error:
                 log.warning("publishing checkpoints is paused: %s", error.cause)
-            except Exception:  # of any kind: without this task nothing would be published
+            except Exception:  # any error: without this task nothing would be published
                 log.exception("publishing checkpoints failed")
             await asyncio.sleep(EVERY_S)
 
     async def _keep(self, folder: Path, stored_log: StoredLog, *, at_once: bool = False) -> None:
-        """Keep a checkpoint as a file, at most one a minute unless `at_once`."""
+        """Write a checkpoint to a file, at most once a minute unless `at_once`."""
         now = self._engine.clock.now()
         size, at = self._sizes_by_place.get((folder, stored_log.book.number), (-1, 0))
         if size == stored_log.size or (now - at < KEPT_EVERY_MS and not at_once):
@@ -160,7 +164,7 @@ class Publisher:
             self._sizes_by_place[folder, stored_log.book.number] = stored_log.size, now
 
     async def _ask(self, client: BoundedClient, witness: WitnessAddress) -> None:
-        """Have a witness sign the last checkpoint of each book."""
+        """Ask a witness to sign the last checkpoint of each book."""
         for stored_log in list(self._latest.values()):
             place = (witness.key.name, stored_log.book.number)
             now = asyncio.get_running_loop().time()
@@ -174,7 +178,7 @@ class Publisher:
     async def _sign(
         self, client: BoundedClient, witness: WitnessAddress, stored_log: StoredLog
     ) -> str | None:
-        """Have a witness sign a checkpoint; return why it did not, in a sentence."""
+        """Ask a witness to sign a checkpoint; return a sentence that says why it did not, or None."""
         import httpx
 
         checkpoint = stored_log.require()
@@ -216,7 +220,7 @@ class Publisher:
         except BadNote:
             line = None
         if line is None:
-            return f"The witness {key.name} answers without a signature of its key."
+            return f"The witness {key.name} has answered without a signature by its key."
         storing = partial(_store, log=stored_log, witness=key.name, line=line.line())
         await self._engine.write(BookWork(storing, LOG))
         self._sizes_by_witness[key.name, stored_log.book.number] = stored_log.size
@@ -238,7 +242,7 @@ def _folder_of(folder: Path, origin: str) -> Path:
 def _write(folder: Path, checkpoint: Checkpoint, at: str) -> None:
     place = _folder_of(folder, checkpoint.origin)
     place.mkdir(parents=True, exist_ok=True)
-    # The size comes first, so that the last name is the largest log, whatever the clock did.
+    # The size comes first, so the last name belongs to the largest log, whatever the clock showed.
     name = f"{checkpoint.size:015}-{at[:16].replace(':', '')}Z{_SUFFIX}"
     write_private(place / name, str(checkpoint.note))
 

@@ -1,4 +1,4 @@
-"""The sealer: it follows the events of each book, and signs a checkpoint of its log each second."""
+"""The sealer follows the events of each book, and signs a checkpoint of the book's log each second."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ledger_engine.log.tree import TILE_HEIGHT, Edge
 from ledger_engine.store import LOG, BookWork
 from ledger_engine.store.engine import Engine
 
-EVERY_S = 0.5  # a checkpoint follows an event within a second
-POLL_INTERVAL_S = 1.0  # for the events of other processes, whose commits wake nobody here
-READ_AT_ONCE = 512  # events, so that requests do not wait long for the interpreter
-SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events of a book between two checkpoints, where many wait
-EDGES_MAX = 200  # books whose right edge is remembered
+EVERY_S = 0.5  # half of the second within which a checkpoint follows an event
+POLL_INTERVAL_S = 1.0  # to find the events of other processes, whose commits wake nobody here
+READ_AT_ONCE = 512  # a number of events that keeps requests waiting for the interpreter only briefly
+SIGNED_AT_ONCE = 32 * READ_AT_ONCE  # events of one book between two checkpoints, if many wait
+EDGES_MAX = 200  # books whose right edge stays in memory
 NOTICE = "log"
 FAILED = "sealing"
 NOWHERE = CheckpointPlaces()
@@ -36,10 +36,10 @@ log = logging.getLogger("ledger_engine.log.sealer")
 
 
 class Sealer:
-    """Seals from `start` to `stop`, also again; of several servers one does.
+    """Seals the logs between `start` and `stop`, and may start again; only one of several servers does it.
 
-    The origins of the logs begin with `name`, which is given with the log's first key and is kept from then
-    on; without it the ledger gets an id.
+    The origins of the logs begin with `name`. It is stored with the log's first key and never changes;
+    without `name` the ledger gets a random one.
     """
 
     def __init__(
@@ -50,8 +50,9 @@ class Sealer:
         self._name = name
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._edges: dict[int, tuple[int, Edge]] = {}  # by book, with the size for which it is
-        self._problems: dict[int, str] = {}  # by book, why nothing is signed
+        # By book, each with the size of the log to which it belongs.
+        self._edges: dict[int, tuple[int, Edge]] = {}
+        self._problems: dict[int, str] = {}  # by book, the reason why nothing is signed
         self._key: LogKey | None = None
         self._latest: dict[int, StoredLog] = {}
         self._outside = outside
@@ -59,9 +60,9 @@ class Sealer:
         engine.listen(self._notice_commit)
 
     async def begin(self) -> None:
-        """Make the key if there is none, unless a folder contains checkpoints of a log that was here before.
+        """Make the log's key if there is none, unless a folder contains checkpoints of an earlier log.
 
-        A server does so before it stores that it has run, so that `verify` can name a log that is gone.
+        A server does this before it stores that it has run, so that `verify` can report a log that is gone.
         """
         if await self._engine.read(keys.current) is None and await self._may_begin():
             name = self._name or f"ledger-{secrets.token_hex(8)}"
@@ -69,7 +70,7 @@ class Sealer:
             await self._engine.write(partial(keys.add, name=name, private=private, seal=self._seal))
 
     def start(self) -> None:
-        """Start sealing; needs a running event loop."""
+        """Start sealing. This needs a running event loop."""
         self._edges.clear()
         self._problems.clear()
         self._latest.clear()
@@ -78,12 +79,12 @@ class Sealer:
         self._publisher.start()
 
     async def stop(self) -> None:
-        """Stop at once; the next sealer does the rest."""
+        """Stop at once; the next sealer continues."""
         await cancel(self._task)
         await self._publisher.stop()
 
     async def seal(self) -> None:
-        """Seal everything that there is. Raises StorageUnavailable and WrongKey."""
+        """Seal all events. Raises StorageUnavailable and WrongKey."""
         while await self._look():
             pass
 
@@ -96,21 +97,21 @@ class Sealer:
             began = time.monotonic()
             self._woken.clear()
             more = await self._try_to_look()
-            # With very many books a look takes longer, and there are fewer.
+            # With very many books a round takes longer, so rounds become less frequent.
             await asyncio.sleep(0 if more else max(EVERY_S, 10 * (time.monotonic() - began)))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0 if more else POLL_INTERVAL_S):
                     await self._woken.wait()
 
     async def _try_to_look(self) -> bool:
-        """Look, and return whether there is more; log what fails."""
+        """Run one round and log its errors; return whether more events wait."""
         try:
             more = await self._engine.shared_state.leases.leads() and await self._look()
         except StorageUnavailable as error:
             log.warning("sealing is paused: %s", error.cause)
         except WrongKey as error:
             self._say(NOTICE, f"The key of the log cannot be read, so nothing is sealed: {error}")
-        except Exception as error:  # of any kind: without this task nothing would be sealed
+        except Exception as error:  # any error: without this task nothing would be sealed
             log.exception("sealing failed")
             self._engine.notices[FAILED] = f"Sealing the log failed: {error or type(error).__name__}."
         else:
@@ -124,7 +125,7 @@ class Sealer:
             log.error("%s", message)
 
     async def _look(self) -> bool:
-        """Seal what there is of each book, up to SIGNED_AT_ONCE events; return whether there is more."""
+        """Seal up to SIGNED_AT_ONCE events of each book; return whether more events wait."""
         if not await self._follow_key():
             return False
         more = False
@@ -134,7 +135,7 @@ class Sealer:
         return more
 
     async def _may_begin(self) -> bool:
-        """Return whether no folder contains checkpoints of an earlier log of this ledger."""
+        """Return whether a first key may be made: no folder contains checkpoints of an earlier log."""
         self._problems.clear()
         for each in await self._engine.read(stored.books):
             try:
@@ -145,9 +146,9 @@ class Sealer:
         return not self._problems
 
     async def _follow_key(self) -> bool:
-        """Make the key if there is none, and sign all logs again after it was changed.
+        """Make the key if there is none, and sign all logs again if the key has changed.
 
-        Return False if there is none and none may be made.
+        Return False if there is no key and none may be made.
         """
         key = await self._engine.read(keys.current)
         if key is None:
@@ -160,7 +161,8 @@ class Sealer:
         key.private(self._seal)
         await self._engine.write(partial(keys.seal_secret, seal=self._seal))
         for stored_log in await self._engine.read(stored.every):
-            # A ledger that was rolled back reports it at its start, whether or not anything is posted.
+            # Check each log at the start, so that a ledger that was rolled back is reported even if nothing
+            # is posted.
             edge = await self._edge(stored_log)
             if edge is None:
                 continue
@@ -180,15 +182,15 @@ class Sealer:
         for witness, book in await self._engine.read(stored.garbled_cosignatures):
             self._say(
                 publishing.about(witness, book),
-                f"The signature of the witness {witness} that is stored of book {book} cannot be read, and is"
-                " left out until the witness signs again.",
+                f"The stored signature of the witness {witness} for book {book} cannot be read, and is left"
+                " out until the witness signs again.",
             )
         self._key = await self._engine.read(keys.current)
         self._say_what_is_broken()
         return True
 
     async def _seal_book(self, log: StoredLog) -> bool:
-        """Seal some events of a book, and return whether there may be more."""
+        """Seal some events of a book, and return whether more may wait."""
         edge = await self._edge(log)
         if edge is None:
             return False
@@ -205,15 +207,15 @@ class Sealer:
                 await self._engine.write(partial(entries.commit, book=log.book, salts=salts))
             elif len(part.ids) < READ_AT_ONCE:
                 break
-            await asyncio.sleep(time.monotonic() - began)  # requests come first
+            # Pause for as long as the sealing took, because requests come first.
+            await asyncio.sleep(time.monotonic() - began)
         if edge.size == log.size:
             return False
         assert self._key is not None
         signer = self._key.of(log.book, self._seal)
         text = checkpoints.text_of(signer.verifier.name, edge.size, edge.root())
         new_log = StoredLog(log.book, edge.size, last, str(Note(text, (signer.sign(text),))))
-        # The signed checkpoint is stored before anybody sees it, and only if no other server has signed
-        # since.
+        # Store the signed checkpoint before anybody sees it, and only if no other server has signed since.
         storing = partial(stored.store, log=log, full=full, new_log=new_log)
         if await self._engine.write(BookWork(storing, LOG)):
             self._edges[log.book.number] = edge.size, edge
@@ -228,7 +230,7 @@ class Sealer:
             self._say(NOTICE, f"The log is not signed any more: {why}.")
 
     async def _edge(self, log: StoredLog) -> Edge | None:
-        """Return the right edge of a log, which is taken out of those remembered; None for a broken one."""
+        """Return the right edge of a log, and remove it from the memory; None for a broken log."""
         size, edge = self._edges.pop(log.book.number, (-1, None))
         if len(self._edges) >= EDGES_MAX:
             self._edges.pop(next(iter(self._edges)))
@@ -244,7 +246,7 @@ class Sealer:
             return None
 
     async def _compare_outside(self, known: StoredLog) -> None:
-        """Raise BrokenLog if a checkpoint that was kept outside is not one of this log."""
+        """Raise BrokenLog if a checkpoint in one of the folders does not belong to this log."""
         key = await self._engine.read(keys.current)
         origin = None if key is None else keys.origin_of(key.name, known.book)
         for folder in self._outside.folders:

@@ -1,6 +1,6 @@
-"""The stored parts of a book's log, and the proofs made from them.
+"""The stored parts of a book's log, and the proofs that are made from them.
 
-The hashes of full tiles are stored from level 1 on. Level 0 is made again from the events, 256 at a time.
+The hashes of full tiles are stored from level 1 on. Level 0 is computed from the events, 256 at a time.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _BEHIND = (
 
 
 class BrokenLog(StorageUnavailable):
-    """The stored hashes do not lead to the last checkpoint: nothing may be signed on them."""
+    """The stored hashes do not lead to the last checkpoint, so nothing may be signed on top of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """A book and how far it is sealed: not at all without a checkpoint."""
+    """A book and the sealed part of its log; without a checkpoint nothing is sealed."""
 
     book: LoggedBook
     size: int
@@ -58,7 +58,7 @@ class StoredLog:
 
 @dataclass(frozen=True, slots=True)
 class FullTile:
-    """The hash of a full tile, at its place in the level above."""
+    """The hash of a full tile, with its place in the level above."""
 
     level: int
     number: int
@@ -91,7 +91,7 @@ def not_sealed_yet() -> Conflict:
 
 
 def behind(unit: Unit) -> list[StoredLog]:
-    """Return the books with events that are not sealed."""
+    """Return the books with events that are not sealed yet."""
     return [_log(row) for row in unit.execute(_BEHIND)]
 
 
@@ -101,7 +101,7 @@ def books(unit: Unit) -> list[StoredLog]:
 
 
 def every(unit: Unit) -> list[StoredLog]:
-    """Return the books that are sealed."""
+    """Return the books of which at least a part is sealed."""
     return [_log(row) for row in unit.execute(f"{_BOOKS} WHERE l.size IS NOT NULL ORDER BY b.book")]
 
 
@@ -135,18 +135,21 @@ def require_begins_with(unit: Unit, log: StoredLog, checkpoint: Checkpoint) -> N
     """Raise BrokenLog unless the sealed part of the log begins with the content of the checkpoint."""
     if checkpoint.size > log.size:
         raise BrokenLog(
-            f"a checkpoint of {checkpoint.origin} was kept that has {checkpoint.size} entries, and this"
-            f" ledger has sealed {log.size}: it was rolled back, or is a fork"
+            f"a kept checkpoint of {checkpoint.origin} has {checkpoint.size} entries, but this ledger has"
+            f" sealed only {log.size}: it was rolled back, or is a fork"
         )
     if hashes(unit, log, [(0, checkpoint.size)]) != (checkpoint.root,):
         raise BrokenLog(
-            f"a checkpoint of {checkpoint.origin} was kept whose {checkpoint.size} entries are others than"
-            " those here: this ledger was rolled back, or is a fork"
+            f"a kept checkpoint of {checkpoint.origin} has {checkpoint.size} entries that differ from the"
+            " entries here: this ledger was rolled back, or is a fork"
         )
 
 
 def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredLog) -> bool:
-    """Store that a log has grown, or is signed again; return whether it was still as in `log`."""
+    """Store that a log has grown or was signed again.
+
+    Return False if the stored log was not as in `log` any more.
+    """
     rows = unit.execute(
         "INSERT INTO logs (book, size, last, checkpoint, sealed)"
         " VALUES (:book, :size, :last, :checkpoint, :now)"
@@ -182,7 +185,7 @@ def store(unit: Unit, log: StoredLog, full: Sequence[FullTile], new_log: StoredL
 
 
 def hashes(unit: Unit, log: StoredLog, ranges: Sequence[Range]) -> tuple[bytes, ...]:
-    """Return the hashes of some ranges of entries, as proofs contain them."""
+    """Return the hashes of these ranges of entries, which proofs contain."""
 
     @cache
     def tile(number: int) -> list[bytes]:
@@ -200,7 +203,7 @@ def hashes(unit: Unit, log: StoredLog, ranges: Sequence[Range]) -> tuple[bytes, 
 
 
 def index_of(unit: Unit, log: StoredLog, event: str) -> int:
-    """Return the place of a sealed event in the log."""
+    """Return the index of a sealed event in the log."""
     number, after = 0, ""
     for level in range(_levels(log.size), 0, -1):
         first = number * TILE_WIDTH
@@ -226,7 +229,7 @@ def index_of(unit: Unit, log: StoredLog, event: str) -> int:
 
 
 def event_at(unit: Unit, log: StoredLog, size: int) -> str:
-    """Return the last event of the first `size` entries, '' where there are not as many."""
+    """Return the last event of the first `size` entries; an empty text if there are fewer entries."""
     if not 0 < size <= log.size:
         return ""
     before = _before(unit, log, size - 1)
@@ -238,7 +241,7 @@ def event_at(unit: Unit, log: StoredLog, size: int) -> str:
 
 
 def checkpoint_note(unit: Unit, tenant: Tenant) -> str:
-    """Return the last checkpoint with the cosignatures that are there. Raises Conflict `not_sealed_yet`."""
+    """Return the last checkpoint with its stored cosignatures. Raises Conflict `not_sealed_yet`."""
     log = of_tenant(unit, tenant)
     return str(_cosigned(unit, log.book, log.require()).note)
 
@@ -275,7 +278,10 @@ def proof_of_event(unit: Unit, tenant: Tenant, event: str) -> str:
 
 
 def proof_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
-    """Return the proof that the event of a transaction is in the log, as `proof_of_event` does."""
+    """Return the proof that the event of a transaction is in the log.
+
+    Raises the errors of `proof_of_event`.
+    """
     return proof_of_event(unit, tenant, event_of_transaction(unit, tenant, transaction))
 
 
@@ -288,15 +294,15 @@ def event_of_transaction(unit: Unit, tenant: Tenant, transaction: str) -> str:
 
 
 def bytes_to_check(unit: Unit, tenant: Tenant, event: str) -> bytes:
-    """Return the bytes that the proof of an event is checked with."""
+    """Return the bytes with which the proof of an event is checked."""
     return entries.bytes_to_check(unit, of_tenant(unit, tenant).book, event)
 
 
 def _broken(log: StoredLog) -> BrokenLog:
     mode = mode_name(log.book.livemode)
     return BrokenLog(
-        f"the events of {log.book.project}, {mode} mode, do not lead to the checkpoint of {log.size} entries"
-        " that was signed: some of what was sealed has been changed or removed"
+        f"the events of {log.book.project}, {mode} mode, do not lead to the signed checkpoint of {log.size}"
+        " entries: some sealed events were changed or removed"
     )
 
 
@@ -324,13 +330,13 @@ def _hashes(log: StoredLog, rows: Sequence[Row]) -> list[bytes]:
 
 
 def _before(unit: Unit, log: StoredLog, first: int) -> str:
-    """Return the id of the event before the first one of a tile."""
+    """Return the event before the first event of a tile."""
     number = first // TILE_WIDTH
     return _tiles(unit, log.book, 1, number - 1, number)[0]["last"] if number else ""
 
 
 def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
-    """Return the hashes of the entries of one tile of level 0, of which `first` is the first."""
+    """Return the hashes of the entries of one tile of level 0, from index `first` on."""
     if first == end:
         return []
     part = entries.leaves(unit, log.book, _before(unit, log, first), end - first)
@@ -340,7 +346,7 @@ def _leaves(unit: Unit, log: StoredLog, first: int, end: int) -> list[bytes]:
 
 
 def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
-    """Return the checkpoint with this entry that most witnesses have signed, the newest of these."""
+    """Return the checkpoint that contains the entry and has the most witnesses; of several, the newest."""
     rows = unit.execute(
         "SELECT checkpoint FROM log_cosignatures WHERE book = :book AND size > :index",
         {"book": book.number, "index": index},
@@ -353,7 +359,7 @@ def _witnessed(unit: Unit, book: LoggedBook, index: int) -> Checkpoint | None:
 
 
 def _cosigned(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with its cosignatures, without those that cannot be read."""
+    """Return the checkpoint with its cosignatures, except unreadable ones."""
     rows = unit.execute(
         "SELECT witness, line FROM log_cosignatures WHERE book = :book AND size = :size ORDER BY witness",
         {"book": book.number, "size": checkpoint.size},
@@ -366,7 +372,7 @@ def _cosigned(unit: Unit, book: LoggedBook, checkpoint: Checkpoint) -> Checkpoin
 
 
 def cosignature(row: Row) -> Signature | None:
-    """Return the signature in a row of `log_cosignatures`, None if it is no signature of that witness."""
+    """Return the signature in a row of `log_cosignatures`; None if it is not a signature of that witness."""
     try:
         (signature,) = notes.parse_signatures(row["line"])
     except (BadNote, ValueError):
@@ -375,7 +381,7 @@ def cosignature(row: Row) -> Signature | None:
 
 
 def garbled_cosignatures(unit: Unit) -> list[tuple[str, int]]:
-    """Return the witnesses whose last signature cannot be read, each with the book."""
+    """Return the witnesses whose last signature is unreadable, each with the book."""
     rows = unit.execute("SELECT book, witness, line FROM log_cosignatures ORDER BY book, witness")
     return [(row["witness"], row["book"]) for row in rows if cosignature(row) is None]
 

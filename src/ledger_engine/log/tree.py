@@ -1,4 +1,4 @@
-"""RFC 6962's Merkle tree: its hashes, and proofs, which are the hashes of some ranges of entries."""
+"""RFC 6962's Merkle tree: its hashes, and its proofs, which are the hashes of some ranges of entries."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import TypeAlias
 
-Range: TypeAlias = tuple[int, int]  # of entries: the first, and the one after the last
-# Returns the hash of the 2^level entries from index * 2^level on: a subtree that is complete.
+Range: TypeAlias = tuple[int, int]  # the index of the first entry, and the index after the last entry
+# Returns the hash of a complete subtree: of the 2^level entries from index * 2^level on.
 Subtrees: TypeAlias = Callable[[int, int], bytes]
 
 EMPTY = sha256(b"").digest()  # the root of a tree without entries
@@ -30,7 +30,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 def root_of(hashes: Sequence[bytes]) -> bytes:
     """Return the root of the tree over these hashes, of leaves or of complete subtrees of one size.
 
-    The last hash may also belong to a smaller tree.
+    The last hash may belong to a smaller tree.
     """
     level = list(hashes) or [EMPTY]
     while len(level) > 1:
@@ -41,7 +41,7 @@ def root_of(hashes: Sequence[bytes]) -> bytes:
 
 
 def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
-    """Return the hash of a range, which must be one of a proof's, or a whole tree."""
+    """Return the hash of a range, which must be a range of a proof or a whole tree."""
     start, end = entries
     size = end - start
     if size & (size - 1) == 0:
@@ -52,10 +52,9 @@ def hash_of(entries: Range, subtrees: Subtrees) -> bytes:
 
 
 def inclusion(index: int, size: int) -> list[Range]:
-    """Return the ranges of the proof that a tree contains an entry, from the entry's sibling to the root's
-    child.
+    """Return the ranges of the proof for an entry, from the entry's sibling up to a child of the root.
 
-    Raises BadProof when the entry is not in the tree.
+    Raises BadProof if the entry is not in the tree.
     """
     if not 0 <= index < size:
         raise BadProof(f"a log of {size} entries has no entry {index}")
@@ -76,7 +75,7 @@ def check_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], r
     """Raise BadProof unless the path leads from the leaf's hash to the root."""
     ranges = inclusion(index, size)
     if len(path) != len(ranges):
-        raise BadProof(f"the proof has {len(path)} hashes in place of {len(ranges)}")
+        raise BadProof(f"the proof has {len(path)} hashes instead of {len(ranges)}")
     node = leaf
     for (start, _), hash in zip(ranges, path, strict=True):
         node = node_hash(node, hash) if start > index else node_hash(hash, node)
@@ -85,7 +84,7 @@ def check_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], r
 
 
 def consistency(old: int, size: int) -> list[Range]:
-    """Return the ranges of the proof that a tree begins with the entries of an older one of `old` entries."""
+    """Return the ranges of the proof that a tree of `size` entries begins with its first `old` entries."""
     if not 0 <= old <= size:
         raise BadProof(f"a log of {size} entries does not begin with {old}")
     if old == 0:
@@ -106,15 +105,16 @@ def consistency(old: int, size: int) -> list[Range]:
 
 
 def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: Sequence[bytes]) -> None:
-    """Raise BadProof unless the path shows that the tree with this root begins with the older one."""
+    """Raise BadProof unless the path shows that the tree with this root begins with the older tree."""
     ranges = consistency(old, size)
     if len(path) != len(ranges):
-        raise BadProof(f"the proof has {len(path)} hashes in place of {len(ranges)}")
+        raise BadProof(f"the proof has {len(path)} hashes instead of {len(ranges)}")
     if old == 0:
         roots = (EMPTY, root if size else EMPTY)
     else:
         steps = list(zip(ranges, path, strict=True))
-        # The old tree is itself a subtree of the new one, or its last subtree is the proof's first hash.
+        # The proof begins with the hash of the old tree's last subtree, unless the old tree is itself a
+        # subtree of the new one.
         begins = not (steps and steps[0][0][1] == old)
         first = old_root if begins else steps.pop(0)[1]
         old_found = new_found = first
@@ -129,7 +129,7 @@ def check_consistency(old: int, old_root: bytes, size: int, root: bytes, path: S
 
 
 class Edge:
-    """The right edge of a growing tree: of each level of tiles the hashes in the tile that is not full."""
+    """The right edge of a growing tree: for each level of tiles, the hashes in the tile that is not full."""
 
     def __init__(self, levels: Sequence[Sequence[bytes]] = ()) -> None:
         self.levels = [list(level) for level in levels]
@@ -141,7 +141,7 @@ class Edge:
     def add(self, leaves: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Add the hashes of leaves. Return the level and hash of each tile that became full, in order.
 
-        That level is the level above the tile's, which holds the hash.
+        The level is the one above the tile's own level, because that level holds the hash.
         """
         full = []
         waiting = [*(self.levels[0] if self.levels else ()), *leaves]
@@ -151,7 +151,7 @@ class Edge:
         return full
 
     def add_tile(self, hash: bytes) -> None:
-        """Add the hashes of leaves that are a tile by themselves, by the hash of that tile."""
+        """Add the leaves of a whole tile, by the hash of that tile."""
         self._put(1, hash)
 
     def root(self) -> bytes:
@@ -178,5 +178,5 @@ class Edge:
 
 
 def _middle(start: int, end: int) -> int:
-    """Return where a range of several entries is split: after the largest power of two below its size."""
+    """Return the place to split a range of several entries: after the largest power of two below its size."""
     return start + (1 << ((end - start - 1).bit_length() - 1))

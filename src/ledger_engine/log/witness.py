@@ -1,4 +1,4 @@
-"""A witness: it signs each checkpoint of a log that continues its last one (C2SP's tlog-witness).
+"""A witness: it signs each checkpoint of a log that continues the last one it signed (C2SP's tlog-witness).
 
 It keeps its key and the last checkpoint of each log in a folder, and answers `add-checkpoint` over HTTP.
 """
@@ -29,7 +29,7 @@ SIZE = "text/x.tlog.size"
 
 
 class WitnessAnswer(NamedTuple):
-    """A status, and a text with its media type."""
+    """The answer to a request: a status, and a text with its media type."""
 
     status: int
     text: str
@@ -37,7 +37,7 @@ class WitnessAnswer(NamedTuple):
 
 
 class _Refusal(Exception):
-    """A case for which the standard defines this answer."""
+    """A request that gets the refusal which the standard defines for it."""
 
     def __init__(self, answer: WitnessAnswer) -> None:
         super().__init__(answer.text)
@@ -74,7 +74,7 @@ class Witness:
             return refusal.answer
 
     def last(self, origin_hash: str) -> WitnessAnswer:
-        """Answer a request for the last checkpoint that was signed of a log."""
+        """Answer a request for the last signed checkpoint of a log."""
         for origin in self._logs:
             if _hash(origin) == origin_hash and self._file(origin).exists():
                 return WitnessAnswer(200, self._file(origin).read_text(encoding="utf-8"))
@@ -90,10 +90,10 @@ class Witness:
             return WitnessAnswer(403, f"{error}.\n")
         if not signatures:
             return WitnessAnswer(
-                403, "The checkpoint is not signed by a key of the log that is known here.\n"
+                403, "The checkpoint is not signed by a key that this witness knows for the log.\n"
             )
         if old > checkpoint.size:
-            return WitnessAnswer(400, "The old size is larger than that of the checkpoint.\n")
+            return WitnessAnswer(400, "The old size is larger than the size of the checkpoint.\n")
         before = self._before(checkpoint.origin)
         if old != before.size:
             return WitnessAnswer(409, f"{before.size}\n", SIZE)
@@ -102,7 +102,8 @@ class Witness:
         except BadProof as error:
             return WitnessAnswer(422, f"{error}.\n")
         line = self._key.cosign(checkpoint.note.text, int(self._now_s()))
-        # Stored before anybody sees the signature, so that no other tree is ever signed.
+        # Store the checkpoint before anybody sees the signature, so that this witness never signs another
+        # tree.
         write_private(self._file(checkpoint.origin), str(Note(checkpoint.note.text, (*signatures, line))))
         return WitnessAnswer(200, line.line())
 
@@ -132,7 +133,7 @@ def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
         sys_version = ""
 
         def handle(self) -> None:
-            with suppress(ConnectionError):  # the client has gone
+            with suppress(ConnectionError):  # the client has closed the connection
                 super().handle()
 
         def do_POST(self) -> None:
@@ -159,7 +160,7 @@ def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
             )
 
         def log_message(self, *_: object) -> None:
-            """Log nothing: what matters is in the folder."""
+            """Log nothing, because the folder contains everything of interest."""
 
         def _answer(self, answer: WitnessAnswer) -> None:
             content = answer.text.encode()
@@ -175,7 +176,7 @@ def listen(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
 
 
 def _parse(body: bytes) -> tuple[int, list[bytes], Checkpoint]:
-    """Return the old size, the proof and the checkpoint of a request. Raises _Refusal."""
+    """Return the old size, the proof and the checkpoint in a request. Raises _Refusal."""
     try:
         head, between, rest = body.decode().partition("\n\n")
         first, *lines = head.split("\n")
@@ -187,7 +188,7 @@ def _parse(body: bytes) -> tuple[int, list[bytes], Checkpoint]:
 
 
 def _key_in(file: Path) -> SigningKey:
-    """Return the key in a file, which is made at the first start."""
+    """Return the key in a file; create the key at the first start."""
     if not file.exists():
         write_private(file, f"witness-{secrets.token_hex(8)} {notes.encode(notes.new_private())}\n")
     name, _, private = file.read_text(encoding="utf-8").strip().partition(" ")

@@ -1,7 +1,7 @@
-"""The wrappers of an application with test helpers, which its requests pass.
+"""The two wrappers that requests pass in an application with test helpers.
 
-The turnstile, outside of the gate, lets them wait while the ledger under them is replaced. The guard, within
-it, lets only owners of test keys to the helpers, and makes faults happen to all other requests.
+The turnstile is outside of the gate, and makes requests wait while the ledger is replaced. The guard is
+inside the gate. It lets only owners of test keys use the helpers, and applies faults to all other requests.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Header, Receive
 from ledger_engine.sandbox.faults import Fault, Faults, MatchedRequest, fault_error
 
-PATIENCE_S = 5.0  # a longer request is not waited for: it fails, or works on the new data
+# The turnstile does not wait longer for a request, which then fails or works on the new data.
+PATIENCE_S = 5.0
 ROOT = "/v1/test_helpers"
 
 
 class Turnstile:
-    """Counts the requests under way; `alone` lets them end and makes new ones wait."""
+    """Counts the requests in progress; `alone` lets them end and makes new ones wait."""
 
     def __init__(self) -> None:
         self.replacements = 0  # how often the ledger was replaced
@@ -35,12 +36,12 @@ class Turnstile:
         self._is_empty.set()
 
     async def wait(self) -> None:
-        """Wait while it is closed."""
+        """Wait until the turnstile is open."""
         await self._is_open.wait()
 
     @contextlib.asynccontextmanager
     async def passing(self) -> AsyncIterator[None]:
-        """Count a request as under way; it waits first while the turnstile is closed."""
+        """Count a request as in progress within the block; wait first if the turnstile is closed."""
         await self._is_open.wait()
         self._under_way += 1
         self._is_empty.clear()
@@ -53,7 +54,7 @@ class Turnstile:
 
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Let new requests wait, and begin after those under way have ended."""
+        """Make new requests wait within the block, which begins when the requests in progress have ended."""
         self._is_open.clear()
         try:
             with contextlib.suppress(TimeoutError):
@@ -85,8 +86,8 @@ class Guard:
             replacements = self._turnstile.replacements
             fault = await self._delayed(scope, call)
             if self._turnstile.replacements != replacements:
-                # It was authenticated against a ledger that is gone.
-                error = StorageUnavailable("the ledger was replaced by a snapshot meanwhile")
+                # The request was authenticated against a ledger that is gone.
+                error = StorageUnavailable("the ledger was replaced by a snapshot in the meantime")
                 await send.answer(*call.refuse(error))
                 return
             if fault is not None:
@@ -109,7 +110,7 @@ class Guard:
         return None
 
     async def _fail(self, fault: Fault, scope: dict[str, Any], receive: Receive, send: Reply) -> None:
-        """Answer with an error, or end without an answer: then the server cuts the connection."""
+        """Answer with an error, or return without an answer: then the server cuts the connection."""
         status, cut = fault.action["status"], fault.action["cut"]
         if status is not None:
             call: Call = scope[CALL]
@@ -123,11 +124,11 @@ class Guard:
 
 
 class _Streamed(Exception):
-    """An answer in several parts has begun; nobody waits for its end."""
+    """Raised when an answer in several parts begins, because nobody waits for its end."""
 
 
 class _Withheld:
-    """Takes an answer as `Reply` does, and sends nothing."""
+    """Receives an answer in the way of `Reply`, and sends nothing."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -146,7 +147,7 @@ class _Withheld:
         self.status, self._headers, self._body = status, headers, body
 
     async def send_half(self, send: Reply) -> None:
-        """Send the answer's head, with the length of all of it, and half of its body."""
+        """Send the head of the answer, with the length of the whole body, and half of the body."""
         length = (b"content-length", b"%d" % len(self._body))
         headers = [each for each in self._headers if each[0].lower() != b"content-length"]
         await send({"type": "http.response.start", "status": self.status, "headers": [*headers, length]})
@@ -155,7 +156,7 @@ class _Withheld:
 
 
 def is_helper(path: str) -> bool:
-    """Return whether a path is one of the test helpers."""
+    """Return whether a path belongs to the test helpers."""
     return path == ROOT or path.startswith(ROOT + "/")
 
 

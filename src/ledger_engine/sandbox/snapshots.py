@@ -52,8 +52,8 @@ EMPTIED: dict[str, str] = {
     "settlements": OF_TENANT,
     "counters": OF_TENANT,
 }
-# Rows that stay: the project, its books, its keys and their tokens, the servers of the ledger and the log's
-# keys.
+# Tables whose rows stay: the project, its books, its keys and their tokens, the servers of the ledger and the
+# log's keys.
 KEPT = ("projects", "books", "api_keys", "tokens", "servers", "log_keys")
 _COUNTED = ("accounts", "transactions", "invoices", "users", "orders", "events", "webhook_endpoints")
 
@@ -72,14 +72,14 @@ class EmptiedProject:
 
 
 def empty(unit: Unit, tenant: Tenant) -> EmptiedProject:
-    """Delete everything of the project and mode; its keys and their tokens go on working."""
+    """Delete everything in the project and mode except its keys and their tokens, which continue to work."""
     counts = {table: _count(unit, tenant, table) for table in _COUNTED}
     for table, condition in EMPTIED.items():
         unit.execute(f"DELETE FROM {table} WHERE {condition}", tenant.bind())
-    # A data set that was loaded into the test mode can be loaded again.
+    # So a data set that was loaded into the test mode can be loaded again.
     unit.execute("DELETE FROM seeds WHERE project = :project", {"project": tenant.project})
     unit.announce(endpoints.TOPIC)
-    unit.announce(api_keys.TOPIC)  # the tokens of apps are gone
+    unit.announce(api_keys.TOPIC)  # the tokens of apps were deleted
     return EmptiedProject(**counts)
 
 
@@ -89,8 +89,9 @@ def _count(unit: Unit, tenant: Tenant, table: str) -> int:
     return int(row["rows"])
 
 
-# Snapshots: copies of the whole ledger next to its file, each with the positions of the clock and the ids.
-# They stay when the server ends. The folder is the database's name with `.snapshots` after it.
+# Snapshots: copies of the whole ledger next to its file, each with the state of the clock and the position of
+# the ids. They stay when the server ends. Their folder has the name of the database with `.snapshots` after
+# it.
 
 
 log = logging.getLogger("ledger_engine.sandbox.snapshots")
@@ -124,7 +125,8 @@ class Snapshots:
     def __init__(self, database: Path) -> None:
         self._folder = database.with_name(f"{database.name}.snapshots")
         self._ids = IdSource()
-        self._removed_ids: set[str] = set()  # ids, which as cursors still mark a place
+        # The ids of deleted snapshots, because a client may still use one as a cursor.
+        self._removed_ids: set[str] = set()
         snapshots = map(_read, sorted(self._folder.glob("*.json")))
         self._by_name = {each.snapshot.name: each for each in snapshots if each is not None}
 
@@ -133,7 +135,7 @@ class Snapshots:
         return page_of([each.snapshot for each in self._by_name.values()], request, self._removed_ids)
 
     def check_new(self, name: str) -> None:
-        """Raise InvalidRequest for a name that is not one, or is taken."""
+        """Raise InvalidRequest for a name that is not valid or already exists."""
         if _NAME.fullmatch(name) is None:
             raise InvalidRequest(
                 "invalid_value",
@@ -143,7 +145,7 @@ class Snapshots:
             )
         if name in self._by_name:
             raise InvalidRequest(
-                "invalid_value", f"There is a snapshot {name}; delete it, or choose another name.", "name"
+                "invalid_value", f"The snapshot {name} exists; delete it, or choose another name.", "name"
             )
 
     def new_id(self, now: int) -> str:
@@ -151,7 +153,7 @@ class Snapshots:
         return self._ids.new("snp", now)
 
     async def take(self, engine: Engine, clock: MovableClock, id: str, name: str) -> Snapshot:
-        """Copy the ledger as it is between two commits. Raises StorageUnavailable."""
+        """Copy the ledger in its state between two commits. Raises StorageUnavailable."""
         file = self._folder / f"{id}.db"
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -166,7 +168,10 @@ class Snapshots:
         return snapshot
 
     async def restore(self, engine: Engine, clock: MovableClock, name: str) -> Snapshot:
-        """Make the ledger, its clock and its ids what they were. Raises NotFound and StorageUnavailable."""
+        """Set the ledger, its clock and its ids back to a snapshot.
+
+        Raises NotFound and StorageUnavailable.
+        """
         entry = self._find(name)
         file = self._folder / f"{entry.snapshot.id}.db"
         await engine.replace_by(file, entry.mark, lambda: clock.go_back(entry.clock))
@@ -194,7 +199,7 @@ class Snapshots:
 
 
 def _read(file: Path) -> _Stored | None:
-    """Return what is known of a snapshot, None when its files cannot be read."""
+    """Return the stored data of a snapshot; None if its files cannot be read."""
     try:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         moment, random = content["mark"]

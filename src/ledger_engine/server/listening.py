@@ -1,4 +1,4 @@
-"""The server's socket, its URL, its connections' settings, and its messages to systemd."""
+"""The server's socket, its URL, the settings of its connections, and its messages to systemd."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hypercorn.config import Config
 from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.http.wire.tcp import HEAD_BUFFER
 
-BACKLOG = 4096  # connections that the system queues while the server is busy; its own limit may be lower
-IDLE_S = 30  # a connection is closed after this if it is idle, or if it has not sent its headers yet
+# Connections that the system queues while the server is busy; the system's own limit may be lower.
+BACKLOG = 4096
+IDLE_S = 30  # seconds after which a connection is closed that is idle or has not sent its headers
 
 
 def configure(settings: ServeSettings) -> Config:
@@ -38,7 +39,7 @@ def configure(settings: ServeSettings) -> Config:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a bound socket; raises OSError with a sentence when the address cannot be bound."""
+    """Return a bound socket. Raises OSError with a full sentence if the address cannot be bound."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -58,19 +59,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> OSError:
-    """Return an error with a sentence that names the address."""
+    """Return an error whose sentence names the address."""
     return OSError(
-        f"Cannot listen on {host} port {port}: {error.strerror}. --port names another; 0 is any free one."
+        f"Cannot listen on {host} port {port}: {error.strerror}."
+        " Choose another with --port; 0 means any free one."
     )
 
 
 def url_of(settings: ServeSettings, listener: socket.socket) -> str:
-    """Return where the server can be reached."""
+    """Return the URL at which the server can be reached."""
     return f"{settings.scheme}://{in_url(settings.host)}:{listener.getsockname()[1]}"
 
 
 def in_url(host: str) -> str:
-    """Return an address as it is written in a URL."""
+    """Return an address in the form in which a URL contains it."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -83,7 +85,7 @@ def _check_readable(option: str, file: str) -> str:
 
 
 def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
-    """Return which of the two files caused OpenSSL's error, and what is wrong with it."""
+    """Return which of the two files caused OpenSSL's error, and the fault of the file."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(certfile)
     except ssl.SSLError:
@@ -96,7 +98,7 @@ def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
 
 
 def tell_systemd(state: str) -> None:
-    """Tell systemd a state such as `READY=1` (sd_notify(3)), if it started this process and waits for it."""
+    """Report a state such as `READY=1` to systemd (sd_notify(3)), if systemd waits for it."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return

@@ -1,4 +1,4 @@
-"""The engine: a database and a clock, the one object that all packages use."""
+"""The engine: a database with a clock, the one object through which all packages use the storage."""
 
 from __future__ import annotations
 
@@ -36,16 +36,17 @@ if TYPE_CHECKING:
     from ledger_engine.store.copy_ends import CopiedTable, CopyTarget, Source
     from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 
-KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
-WRITE_TRIED_EVERY_S = 1.0  # it is true for every caller, because the question needs no credential
+KEEPS_TIME_EVERY_MS = 60_000  # how often the ledger's time is stored, together with other writes
+# One result serves all callers for this long, because anybody may ask without a key.
+WRITE_TRIED_EVERY_S = 1.0
 WRITE_TRIED_FOR_S = 3.0
 
 
 class Engine:
     """Runs works, each usually a `partial(module.function, tenant=…, …)`.
 
-    A work is a plain function of a `Unit`. `shared_state` is what this process shares with others that
-    serve the same ledger; by default there are none.
+    A work is a plain function of a `Unit`. `shared_state` holds the state that this process shares with other
+    servers of the same ledger; by default it shares none.
     """
 
     def __init__(
@@ -64,39 +65,39 @@ class Engine:
         self.shared_state = shared_state or SharedState(Windows())
         self._time_kept = 0
         self.losses = losses or Losses()
-        # Messages for the health check while something is wrong, by subject.
+        # Messages that the health check shows while something is wrong, by subject.
         self.notices: dict[str, str] = {}
         self._write_tried: asyncio.Task[None] | None = None
         self._write_tried_at = 0.0
 
     @property
     def notice(self) -> str | None:
-        """The decisions and repairs that wait for a person, in sentences; None when there is nothing."""
+        """Return in sentences the decisions and repairs that wait for a person; None if there are none."""
         return " ".join(filter(None, (*self.notices.values(), self.clock_notice()))) or None
 
     def clock_notice(self) -> str | None:
-        """Say that the ledger's time is far ahead of the machine's clock; None when it is not."""
+        """Return a sentence if the ledger's time is far ahead of the machine's clock, else None."""
         now, machine = self.clock.now(), self.clock.machine()
         if now - machine <= DAY:
             return None
         return (
-            f"The ledger's time is {iso(now)} and goes on from there, because it never goes back, though the"
-            f" machine's clock shows {iso(machine)}."
+            f"The ledger's time is {iso(now)}, although the machine's clock shows {iso(machine)}. It"
+            " continues from there, because it never goes back."
         )
 
     def read_at_once(self, work: Work[T]) -> tuple[T] | None:
         """Run `work`, which reads a few rows by an index, in this thread; return its result in a tuple.
 
-        Return None where that would take long. Raises what the work raises.
+        Return None if that would take long. Raises the errors of the work.
         """
         return self._database.read_at_once(work)
 
     async def read_short(self, work: Work[T]) -> T:
-        """Do the same as `read` for a work that reads a few rows by an index: at once where possible."""
+        """Run a work that reads a few rows by an index: in this thread if possible, else as `read` does."""
         return await self.read(work, short=True)
 
     async def read(self, work: Work[T], *, short: bool = False) -> T:
-        """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""
+        """Run `work` on a snapshot of the ledger. Raises the errors of the work, or StorageUnavailable."""
         try:
             result = self._database.read_at_once(work) if short else None
             return await self._database.read(work) if result is None else result[0]
@@ -107,7 +108,7 @@ class Engine:
     async def write(self, work: Work[T]) -> T:
         """Run `work` as one transaction and return its result once it is durable.
 
-        Raises what it raises, or StorageUnavailable.
+        Raises the errors of the work, or StorageUnavailable.
         """
         if self.clock.now() - self._time_kept > KEEPS_TIME_EVERY_MS:
             return await self._write_and_keep_time(work)
@@ -118,11 +119,12 @@ class Engine:
             raise
 
     async def keep_time(self, moment: int) -> None:
-        """Keep the ledger's time past `moment` after a restart too, whatever the machine's clock shows then.
+        """Store that the ledger's time is past `moment`, so that no restart goes back before it.
 
-        Credentials and cursors that had expired are then still refused.
+        So credentials and cursors that have expired are still refused after a restart.
 
-        Without storage the refusal is valid for now, and the next one tries again.
+        If the storage fails, the moment still counts for this process, and the next call tries again to store
+        it.
         """
         if moment > self._time_kept:
             with contextlib.suppress(StorageUnavailable):
@@ -138,14 +140,14 @@ class Engine:
         return answer
 
     async def check(self) -> None:
-        """Raise StorageUnavailable when the database cannot be used.
+        """Raise StorageUnavailable if the database cannot be used.
 
-        It cannot be read, or the last commit failed and a new one fails as well.
+        That is the case if it cannot be read, or if the last commit failed and another attempt fails as well.
         """
         await self._database.check()
 
     async def check_writable(self) -> None:
-        """Raise StorageUnavailable when the database cannot be used, or a commit, which is tried, fails."""
+        """Raise StorageUnavailable if the database cannot be used, or if a commit made as a test fails."""
         now = time.monotonic()
         if self._write_tried is None or now - self._write_tried_at >= WRITE_TRIED_EVERY_S:
             self._write_tried, self._write_tried_at = asyncio.create_task(self._try_to_write()), now
@@ -169,20 +171,23 @@ class Engine:
         self._database.observe_commits(observer)
 
     async def figures(self) -> list[Figure]:
-        """Return what is measured of the storage; what must be read from it is missing while it is lost."""
+        """Return the measured values of the storage.
+
+        While the storage is lost, values that come from the database are missing.
+        """
         return [] if self._measure is None else await self._measure()
 
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
-        """Copy the ledger to a new file, as `Rewinder` says."""
+        """Copy the ledger to a new file; see `Rewinder.copy_to`."""
         return await self._rewindable().copy_to(file, note)
 
     async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
-        """Replace the whole ledger by a copy, as `Rewinder` says."""
+        """Replace the whole ledger by a copy; see `Rewinder.replace_by`."""
         await self._rewindable().replace_by(file, mark, then)
         self._time_kept = 0
 
     async def forget_newest(self) -> None:
-        """Take the events that are there for all: the newest were removed on purpose."""
+        """Take the stored events for all there ever were, because the newest ones were removed on purpose."""
         await self._rewindable().forget_newest()
 
     def _rewindable(self) -> Rewinder:
@@ -191,13 +196,13 @@ class Engine:
         return self._rewinder
 
     async def close(self) -> None:
-        """Give the leases back, finish the works accepted, then close the database."""
+        """Give up the leases, finish the accepted works, then close the database."""
         await self.shared_state.leases.end()
         await self._database.close()
 
 
 def _with_time(unit: Unit, work: Work[T]) -> tuple[T, int]:
-    """Run the work and store its time."""
+    """Run the work, store its time, and return both."""
     return work(unit), kept_time.reach(unit)
 
 
@@ -211,10 +216,10 @@ def open_engine(
 ) -> Engine:
     """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
 
-    `serving` is for the one process that serves the file over HTTP, or for each server on a PostgreSQL
-    database, not for commands that run next to them. A server on PostgreSQL stores the commits that it has
-    seen in the folder `state`; with `accept_loss` it goes on with a database that lacks some of them. Raises
-    StorageUnavailable.
+    `serving` is true for the one process that serves the file over HTTP and for each server on a PostgreSQL
+    database, and false for commands that run next to them. A server on PostgreSQL stores the commits that it
+    has seen in the folder `state`; with `accept_loss` it continues on a database that lacks some of them.
+    Raises StorageUnavailable.
     """
     clock = clock or SystemClock()
     if isinstance(database, str):
@@ -231,7 +236,7 @@ def open_engine(
             losses=database_served.losses,
             measure=database_served.figures,
         )
-    # Imported here, so that packages which use the engine do not load the driver.
+    # Imported here, so that packages that use the engine do not load the drivers.
     from ledger_engine.store.sqlite.database import SqliteRewinder, open_database
 
     database_open = open_database(database, clock, checkpoints=serving)
@@ -244,7 +249,7 @@ def open_engine(
 def open_snapshot(
     database: Location, readers: int, report: ReportRows = report_nothing
 ) -> AbstractContextManager[ReadSnapshot]:
-    """Open a ledger for this many threads that all see the same state of it, without changing it.
+    """Open a ledger for this many threads, which all see one state of it and change nothing.
 
     `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
     """
@@ -261,9 +266,9 @@ def open_snapshot(
 
 
 def open_source(database: Location) -> AbstractContextManager[Source]:
-    """Open a ledger that nobody writes to, to copy it to another engine.
+    """Open a ledger for copying it to another engine, and keep other writers out.
 
-    Raises Conflict when it is in use, and StorageUnavailable.
+    Raises Conflict if the ledger is in use, and StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)
@@ -278,7 +283,8 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
 def open_target(database: Location) -> AbstractContextManager[CopyTarget]:
     """Open a new file or an empty database, to be filled with a ledger within the block.
 
-    After an error nothing is there. Raises Conflict when it contains anything, and StorageUnavailable.
+    After an error nothing is left. Raises Conflict if the file or database contains anything, and
+    StorageUnavailable.
     """
     if isinstance(database, str):
         postgres.require_driver(database)
@@ -291,7 +297,7 @@ def open_target(database: Location) -> AbstractContextManager[CopyTarget]:
 
 
 def tables_of_ledger() -> tuple[CopiedTable, ...]:
-    """Return the tables of a ledger of this version on each engine."""
+    """Return the tables that a ledger of this version has on either engine."""
     from ledger_engine.store.sqlite import transfer
 
     return transfer.ledger_tables()

@@ -22,7 +22,7 @@ from ledger_engine.verify.audit import AuditReport
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """The content of the restored ledger, and the path of the former one, if there was one."""
+    """The content of the restored ledger, and the path of the former file, if there was one."""
 
     report: AuditReport
     aside: Path | None
@@ -32,8 +32,8 @@ class RestoreResult:
 class RecoveryResult:
     """The result of a recovery.
 
-    `doubt` is the sign that the log does not belong to the file it was applied to, or None. `damaged` is how
-    many of the log's last frames are unreadable and therefore left out.
+    `doubt` is a sign that the log does not belong to the file to which it was applied, or None. `damaged` is
+    how many of the log's last frames are unreadable and therefore left out.
     """
 
     report: AuditReport
@@ -42,16 +42,16 @@ class RecoveryResult:
 
 
 def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditReport:
-    """Write the ledger as it is at one moment to the file `target`; servers may keep writing.
+    """Write the ledger, in its state at one moment, to the file `target`; servers may continue to write.
 
-    The copy is audited before it gets its name, so that a file of that name is a good backup. Raises Conflict
-    when `target` exists and may not be overwritten, and StorageUnavailable.
+    The copy is audited before it gets its name, so a file with that name is always a good backup. Raises
+    Conflict if `target` exists and may not be overwritten, and StorageUnavailable.
     """
     _require_target(database, target, overwrite=overwrite)
     with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
         copy = folder / target.name
         backup.copy_of_open(source, database, copy)
-        source.close()  # others need not wait for the audit
+        source.close()  # before the audit, because others need not wait for it
         report = _proven(database, backup.read_copy(copy, audit.verify))
         _put_in_place(copy, target, overwrite=overwrite)
     return report
@@ -60,8 +60,8 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> AuditRe
 def restore(source: Path, database: Path, now: int) -> RestoreResult:
     """Replace `database` by the ledger in the file `source`; the former file is kept next to it.
 
-    Raises Conflict for a file restored over itself, and StorageUnavailable while a server or another command
-    uses the database, or when the source is not sound.
+    Raises Conflict if both are the same file. Raises StorageUnavailable if a server or another command uses
+    the database, or if the source is not sound.
     """
     require_reachable(database)
     if database.exists() and source.exists() and source.samefile(database):
@@ -72,7 +72,7 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
         with work_folder(database.parent) as folder:
             copy = folder / database.name
             backup.copy(source, copy)
-            # Opened as a server would, so that a backup of an older version is migrated here.
+            # Open the copy in the same way as a server, so that a backup of an older version is migrated.
             asyncio.run(_brought_up_to_date(copy))
             report = _proven(source, backup.read_copy(copy, audit.verify))
             aside = _name_aside(database, now)
@@ -84,24 +84,25 @@ def restore(source: Path, database: Path, now: int) -> RestoreResult:
 
 
 def recover(database: Path, target: Path) -> RecoveryResult:
-    """Write the content of the log of `database` to the new file `target`; change nothing else.
+    """Write the content of the log of `database` to the new file `target`; nothing else is changed.
 
-    A log that contains every page needs no other file. Otherwise it is applied to the existing file, and the
-    result must pass the audit. Raises Conflict when there is nothing, or too little, to recover, and
-    StorageUnavailable while a server uses the database or when the result is not sound.
+    A log that contains every page needs no other file. Otherwise the log is applied to a copy of the existing
+    file, and the result must pass the audit. Raises Conflict if there is nothing or too little to recover,
+    and StorageUnavailable if a server uses the database or the result is not sound.
     """
     _require_target(database, target, overwrite=False)
     lock = ServingLock(database)
     try:
         log = read_log(database)
         if log is None:
-            raise Conflict("not_recoverable", f"{log_file(database)} holds nothing that could be recovered.")
+            raise Conflict("not_recoverable", f"{log_file(database)} contains nothing to recover.")
         alone = log.missing(0) == 0
         if not alone and not (database.is_file() and database.stat().st_size):
             raise Conflict(
                 "not_recoverable",
-                f"{log_file(database)} has {len(log.pages):,} of {log.page_count:,} pages, the others were in"
-                f" {database} alone. Put the newest copy of it there and try again, or restore a backup.",
+                f"{log_file(database)} contains {len(log.pages):,} of {log.page_count:,} pages; the others"
+                f" were only in {database}. Put the newest copy of that file there and try again, or restore"
+                " a backup.",
             )
         with work_folder(target.parent) as folder:
             copy = folder / target.name
@@ -115,7 +116,7 @@ def recover(database: Path, target: Path) -> RecoveryResult:
 
 
 def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict for a file that cannot or may not be written, or belongs to the ledger."""
+    """Raise Conflict for a file that cannot or may not be written, or that belongs to the ledger."""
     require_reachable(database)
     _require_file(target)
     if target.exists() and database.exists() and target.samefile(database):
@@ -127,7 +128,7 @@ def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def _require_file(target: Path) -> None:
-    """Raise Conflict for a name that cannot be a file, and as `require_reachable` does."""
+    """Raise Conflict for a name that cannot be a file's, and the errors of `require_reachable`."""
     if not target.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
     if target.is_dir():
@@ -138,15 +139,18 @@ def _require_file(target: Path) -> None:
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict for a file that may not be overwritten."""
-    if os.path.lexists(target) and not overwrite:  # also a link to nothing
+    """Raise Conflict for an existing file, unless it may be overwritten."""
+    if os.path.lexists(target) and not overwrite:  # `lexists`, because a link that leads nowhere counts too
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
     if any(file.exists() for file in companions(target)):
         raise Conflict("not_recoverable", f"{target} is a database in use.")
 
 
 def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
-    """Rename a finished file to its name. Raises Conflict when somebody has made it in between."""
+    """Rename a finished file to its name.
+
+    Raises Conflict if somebody has created a file of that name in the meantime.
+    """
     try:
         backup.put_in_place(copy, target, overwrite=overwrite)
     except FileExistsError:

@@ -1,10 +1,10 @@
 """Metrics for Prometheus, on a separate listener (docs/monitoring.md#metrics).
 
-Frequent events are counted when they happen; large or slow figures are read when somebody asks.
+Frequent events are counted when they happen; large or slow figures are read for each scrape.
 
-On the loopback interface the listener answers no request that names another host. A stranger's page whose
-name was made to lead to this machine (DNS rebinding) could read the metrics without this check, because they
-need no credential.
+On the loopback interface the listener answers no request that names another host. Without this check a
+stranger's page could read the metrics after making its name lead to this machine (DNS rebinding), because the
+metrics need no credential.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Wsgi = Callable[[Environ, Start], Iterable[bytes]]
 
 
 class MetricsListener:
-    """A listener for scrapes; `port` is the one it has."""
+    """A listener for scrapes; `port` is the port on which it listens."""
 
     def __init__(self, server: WSGIServer) -> None:
         self._server = server
@@ -55,7 +55,8 @@ class MetricsListener:
     async def close(self) -> None:
         """Stop listening."""
         shutdown = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
-        # The listening thread wakes up for it; if the system refuses that, twice a second.
+        # This wakes the listening thread. If the system refuses the connection, the thread wakes twice a
+        # second anyway.
         with suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)
         await shutdown
@@ -63,10 +64,10 @@ class MetricsListener:
 
 
 class _Handler(WSGIRequestHandler):
-    """Answers scrapes and logs nothing, like the handler of `start_http_server`."""
+    """Answers scrapes and logs nothing, as the handler of `start_http_server` does."""
 
     def handle(self) -> None:
-        with suppress(ConnectionError):  # the client has gone
+        with suppress(ConnectionError):  # the client has closed the connection
             super().handle()
 
     def log_message(self, format: str, *args: object) -> None:
@@ -74,12 +75,13 @@ class _Handler(WSGIRequestHandler):
 
 
 def listen(registry: CollectorRegistry, host: str, port: int) -> MetricsListener:
-    """Listen, in a thread. Raises OSError with a sentence when the address cannot be bound."""
+    """Listen in a thread. Raises OSError with a full sentence if the address cannot be bound."""
     try:
         server, _ = start_http_server(port, host, registry)
     except OSError as error:
         raise OSError(
-            f"Cannot serve metrics on {host} port {port}: {error.strerror}. --metrics names another address."
+            f"Cannot serve metrics on {host} port {port}: {error.strerror}."
+            " Choose another address with --metrics."
         ) from error
     metrics = server.get_app()
     assert metrics is not None, "start_http_server has set it"
@@ -91,7 +93,7 @@ def listen(registry: CollectorRegistry, host: str, port: int) -> MetricsListener
 
 def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
     def answer(environ: Environ, start: Start) -> Iterable[bytes]:
-        host = environ.get("HTTP_HOST", "localhost")  # HTTP/1.0 needs none, and browsers always send it
+        host = environ.get("HTTP_HOST", "localhost")  # HTTP/1.0 needs no Host, and browsers always send it
         if not any_host and not _is_this_machine(host):
             sentence = f"The Host {host} is not allowed. Use localhost or the address.\n"
             return _refuse(start, "403 Forbidden", sentence)
@@ -103,7 +105,7 @@ def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Return whether the value of Host is an address, which no name leads to, or localhost."""
+    """Return whether the value of Host is an IP address, to which no name leads, or localhost."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     if name.lower().rstrip(".") == "localhost":
         return True
@@ -120,8 +122,8 @@ def _refuse(start: Start, status: str, sentence: str) -> Iterable[bytes]:
     return [body]
 
 
-ASKED_S = 3.0  # how long a scrape waits for the ledger; Prometheus gives up after 10 seconds
-OTHER = "other"  # for values that clients choose freely, so that they cannot make series without end
+ASKED_S = 3.0  # seconds that a scrape waits for the ledger; Prometheus gives up after 10
+OTHER = "other"  # replaces values that clients choose freely, which could otherwise make endless series
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _COMMIT_S = (0.0005, *_REQUEST_S)
@@ -129,7 +131,7 @@ _WORKS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metrics:
-    """Counts requests and commits, and serves the counts. Make it in the event loop of the server."""
+    """Counts requests and commits, and serves the counts. Create it in the event loop of the server."""
 
     def __init__(self, engine: Engine, backups: ScheduledBackups | None = None) -> None:
         self._registry = registry = CollectorRegistry()
@@ -140,7 +142,7 @@ class Metrics:
             buckets=_REQUEST_S,
             registry=registry,
         )
-        # Looking up the child for three labels takes longer than counting.
+        # Looking up the child for three labels would take longer than counting.
         self._series: dict[tuple[str, str, int], Histogram] = {}
         self._refusals = Counter(
             "ledger_limits_refused",
@@ -167,7 +169,10 @@ class Metrics:
         engine.observe_commits(self._committed)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request. `route` is the operation's path with its variable parts, empty for none."""
+        """Count a request.
+
+        `route` is the operation's path with the names of its variable parts; empty for none.
+        """
         key = method, route, status
         series = self._series.get(key)
         if series is None:
@@ -187,7 +192,7 @@ class Metrics:
         self._commits.observe(seconds)
 
     def serve(self, host: str, port: int) -> MetricsListener:
-        """Listen, in a thread. Raises OSError with a sentence when the address cannot be bound."""
+        """Listen in a thread. Raises OSError with a full sentence if the address cannot be bound."""
         return listen(self._registry, host, port)
 
 
@@ -199,7 +204,7 @@ class _OfLedger(Collector):
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
-        """Return the values; webhook values are missing while the storage is lost."""
+        """Yield the values; webhook values are missing while the storage is lost."""
         until = monotonic() + ASKED_S
         figures = self._ask(self._engine.figures())
         measured = self._ask(self._engine.read(deliveries.measure))
@@ -218,7 +223,11 @@ class _OfLedger(Collector):
                 "Deliveries that wait for a further attempt.",
                 values.retries,
             )
-            yield _gauge("ledger_webhook_backlog_age_seconds", "Age of the oldest of both.", late_ms / 1000)
+            yield _gauge(
+                "ledger_webhook_backlog_age_seconds",
+                "Age of the oldest event not delivered yet.",
+                late_ms / 1000,
+            )
 
     def _ask(self, question: Coroutine[Any, Any, T]) -> Future[T] | None:
         try:
@@ -229,12 +238,12 @@ class _OfLedger(Collector):
 
 
 def _answer(future: Future[T] | None, until: float) -> T | None:
-    """Return the answer that came by this moment of `monotonic`, or None."""
+    """Return the answer if it comes before this moment of `monotonic`, else None."""
     if future is None:
         return None
     try:
         return future.result(max(0, until - monotonic()))
-    except (LedgerError, TimeoutError, CancelledError):  # lost, silent, or the server ends
+    except (LedgerError, TimeoutError, CancelledError):  # lost, silent, or the server is stopping
         future.cancel()
         return None
 
@@ -246,7 +255,7 @@ class _OfBackups(Collector):
         self._backups = backups
 
     def collect(self) -> Iterator[Metric]:
-        """Return the values; the last backup's values are 0 until this server has made one."""
+        """Yield the values; the last backup's values are 0 until this server has made a backup."""
         backups_made = self._backups
         if backups_made.newest is not None:
             yield _gauge(

@@ -1,8 +1,8 @@
-"""The pass over one book: its transactions and its events, side by side in the order of their ids.
+"""The pass over one book: reads its transactions and its events side by side, in the order of their ids.
 
-Each balance follows from the previous one, each event of a posting matches its transaction and the other way
-round, and each event's content is compared with the log (`sealed`). Nothing is kept but the balances of the
-accounts that were met last, the transfers of which one side was met, and the entries of one tile.
+Each balance must follow from the previous one, each event of a posting must match its transaction and each
+transaction its event, and each event's content is compared with the log (`sealed`). The pass keeps only the
+balances of recently read accounts, the transfers of which one side was read, and the entries of one tile.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from ledger_engine.verify.faults import Discrepancies
 from ledger_engine.verify.sealed import EntryAudit
 
 ROWS_AT_ONCE = 4_000
-BALANCES_MAX = 150_000  # accounts whose balance is kept, twice: those met since, and as many before them
-CURRENCIES_MAX = 10_000  # accounts whose currency is not looked up again: transfers ask for it
-UNPAIRED_MAX = 100_000  # transactions whose event has not come where it was expected
+# Accounts whose balances are kept, in two halves: the accounts read recently, and those read before them.
+BALANCES_MAX = 150_000
+CURRENCIES_MAX = 10_000  # accounts whose currency is kept, so that transfers need not look it up again
+UNPAIRED_MAX = 100_000  # transactions whose event did not come at the expected place
 _COLUMNS = (
     "id, account, amount, type, coalesce(long_description, description) AS description, balance_after,"
     " destination, transfer, reverses, created"
@@ -46,12 +47,12 @@ _BEFORE = (
 
 
 class BookDamaged(Exception):
-    """Rows that are not in the order of their key, or other rows than were asked for."""
+    """The rows are not in the order of their key, or are not the requested rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassStart:
-    """The beginning of a pass: after this event and transaction, '' for all of them."""
+    """The beginning of a pass: the event and transaction before it; '' for the beginning of the book."""
 
     event: str = ""
     transaction: str = ""
@@ -68,7 +69,7 @@ class _Side(NamedTuple):
 
 
 def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
-    """Yield the rows of a book after an id. Raises DamagedRows if their ids do not ascend."""
+    """Yield the rows of a book after an id. Raises BookDamaged if their ids do not ascend."""
     while True:
         rows = unit.execute(sql, {"book": book, "after": after, "rows": ROWS_AT_ONCE})
         unit.note_read(len(rows))
@@ -84,7 +85,7 @@ def rows_of(unit: AuditUnit, sql: str, book: int, after: str) -> Iterator[Row]:
 
 @dataclass(slots=True)
 class BookPass:
-    """The pass; `run` it once."""
+    """A pass over a book; call `run` once."""
 
     unit: AuditUnit
     book: LoggedBook
@@ -94,14 +95,14 @@ class BookPass:
     transactions: int = 0
     events: int = 0
     _balances: dict[str, int] = field(default_factory=dict)
-    _older: dict[str, int] = field(default_factory=dict)  # the accounts met before the ones in _balances
+    _older: dict[str, int] = field(default_factory=dict)  # the accounts read before those in _balances
     _currencies: dict[str, str | None] = field(default_factory=dict)
     _open: dict[str, _Side] = field(default_factory=dict)
-    _ahead: Row | None = None  # a transaction whose event is still to come
+    _ahead: Row | None = None  # the transaction that was read and whose event is still to come
     _unpaired_sides: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Check the whole book. Raises DamagedRows."""
+        """Check the whole book. Raises BookDamaged."""
         after = self.start
         postings = map(self._follow, rows_of(self.unit, _TRANSACTIONS, self.book.number, after.transaction))
         for event in rows_of(self.unit, _EVENTS, self.book.number, after.event):
@@ -117,7 +118,7 @@ class BookPass:
         self.entries.finish()
 
     def _body(self, event: Row, postings: Iterator[Row]) -> bytes:
-        """Return the body of an event; note what is wrong with it."""
+        """Return the body of an event, and note its faults."""
         id, kind, object, body, created = event
         posting = self._posting_of(id, object, postings) if kind == outbox.POSTING else None
         if body is not None:
@@ -130,7 +131,7 @@ class BookPass:
             return b""
         _, account, amount, type, description, balance, destination, transfer, reverses, moment = posting
         if moment != created:
-            self.faults.add("event", id, f"event {id} has another time than {object}, which it belongs to.")
+            self.faults.add("event", id, f"event {id} has a different time than its transaction {object}.")
         text = outbox.posting_text(
             id, created, object, account, amount, type, description, balance, destination, transfer, reverses,
             self.book.livemode,
@@ -138,7 +139,10 @@ class BookPass:
         return text.encode(errors="replace")
 
     def _posting_of(self, id: str, object: str, postings: Iterator[Row]) -> Row | None:
-        """Return the transaction with this id: the next one, in the order in which the ledger writes them."""
+        """Return the transaction with this id.
+
+        It is normally the next one, in the order in which the ledger writes.
+        """
         while (posting := self._ahead or next(postings, None)) is not None:
             self._ahead = None
             if posting[0] == object:
@@ -149,11 +153,11 @@ class BookPass:
             self._unpair(posting)
         row = self.unit.first(_ONE, {"book": self.book.number, "id": object})
         if row is not None and self._unpaired_sides.pop(object, id) is not None:
-            self.faults.add("event", id, f"event {id} is a second one of {object}.")
+            self.faults.add("event", id, f"event {id} is a second event of {object}.")
         return row
 
     def _unpair(self, posting: Row) -> None:
-        """Note that a transaction was not followed by its event: versions before 1.0 wrote other orders."""
+        """Note that a transaction was not followed by its event; versions before 1.0 used another order."""
         self._unpaired_sides[posting[0]] = None
         if len(self._unpaired_sides) > UNPAIRED_MAX:
             self._no_event(next(iter(self._unpaired_sides)))
@@ -177,7 +181,7 @@ class BookPass:
             self.faults.add("event", id, f"event {id}: its body does not match its columns ({columns}).")
 
     def _follow(self, posting: Row) -> Row:
-        """Look at a transaction, and return it."""
+        """Check a transaction, and return it."""
         id, account, amount, type, _, balance, destination, transfer, _, created = posting
         self.transactions += 1
         change = amount if type == "credit" else -amount
@@ -208,7 +212,7 @@ class BookPass:
         return posting
 
     def _meet(self, account: str, id: str) -> None:
-        """Begin to follow the balance of an account, of which this is the first transaction that is met."""
+        """Begin to follow the balance of an account at the first transaction that the pass reads of it."""
         if len(self._balances) == BALANCES_MAX:
             self._older, self._balances = self._balances, {}
         if (balance := self._older.get(account)) is not None:
@@ -227,7 +231,7 @@ class BookPass:
             )
 
     def _currency(self, account: str) -> str | None:
-        """Return the currency of an account of this book, None where there is none."""
+        """Return the currency of an account; None if the book has no such account."""
         if account not in self._currencies:
             if len(self._currencies) == CURRENCIES_MAX:
                 self._currencies.clear()
@@ -255,7 +259,7 @@ class BookPass:
 
 
 def start_after(unit: Unit, book: int, event: str) -> PassStart:
-    """Return the start of a pass over what follows an event."""
+    """Return the start of a pass over everything after an event."""
     row = unit.first(
         "SELECT object FROM events WHERE book = :book AND id <= :event AND type = :posting"
         " ORDER BY id DESC LIMIT 1",

@@ -1,6 +1,6 @@
-"""The checks of the audit that are one statement each, which returns the bad rows.
+"""The checks of the audit that consist of one statement each, which selects the bad rows.
 
-Checks that read all transactions and events are in the pass over each book (`book`), and checks that compare
+Checks that read all transactions and events belong to the pass over each book (`book`); checks that compare
 objects with their events are in `state`.
 """
 
@@ -25,14 +25,16 @@ from ledger_engine.verify.faults import NAMED_MAX, Discrepancies
 
 _ROWS_AT_ONCE = 1000
 FAR_MS = 366 * DAY
-LONG_MS = 3_600_000  # a server that is killed may leave the events of its last second without a seal
+# A server that is killed may leave the events of its last second unsealed; an hour is far longer.
+LONG_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """`sql` selects the bad rows, each with an `id`; `message` is filled in from their columns.
 
-    `since` are more conditions, on transactions after `:transaction` of `:book`, for an audit of these alone.
+    `since` contains further conditions, for an audit of only the transactions after `:transaction` of
+    `:book`.
     """
 
     kind: str
@@ -176,7 +178,7 @@ WHERE e.id IS NULL""",
     ),
     Check(
         "delivery",
-        "delivery {id} has {made} attempts in place of {attempts}.",
+        "delivery {id} has {made} attempts instead of {attempts}.",
         """
 SELECT d.id, d.attempts, count(a.number) AS made FROM deliveries AS d
     LEFT JOIN delivery_attempts AS a ON a.delivery = d.id
@@ -184,7 +186,7 @@ GROUP BY d.id, d.attempts HAVING count(a.number) <> d.attempts""",
     ),
     Check(
         "delivery",
-        "delivery {id} is {status}, and its last attempt says something else.",
+        "delivery {id} is {status}, but its last attempt does not match that.",
         """
 SELECT d.id, d.status FROM deliveries AS d
     LEFT JOIN delivery_attempts AS a ON a.delivery = d.id AND a.number = d.attempts
@@ -193,7 +195,7 @@ WHERE (d.status = 'succeeded' OR d.attempts > 0) AND (a.number IS NULL
     ),
     Check(
         "delivery",
-        "delivery {id} is missing, and its attempts are there.",
+        "delivery {id} is missing, but its attempts exist.",
         """
 SELECT DISTINCT a.delivery AS id FROM delivery_attempts AS a LEFT JOIN deliveries AS d ON d.id = a.delivery
 WHERE d.id IS NULL""",
@@ -239,7 +241,7 @@ WHERE r.status = 201 AND r.idempotency_key IS NOT NULL AND k.key IS NULL
 
 
 def run(unit: AuditUnit, check: Check, since: Mapping[LoggedBook, str] | None, faults: Discrepancies) -> None:
-    """Note the rows that the check finds; with `since`, by book, transactions up to there are left out."""
+    """Note the rows that the check finds. With `since`, by book, earlier transactions are left out."""
     if since is None or not check.since:
         _note(unit, check, check.sql, {}, faults)
         return
@@ -254,7 +256,7 @@ def _note(unit: AuditUnit, check: Check, sql: str, bounds: dict[str, Value], fau
 
 
 def miscounted(unit: AuditUnit, counts: Mapping[int, int], faults: Discrepancies) -> None:
-    """Note the projects and modes whose counters are wrong; `counts` holds their transactions by book."""
+    """Note the projects and modes with wrong counters; `counts` holds the numbers of transactions by book."""
     rows = unit.execute(
         """
 SELECT min(b.book) AS book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
@@ -284,9 +286,10 @@ GROUP BY project, livemode ORDER BY project, livemode"""
 
 
 def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note a stored time that is far in the future: the ledger's clock starts after it and never goes back.
+    """Note a stored time far in the future, because the ledger's clock starts after it and never goes back.
 
-    A ledger whose test clock was moved contains events of that time, or a server ran by that clock.
+    It is not a fault if a test clock was moved: then the ledger contains events of that time, or a server ran
+    at that time.
     """
     reached_time, newest = kept_time.get(unit), unit.first(kept_time.NEWEST_EVENT)
     event = 0 if newest is None or newest["id"] is None else moment_of(newest["id"])
@@ -301,10 +304,13 @@ def misplaced_time(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note the books whose log is gone: a server makes its key at its start, and seals within a second."""
+    """Note the books whose log is gone.
+
+    A server makes the log's key when it starts, and seals within a second.
+    """
     served_at = kept_time.get(unit).served
     if served_at is None:
-        return  # it was never served
+        return  # the ledger was never served
     key = keys.current(unit)
     for book in stored.behind(unit):
         if book.checkpoint is None and (
@@ -314,13 +320,13 @@ def misplaced_log(unit: AuditUnit, faults: Discrepancies) -> None:
             faults.add(
                 "log",
                 book.book.project,
-                f"{book.book.project}, {mode} mode, has events and no log, and a server has run: the log was"
-                " removed. Compare with a checkpoint that was kept elsewhere.",
+                f"{book.book.project}, {mode} mode, has events but no log, although a server has run: the log"
+                " was removed. Compare with a checkpoint that was kept elsewhere.",
             )
 
 
 def _sealed_long_ago(unit: AuditUnit, book: int, key: LogKey, served_at: int) -> bool:
-    """Return whether a server ran long after the first event of the book and after the key was made."""
+    """Return whether a server ran long after the book's first event and after the key was made."""
     row = unit.first("SELECT min(created) AS first FROM events WHERE book = :book", {"book": book})
     return row is not None and max(row["first"] or served_at, key.created) + LONG_MS < served_at
 
@@ -346,9 +352,9 @@ def misnamed_originals(unit: AuditUnit, faults: Discrepancies) -> None:
 
 
 def _is_first(unit: AuditUnit, object: str, ids: list[str]) -> bool:
-    """Return whether a key with these ids names the object that its request made first.
+    """Return whether the object of a key is the first one that its request made; `ids` are all its objects.
 
-    A reversal and the roll of an API key list the object of the request before the object that they made.
+    A reversal, and the roll of an API key, list the object in the request before the object that they made.
     """
     about, *objects_made = ids or [""]
     if len(objects_made) != 1:

@@ -1,6 +1,6 @@
-"""A book's log compared with its events: its tiles, the signed checkpoint, and checkpoints kept elsewhere.
+"""Compares a book's log with the book's events: tiles, signed checkpoint, and checkpoints kept elsewhere.
 
-The leaves are made again from the events, so nothing of the log is believed but what was signed.
+The leaves are computed again from the events, so nothing in the log is trusted except signed checkpoints.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class KeptCheckpoint:
 
 @dataclass(slots=True)
 class EntryAudit:
-    """The entries of one book's log: `add` each event, then `finish`.
+    """The entries of one book's log. Call `add` for each event, then `finish`.
 
-    `edge` is the edge of the entries that are no longer added. Tiles are told apart by their last events when
-    they were sealed, so that an event missing from one tile does not make the following tiles wrong.
+    `edge` is the edge of the entries that are already sealed and are not added again. A stored tile is
+    recognised by its last event, so an event missing from one tile does not make the following tiles wrong.
     """
 
     unit: AuditUnit
@@ -54,14 +54,15 @@ class EntryAudit:
     kept: Sequence[KeptCheckpoint]
     faults: Discrepancies
     _signed_checkpoints: list[KeptCheckpoint] = field(default_factory=list)
-    _roots: dict[int, bytes | None] = field(default_factory=dict)  # by the size of each checkpoint
-    _sizes: list[int] = field(default_factory=list)  # of those, which are not reached yet
-    _last: dict[int, str] = field(default_factory=dict)  # the last event of each of these sizes
-    _tiles: list[Row] = field(default_factory=list)  # the next ones that are stored
-    _number: int = 0  # of the next tile to be read
-    _ids: list[str] = field(default_factory=list)  # of the entries of a tile
+    # The root of the computed tree at the size of each checkpoint.
+    _roots: dict[int, bytes | None] = field(default_factory=dict)
+    _sizes: list[int] = field(default_factory=list)  # the sizes of checkpoints that are not reached yet
+    _last: dict[int, str] = field(default_factory=dict)  # the last event at each of these sizes
+    _tiles: list[Row] = field(default_factory=list)  # the next stored tiles
+    _number: int = 0  # the number of the next tile to read
+    _ids: list[str] = field(default_factory=list)  # the ids of the entries in the current tile
     _leaves: list[bytes] = field(default_factory=list)
-    _count_added: int = 0  # how many of these the edge has
+    _count_added: int = 0  # how many entries of the current tile the edge already contains
     _wrong: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -82,7 +83,7 @@ class EntryAudit:
 
     @property
     def size(self) -> int:
-        """How many entries there are."""
+        """Return the number of entries."""
         return self.edge.size + len(self._leaves) - self._count_added
 
     def add(self, id: str, kind: str, created: int, body: bytes) -> None:
@@ -97,7 +98,7 @@ class EntryAudit:
         self._leaves.append(tree.leaf_hash(body))
 
     def finish(self) -> None:
-        """Compare what can be compared at the end, and note what is wrong."""
+        """Make the comparisons that need all entries, and note the faults."""
         while self._tiles:
             self._end_tile()
         self._into_edge()
@@ -107,24 +108,22 @@ class EntryAudit:
         )
         for first, last, message in self._wrong:
             if right:
-                message = "what is stored of them is not right, though they lead to what was signed"
-            self._note(first, f"of the events from {first} to {last} of {self._named()}: {message}.")
+                message = "their stored hashes are wrong, although they lead to the signed checkpoint"
+            self._note(first, f"the events from {first} to {last} of {self._named()}: {message}.")
         if self._last.get(self.log.size, self.log.last) != self.log.last:
-            self._note(
-                self.log.last, f"{self.log.last} is not the last event that the log of {self._named()} has."
-            )
+            self._note(self.log.last, f"{self.log.last} is not the last event in the log of {self._named()}.")
         for kept in self._signed_checkpoints:
             self._look_at_signature(kept, "log")
             if self._roots.get(kept.checkpoint.size) != kept.checkpoint.root and not self._wrong:
                 self._note(
                     self.log.book.project,
-                    f"the {self.size} events of {self._named()} do not lead to {kept.name}, which is of"
+                    f"the {self.size} events of {self._named()} do not lead to {kept.name}, which has"
                     f" {kept.checkpoint.size}.",
                 )
         self._compare_kept()
 
     def _read_signed(self) -> list[KeptCheckpoint]:
-        """Return the ledger's own checkpoints, as far as they can be read."""
+        """Return the ledger's own checkpoints, except unreadable ones."""
         rows = self.unit.execute(
             "SELECT witness, size, checkpoint, line FROM log_cosignatures WHERE book = :book"
             " ORDER BY witness",
@@ -132,7 +131,7 @@ class EntryAudit:
         )
         texts = [(f"the checkpoint that {row['witness']} signed", row["checkpoint"]) for row in rows]
         if self.log.checkpoint is not None:
-            texts.append(("the checkpoint that was signed", self.log.checkpoint))
+            texts.append(("the signed checkpoint", self.log.checkpoint))
         checkpoints = []
         for name, text in texts:
             try:
@@ -143,14 +142,14 @@ class EntryAudit:
             if stored.cosignature(row) is None:
                 self._note(
                     self.log.book.project,
-                    f"the signature of the witness {row['witness']} that is stored of {self._named()} cannot"
-                    " be read, or is another one's.",
+                    f"the stored signature of the witness {row['witness']} for {self._named()} cannot be"
+                    " read, or belongs to another witness.",
                 )
             if all(each.checkpoint.size != row["size"] for each in checkpoints):
                 self._note(
                     self.log.book.project,
-                    f"the size of the checkpoint that {row['witness']} signed of {self._named()} is another"
-                    " one.",
+                    f"the stored size of the checkpoint that {row['witness']} signed for {self._named()} is"
+                    " wrong.",
                 )
         if self.log.size and not (checkpoints and checkpoints[-1].checkpoint.size == self.log.size):
             self._note(self.log.book.project, f"the log of {self._named()} has a size that is not signed.")
@@ -169,10 +168,10 @@ class EntryAudit:
             self._note_tile(row, "a stored hash before them is missing")
         elif len(self._leaves) != TILE_WIDTH:
             self._note_tile(
-                row, f"there are {len(self._leaves)} in place of {TILE_WIDTH}{self._added_one(row)}"
+                row, f"there are {len(self._leaves)} instead of {TILE_WIDTH}{self._added_one(row)}"
             )
         elif notes.encode(hash) != row["hash"]:
-            self._note_tile(row, "at least one is not as it was sealed")
+            self._note_tile(row, "at least one has changed since it was sealed")
         self._number = row["number"] + 1
         self._into_edge(hash if whole and not self._count_added else None)
         if not self._tiles:
@@ -184,7 +183,7 @@ class EntryAudit:
         self._wrong.append((first, last, message))
 
     def _added_one(self, row: Row) -> str:
-        """Return the entry that a tile contains in excess, if that can be determined."""
+        """Return the id of an entry that the tile contains in excess, if it can be determined."""
         if len(self._leaves) == TILE_WIDTH + 1:
             for at, id in enumerate(self._ids):
                 rest = self._leaves[:at] + self._leaves[at + 1 :]
@@ -193,7 +192,7 @@ class EntryAudit:
         return ""
 
     def _into_edge(self, hash: bytes | None = None) -> None:
-        """Add the tile's entries to the edge, keep the roots on the way; a whole tile has a `hash`."""
+        """Add the tile's entries to the edge, and keep the roots on the way; a whole tile has a `hash`."""
         leaves, ids = self._leaves[self._count_added :], self._ids[self._count_added :]
         while self._sizes and self._sizes[-1] <= self.edge.size + len(leaves):
             size = self._sizes.pop()
@@ -213,13 +212,13 @@ class EntryAudit:
         row = self.unit.first(_COMMITMENT, {"book": self.log.book.number, "id": id})
         if row is None:
             if id <= self.log.last:
-                self.faults.add("log", id, f"event {id} was sealed, and the commitment to it is missing.")
+                self.faults.add("log", id, f"event {id} was sealed, but the commitment to it is missing.")
             return b""
         try:
             if row["salt"] is not None:
                 if checkpoints.commitment_to(body, notes.decode(row["salt"])) != row["commitment"]:
                     self.faults.add(
-                        "event", id, f"event {id} is not the one that the log has a commitment to."
+                        "event", id, f"event {id} does not match the commitment to it in the log."
                     )
             elif kind not in outbox.USER_KINDS or b'"email":null' not in body:
                 self.faults.add("log", id, f"the salt of the commitment to event {id} is missing.")
@@ -241,7 +240,8 @@ class EntryAudit:
             due.append((len(due) + 1, width, width - 1))
         if [tuple(row) for row in rows] != due:
             self._note(
-                self.log.book.project, f"the log of {self._named()} has more hashes or fewer than its size."
+                self.log.book.project,
+                f"the number of hashes in the log of {self._named()} does not match its size.",
             )
         for level, width, _ in due[:-1]:
             for number in range(width // TILE_WIDTH):
@@ -250,8 +250,8 @@ class EntryAudit:
                 if above and notes.encode(_root_of(below)) != above[0]["hash"]:
                     self._note(
                         self.log.book.project,
-                        f"hash {number} of level {level + 1} of the log of {self._named()} does not fit those"
-                        " below.",
+                        f"hash {number} of level {level + 1} of the log of {self._named()} does not match the"
+                        " hashes below it.",
                     )
 
     def _tiles_of(self, level: int, first: int, rows: int) -> list[Row]:
@@ -274,7 +274,7 @@ class EntryAudit:
         return [each.verifier for each in keys.public(self.unit, self.log.book)]
 
     def _compare_kept(self) -> None:
-        """Compare with the checkpoints that were kept outside the ledger, the smallest first."""
+        """Compare the log with the checkpoints that were kept outside the ledger, the smallest first."""
         count = 0
         for kept in sorted(self.kept, key=lambda entry: entry.checkpoint.size):
             self._look_at_signature(kept, "checkpoint")
@@ -286,7 +286,7 @@ class EntryAudit:
                 self.faults.add(
                     "checkpoint",
                     self._last.get(count, ""),
-                    f"{kept.name} has {size} entries of {self._named()}, and this ledger ends after"
+                    f"{kept.name} has {size} entries of {self._named()}, but this ledger ends after"
                     f" {self.size}: the last {size - self.size} were removed, or its write-ahead log was cut"
                     " off.",
                 )
@@ -295,8 +295,8 @@ class EntryAudit:
                 self.faults.add(
                     "checkpoint",
                     self._last.get(size, ""),
-                    f"{kept.name} does not hold: of the events {f'after {after} ' if after else ''}up to"
-                    f" {last} of {self._named()} some were changed, removed or added.",
+                    f"{kept.name} does not match: some events {f'after {after} ' if after else ''}up to"
+                    f" {last} of {self._named()} were changed, removed or added.",
                 )
 
     def _named(self) -> str:
@@ -304,7 +304,7 @@ class EntryAudit:
 
 
 def look_at_key(unit: AuditUnit, faults: Discrepancies) -> None:
-    """Note a key that cannot sign. One that is encrypted is left to the server, which can read it."""
+    """Note a key that cannot sign. An encrypted key is left to the server, which can read it."""
     key = keys.current(unit)
     if key is None:
         return
@@ -334,7 +334,7 @@ def _is_signed(checkpoint: Checkpoint, by: Sequence[VerifierKey]) -> bool:
 
 
 def log_of(unit: AuditUnit, book: LoggedBook) -> StoredLog:
-    """Return how far a book is sealed."""
+    """Return the stored log of a book."""
     row = unit.first("SELECT size, last, checkpoint FROM logs WHERE book = :book", {"book": book.number})
     return (
         StoredLog(book, 0, "", None)

@@ -1,7 +1,7 @@
-"""The objects as their events say they are: accounts, invoices, users and orders.
+"""Compares objects with their events: accounts, invoices, users and orders.
 
-The events of each object must be ones that can follow each other, and its row what the last one says. Columns
-that no event states, such as the digits of an e-mail address without case, follow from stated ones.
+The events of each object must be able to follow each other, and its row must match the last event. Columns
+that no event contains, such as an e-mail address in the form for comparing, follow from other columns.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ledger_engine.store.read_snapshot import AuditUnit
 from ledger_engine.verify.faults import Discrepancies
 
 _ROWS_AT_ONCE = 1000
-_LETTERS_AT_ONCE = 1_000_000  # of the texts of the rows that are read together, or one row
-_REPEATED = "updated"  # a word that may follow itself any number of times
+_LETTERS_AT_ONCE = 1_000_000  # letters of the texts of rows that are read together; one row may have more
+_REPEATED = "updated"  # a word that may occur any number of times in sequence
 _EVENTS = (
     f"SELECT e.book, e.id, e.object, e.type, {outbox.SHORT_BODY}, e.created FROM events AS e"
     " WHERE e.body IS NOT NULL AND e.object >= :object AND e.object <= :last"
@@ -33,10 +33,10 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object: its table, the order of its events, and the columns that they do not state.
+    """A kind of object: its table, the order of its events, and the columns that the events do not contain.
 
-    `events` is a pattern of the words after the dot, each with a comma. `texts` are the columns that can be
-    long. `summed` names the column that is the sum, and the column that is added up.
+    `events` is a pattern for the words after the dot in its types of events, each with a comma. `texts` are
+    the columns that can be long. `summed` names the column with the sum, and the column that is added up.
     """
 
     noun: str
@@ -74,14 +74,14 @@ KINDS = (
 
 @dataclass(slots=True)
 class _History:
-    """The events of one object: their words in order, and the last of them."""
+    """The events of one object: their words in order, and the last event."""
 
     words: list[str] = field(default_factory=list)
     last: Row | None = None
 
 
 def look_at(unit: AuditUnit, kind: ObjectKind, counts: Counter[str], faults: Discrepancies) -> None:
-    """Look at all objects of a kind, and count them."""
+    """Check all objects of a kind, and count them."""
     after = ""
     counts[kind.table] += 0
     for last in _ends(unit, kind):
@@ -104,7 +104,7 @@ def look_at(unit: AuditUnit, kind: ObjectKind, counts: Counter[str], faults: Dis
 
 
 def _ends(unit: AuditUnit, kind: ObjectKind) -> Iterator[str]:
-    """Yield the last id of each run of objects that are read together: their texts bound it."""
+    """Yield the last id of each group of objects that are read together; long texts make groups small."""
     letters = " + ".join([f"coalesce(length({name}), 0)" for name in kind.texts]) or "0"
     after, waiting = "", 0
     while rows := unit.execute(
@@ -122,7 +122,7 @@ def _ends(unit: AuditUnit, kind: ObjectKind) -> Iterator[str]:
 
 
 def _histories(unit: AuditUnit, first: str, last: str) -> dict[tuple[int, str], _History]:
-    """Return what happened to the objects between two ids, by their book and object."""
+    """Return the events of the objects between two ids, by book and object."""
     histories: dict[tuple[int, str], _History] = {}
     for row in _events(unit, first, last):
         history = histories.setdefault((row["book"], row["object"]), _History())
@@ -144,13 +144,13 @@ def _events(unit: AuditUnit, first: str, last: str) -> Iterator[Row]:
 
 
 def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> str | None:
-    """Return the fault of an object, as the end of a sentence."""
+    """Return the fault of an object, as the end of a sentence; None if it has none."""
     try:
         object_json = as_json(kind.read(row))
         if not isinstance(object_json.get("metadata", {}), dict):
             return "has text in metadata that is not a JSON object"
     except (ValueError, RecursionError, TypeError):
-        return "has text that is not JSON, or a time that is none"
+        return "has text that is not JSON, or an invalid time"
     if kind.summed is not None and row[kind.summed[1]] is not None:
         stated, due = row[kind.summed[0]], _total(object_json[kind.summed[1]])
         if stated != due:
@@ -165,18 +165,18 @@ def _fault(unit: AuditUnit, kind: ObjectKind, row: Row, history: _History) -> st
         if kind.noun == "user" and row["erased_at"] is not None:
             for event in _events(unit, row["id"], row["id"]):
                 if not _is_as_erased(_body(unit, event), event, object_json, bool(row["livemode"])):
-                    return f"has the event {event['id']}, which says what it did not when the user was erased"
+                    return f"has the event {event['id']}, which was changed after the user was erased"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"has the event {last['id']}, whose body cannot be read"
     if kind.noun == "user":
         unlike += _unlike_user(row, unlike)
     if unlike:
-        return f"has another {', '.join(dict.fromkeys(unlike))} than its last event {last['id']} says"
+        return f"differs from its last event {last['id']} in {', '.join(dict.fromkeys(unlike))}"
     return None
 
 
 def _unlike(stated: Mapping[str, Any], due: Mapping[str, Any]) -> list[str]:
-    """Return the names in `stated` that `due` lacks, or holds differently; older versions had fewer."""
+    """Return the names in `stated` that `due` lacks or holds differently; older versions had fewer fields."""
     return [name for name, value in stated.items() if name not in due or due[name] != value]
 
 
@@ -185,13 +185,11 @@ def _body(unit: AuditUnit, event: Row) -> str:
 
 
 def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemode: bool) -> bool:
-    """Return whether an event of an erased user is the rest that erasing leaves: the log has no salt to prove
-    it by.
-    """
+    """Return whether erasing leaves exactly this event, for which the log has no salt to prove it with."""
     message = json.loads(body)
     stated = message["data"]["object"]
     if stated.get("name") is not None or stated.get("email") is not None:
-        return True  # still to be erased, so the log holds its salt
+        return True  # the event is still to be erased, so the log holds its salt
     then = {"status": "active", "deactivated_at": None}
     if event["type"] == "user.deactivated":
         then = {"status": "deactivated", "deactivated_at": message["created"]}
@@ -202,7 +200,7 @@ def _is_as_erased(body: str, event: Row, object_json: Mapping[str, Any], livemod
 
 
 def _unlike_user(row: Row, unlike: list[str]) -> list[str]:
-    """Return what else is wrong with a user; what is erased is taken out of `unlike`."""
+    """Return the other faults of a user; erased fields are removed from `unlike`."""
     if row["erased_at"] is None:
         return [] if row["email_folded"] == emails.fold(row["email"]) else ["email_folded"]
     columns = [name for name in ("name", "email", "email_folded", "password_hash") if row[name] is not None]
@@ -211,9 +209,9 @@ def _unlike_user(row: Row, unlike: list[str]) -> list[str]:
 
 
 def _total(items: Any) -> int | None:
-    """Return the sum of quantity × unit_amount, or None when `items` is not a list of such objects.
+    """Return the sum of quantity × unit_amount; None if `items` is not a list of such objects.
 
-    Either may be missing: the quantity is then 1, the unit amount 0, as in `orders.create`.
+    A missing quantity is 1 and a missing unit amount is 0, as in `orders.create`.
     """
     if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
         return None

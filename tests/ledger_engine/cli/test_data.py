@@ -171,7 +171,7 @@ def test_a_saved_checkpoint_proves_what_came_before_and_is_where_the_next_check_
     lines = done.stderr.splitlines()
     assert len(lines) > 2
     assert all(line.startswith("ledger-engine: ") for line in lines)
-    assert any(f"{file} does not hold" in line for line in lines)
+    assert any(f"{file} does not match" in line for line in lines)
     assert Path(file).read_bytes() == before
 
 

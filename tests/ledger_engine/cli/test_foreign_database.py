@@ -26,7 +26,7 @@ LEFT_OUT = {("completion",), ("conform",), ("check-proof",), ("witness",)}
 # These have no use for a database without a log, or without a server.
 OF_A_SERVER = {("listen",), ("tail",), ("api",), ("post",), ("trigger",)}
 IN_OTHER_WORDS = {
-    ("recover",): "holds nothing that could be recovered",
+    ("recover",): "contains nothing to recover",
     **dict.fromkeys(OF_A_SERVER, "No server serves"),
 }
 WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -48,7 +48,9 @@ WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
 TABLES = (
     "CREATE TABLE users (name TEXT); CREATE TABLE accounts (name TEXT); CREATE TABLE projects (name TEXT)"
 )
-SAID = "it has tables of another program (accounts, projects, users); give the ledger a database of its own"
+SAID = (
+    "it contains tables of another program (accounts, projects, users); give the ledger a database of its own"
+)
 
 
 def leaves(

@@ -24,7 +24,7 @@ def test_the_example_of_the_standard_holds() -> None:
 
 def test_a_signature_under_another_text_does_not_hold() -> None:
     key, note = VerifierKey.parse(EXAMPLE_KEY), notes.parse(EXAMPLE.replace("an example", "no example"))
-    with pytest.raises(BadNote, match=r"^a signature of example\.com/foo does not hold$"):
+    with pytest.raises(BadNote, match=r"^a signature of example\.com/foo does not match the text$"):
         note.signature_of(key)
 
 

@@ -194,7 +194,7 @@ async def test_a_witness_that_is_gone_or_signs_with_another_key_is_said(
     await trust(engine, tenant, watching)
     other = SigningKey("another", notes.WITNESS, bytes(32)).verifier
     await publish(engine, CheckpointPlaces(witnesses=[WitnessAddress(watching.address.url, other)]))
-    assert engine.notice == "The witness another answers without a signature of its key."
+    assert engine.notice == "The witness another has answered without a signature by its key."
     await publish(engine, CheckpointPlaces(witnesses=[WitnessAddress("http://127.0.0.1:9", other)]))
     assert engine.notice is not None
     assert engine.notice.startswith("The witness another cannot be reached: ")
@@ -276,8 +276,8 @@ async def test_nothing_is_signed_where_a_kept_checkpoint_is_of_another_history(
     origin = f"{NAME}/{tenant.project}/test"
     await publish(engine, outside)
     assert engine.notice == (
-        f"The log is not signed any more: a checkpoint of {origin} was kept that has 2 entries, and this"
-        " ledger has sealed 0: it was rolled back, or is a fork."
+        f"The log is not signed any more: a kept checkpoint of {origin} has 2 entries, but this ledger"
+        " has sealed only 0: it was rolled back, or is a fork."
     )
     await Sealer(engine, Seal(None), NAME).seal()  # as one without the folder does
     for _ in range(2):
@@ -285,8 +285,8 @@ async def test_nothing_is_signed_where_a_kept_checkpoint_is_of_another_history(
     await Sealer(engine, Seal(None), NAME).seal()
     await publish(engine, outside)
     assert engine.notice == (
-        f"The log is not signed any more: a checkpoint of {origin} was kept whose 2 entries are others than"
-        " those here: this ledger was rolled back, or is a fork."
+        f"The log is not signed any more: a kept checkpoint of {origin} has 2 entries that differ from"
+        " the entries here: this ledger was rolled back, or is a fork."
     )
 
 

@@ -228,7 +228,7 @@ async def test_nothing_is_signed_after_what_was_sealed_has_changed(
     assert await read(stored.checkpoint_note) == before
     assert engine.notice == (
         f"The log is not signed any more: the events of {tenant.project}, test mode, do not lead to the"
-        " checkpoint of 301 entries that was signed: some of what was sealed has been changed or removed."
+        " signed checkpoint of 301 entries: some sealed events were changed or removed."
     )
 
 
@@ -419,7 +419,7 @@ async def test_a_signature_of_a_witness_that_is_garbled_is_left_out_and_said(
     assert await read(stored.checkpoint_note) == before
     await Sealer(engine, Seal(None), NAME)._try_to_look()
     assert engine.notice is not None
-    assert engine.notice.startswith("The signature of the witness w.example that is stored of book ")
+    assert engine.notice.startswith("The stored signature of the witness w.example for book ")
     await engine.write(partial(execute, sql="UPDATE log_cosignatures SET checkpoint = 'garbled'"))
     assert Proof.parse(await read(stored.proof_of_transaction, posted)).checkpoint.size == 2
 

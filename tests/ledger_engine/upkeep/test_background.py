@@ -69,8 +69,8 @@ async def test_a_time_that_is_far_ahead_of_the_machines_clock_is_logged_at_the_s
     await background.begin()
     assert caplog.messages == [engine.notice]
     assert engine.notice == (
-        "The ledger's time is 2026-09-21T14:13:20.000Z and goes on from there, because it never goes back,"
-        " though the machine's clock shows 2026-09-20T14:13:19.999Z."
+        "The ledger's time is 2026-09-21T14:13:20.000Z, although the machine's clock shows"
+        " 2026-09-20T14:13:19.999Z. It continues from there, because it never goes back."
     )
     await background.stop()
     assert (await engine.read(kept_time.get)).served == clock.machine()

@@ -350,7 +350,7 @@ def test_a_log_is_recovered_over_the_backup_it_goes_on_from(ledger: Path, tmp_pa
 def test_a_ledger_that_cannot_be_recovered_is_refused_and_nothing_is_made(
     ledger: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(Conflict, match="nothing that could be recovered"):
+    with pytest.raises(Conflict, match="contains nothing to recover"):
         backups.recover(ledger, tmp_path / "new.db")
     backups.back_up(ledger, tmp_path / "copy.db")
     asyncio.run(post(ledger, 300))

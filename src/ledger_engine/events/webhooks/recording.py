@@ -1,7 +1,7 @@
-"""The recorder: stores the results of attempts, all that arrived together in one commit if possible.
+"""The recorder stores the results of attempts; if possible it stores all that arrived together in one commit.
 
-If that fails, and not because of the storage, they are recorded in ever smaller batches, so that a result
-which cannot be recorded does not block the rest.
+If that fails although the storage works, it records them in ever smaller batches. So a result that cannot be
+recorded does not block the rest.
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ from ledger_engine.events.webhooks.sending import SendResult
 from ledger_engine.store import ATTEMPTS, BookWork, Unit
 from ledger_engine.store.engine import Engine
 
-OVERDUE_EVERY_S = 1.0  # after a stop, one overdue retry for each endpoint; never slower than the first retry
+# After a stop, each endpoint gets one overdue retry in this time; not longer than the wait before the first
+# retry.
+OVERDUE_EVERY_S = 1.0
 SPREAD_AT_ONCE = 200
-JUMP_MS = 30_000  # how far the clock may differ from elapsed time; less is ordinary adjustment
+# The least difference between the clock and elapsed time that counts as a jump; smaller ones are ordinary
+# adjustments.
+JUMP_MS = 30_000
 
 
 class RetryClock:
     """The clock of one deliverer. Call `begin` first.
 
-    Retries are due by the ledger's clock. When that moves further than the monotonic clock, the machine
-    slept, or its clock was set forward: nothing was sent during that time, as during a stop. Only one of
-    several servers changes what is stored.
+    Retries are due by the ledger's clock. If that clock moves further than the monotonic clock, the machine
+    slept or its clock was set forward: nothing was sent during that time, as after a stop. Only one of
+    several servers changes the stored due times.
     """
 
     def __init__(self, engine: Engine, retries_s: Sequence[float], monotonic: Callable[[], float]) -> None:
@@ -47,19 +51,19 @@ class RetryClock:
 
     @property
     def followed_to(self) -> int:
-        """The ledger's time at the last `follow`."""
+        """Return the ledger's time at the last `follow`."""
         return self._clock_at
 
     async def begin(self) -> None:
         """Continue where the last deliverer stopped. Raises StorageUnavailable."""
-        # without it another server has continued to send
+        # If it is not the first, another server has continued to send.
         if await self._leases.leads() and self._leases.first:
             await self._continue()
-        # A first write advances the clock past everything recorded, which is not a jump.
+        # The first write advances the clock past everything recorded, which does not count as a jump.
         self._clock_at, self._monotonic_at = read_together(self._engine.clock.now, self._monotonic)
 
     async def follow(self) -> int:
-        """Continue as after a stop if the clock has jumped forward; return the ledger's time.
+        """If the clock has jumped forward, continue as after a stop; return the ledger's time.
 
         Compare only this time with stored times. Raises StorageUnavailable.
         """
@@ -72,9 +76,9 @@ class RetryClock:
             return clock
 
     async def _continue(self) -> None:
-        """Begin the days of failing endpoints again, and spread the retries that became due.
+        """Restart the five days of failing endpoints, and spread the retries that became due.
 
-        They are due in sequence, not all at once.
+        After this the retries are due one after the other, not all at once.
         """
         await self._engine.write(endpoints.begin_sending)
         for endpoint, _ in await self._engine.read(endpoints.sealed_secrets):
@@ -91,18 +95,21 @@ class RetryClock:
 
 
 GONE = 410  # the status with which a receiver asks for no more events
-JITTER = 0.1  # share of the wait added at random, so that deliveries that failed together are retried apart
+# Share of the wait added at random, so that deliveries that failed together are not retried together.
+JITTER = 0.1
 RECORDED_AT_ONCE = 200
-PACE_S = 0.01  # pause between two reads or two records, so that each covers more
+PACE_S = 0.01  # pause between two reads or two commits, so that each covers more
 BUSY_PACE_S = 0.05  # the same while the event loop is busy, because requests come before webhooks
-BUSY = 0.2  # share of the time; sending alone to one endpoint uses a third of that
+# Share of the time above which the loop is busy; sending to one endpoint, with nothing else, takes a third of
+# that.
+BUSY = 0.2
 RETRY_AFTER_S = 1.0
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class Pace:
-    """The pause in seconds between two steps, by how busy the thread was before."""
+    """The pause in seconds between two steps, which depends on how busy the thread was."""
 
     def __init__(self) -> None:
         self.pause_s = PACE_S
@@ -135,20 +142,20 @@ async def try_step(step: Callable[[], Awaitable[object]]) -> bool:
 
 
 async def wait_to_retry() -> None:
-    """Wait before a step that failed is tried again."""
+    """Wait before repeating a step that failed."""
     await asyncio.sleep(RETRY_AFTER_S)
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBatch:
-    """Outcomes, and the cursors of their endpoints. A `bare` batch is recorded without the exchange."""
+    """Outcomes, and the cursors of their endpoints. A `bare` batch is recorded without headers and bodies."""
 
     outcomes: list[Outcome]
     cursors: dict[str, str]
     bare: bool = False
 
     def smaller(self) -> list[OutcomeBatch]:
-        """Return this batch split into smaller ones, the cursors last; empty when it cannot be split."""
+        """Return this batch split into smaller ones, the cursors last; [] if that is impossible."""
         by_endpoint = [
             OutcomeBatch([outcome for outcome in self.outcomes if outcome.endpoint == id], {id: cursor})
             for id, cursor in self.cursors.items()
@@ -166,9 +173,7 @@ class OutcomeBatch:
 
 
 class Recorder:
-    """Records results while `run` runs: the results of the `jobs` that were submitted to the sender, by
-    number.
-    """
+    """Records results while `run` runs; `jobs` holds the jobs submitted to the sender, by number."""
 
     def __init__(
         self,
@@ -183,7 +188,7 @@ class Recorder:
         self._jobs = jobs
         self._clock = clock
         self._pace = pace
-        self._answers: list[tuple[SendResult, int]] = []  # with the time of each result
+        self._answers: list[tuple[SendResult, int]] = []  # results, each with its time
         self._answer_event = asyncio.Event()
         self._finishing = False
 
@@ -193,12 +198,15 @@ class Recorder:
         self._answer_event.set()
 
     def finish(self) -> None:
-        """Have `run` end once it has recorded what is there, or has failed to."""
+        """Make `run` end once it has recorded the results so far, or has failed to."""
         self._finishing = True
         self._answer_event.set()
 
     async def run(self, on_recorded: Callable[[bool], None]) -> None:
-        """Record until `finish`. When results are recorded, call `on_recorded`: does an endpoint drain?"""
+        """Record results until `finish`.
+
+        After each recording, call `on_recorded` with whether an endpoint drains.
+        """
         while not (self._finishing and not self._answers):
             await self._answer_event.wait()
             self._answer_event.clear()
@@ -230,7 +238,7 @@ class Recorder:
 
         while not await try_step(record):
             if self._finishing:
-                return  # the next deliverer sends again what was not recorded
+                return  # the next deliverer sends again all deliveries that were not recorded
             await wait_to_retry()
         for id, outgoing in endpoints.items():
             outgoing.recorded_to(cursors[id])
@@ -271,7 +279,10 @@ class Recorder:
 
 
 class Recording:
-    """The recording of some outcomes. After StorageUnavailable, `run` continues where it stopped."""
+    """The recording of some outcomes.
+
+    If `run` raised StorageUnavailable, its next call continues from there.
+    """
 
     def __init__(self, engine: Engine, outcomes: list[Outcome], cursors: dict[str, str]) -> None:
         self._engine = engine
@@ -280,7 +291,7 @@ class Recording:
         self._resent: set[tuple[str, str]] = set()
 
     async def run(self, now: int) -> None:
-        """Record what is not recorded yet; the waits before retries count from `now`.
+        """Record the outcomes that are not recorded yet; the waits before retries count from `now`.
 
         Raises StorageUnavailable.
         """
@@ -300,13 +311,11 @@ class Recording:
                     self._give_up(batch)
 
     def is_given_up(self, outcome: Outcome) -> bool:
-        """Return whether the outcome cannot be recorded; for after `run`."""
+        """Return whether the outcome cannot be recorded. Call this after `run`."""
         return (outcome.endpoint, outcome.event) not in self._recorded_at
 
     def retry_at(self, outcome: Outcome) -> int | None:
-        """Return when the retry of a recorded outcome is due, according to the database; None without a
-        retry.
-        """
+        """Return when the database has the retry of a recorded outcome due; None if there is no retry."""
         if (outcome.endpoint, outcome.event) in self._resent:
             return 0
         if outcome.retry_in_ms is None:
@@ -321,7 +330,7 @@ class Recording:
 
 
 def store(unit: Unit, batch: OutcomeBatch, now: int) -> set[tuple[str, str]]:
-    """Record the outcomes and the cursors, and disable endpoints if that follows.
+    """Record the outcomes and the cursors, and disable endpoints if the outcomes require it.
 
     Return the endpoint and event of each delivery that was resent during its attempt, and so is due.
     """
@@ -339,5 +348,5 @@ def store(unit: Unit, batch: OutcomeBatch, now: int) -> set[tuple[str, str]]:
 
 
 def _without_exchange(outcome: Outcome) -> Outcome:
-    error = None if outcome.error is None else "failed; what was answered cannot be recorded"
+    error = None if outcome.error is None else "failed; its answer cannot be recorded"
     return replace(outcome, error=error, request_headers="[]", response_headers=None, response_body=None)

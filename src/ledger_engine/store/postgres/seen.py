@@ -1,9 +1,9 @@
-"""The commits that a server has seen in its database, so that it never continues on an older one.
+"""Remembers the commits that a server has seen, so that it never continues on an older database.
 
-After a failover the earlier primary may come back, and a promoted standby may lack the last commits. Under
-the number of each server `heads` counts its commits that announced something. If this count is lower than one
-seen before, acknowledged changes are missing. A cluster loses its last commits only, so these counts show it
-for all of them. Two primaries of one cluster differ in their timeline.
+After a failover the earlier primary may come back, and a promoted standby may lack the last commits. In
+`heads` each server has a row that counts its commits that announced something. If this count is lower than a
+count seen before, acknowledged changes are missing. A cluster can only lose its last commits, so these counts
+reveal every loss. Two primaries of one cluster differ in their timeline.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, DatabaseF
 from ledger_engine.store.postgres.locks import new_server
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
-FORGOTTEN_AFTER = 30 * DAY  # the row of a server that has not written for so long may be gone
-_OWN_MAX = 5000  # commits of this server of which is known what they changed
+FORGOTTEN_AFTER = 30 * DAY  # a server that has not written for this long may have lost its row
+_OWN_MAX = 5000  # how many of this server's last commits are kept with the books that they changed
 _BOOKS_NAMED_MAX = 5
-_STANDBY = "25006"  # as PostgreSQL says itself to whoever wants to write
+_STANDBY = "25006"  # PostgreSQL's code for an attempt to write on a standby
 _PLACE = rendered(
     "SELECT (SELECT system_identifier FROM pg_control_system()) AS system, CASE WHEN pg_is_in_recovery()"
     " THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END AS timeline"
@@ -39,12 +39,11 @@ _COMMITS = SqlStatement(
     b"SELECT server, announced, moment FROM heads WHERE lock = ANY($1) AND server = lock", (), True, True
 )
 _ADVICE = (
-    "Bring the right database back; or, to go on without what is missing, start the servers with"
-    " --accept-loss."
+    "Bring the right database back; or, to continue without the missing changes, start the servers"
+    " with --accept-loss."
 )
 
-# The beginning of the file: the part that is written for each commit, in place. Spaces fill what a number
-# leaves.
+# The beginning of the file, which each commit overwrites in place. Shorter numbers are padded with spaces.
 _OWN_COMMITS = '{"acknowledged": [%20d, %20d]'
 
 _NO_BOOKS: Counter[BookKey] = Counter()
@@ -71,7 +70,7 @@ _NONE = Commits(0, 0)
 
 @dataclass(slots=True)
 class _Own:
-    """A commit of this server: its number among the announcing commits, and its works by book."""
+    """A commit of this server: its number among the announcing commits, and its works in each book."""
 
     number: int
     moment: int
@@ -79,13 +78,16 @@ class _Own:
 
 
 def timeline_of(connection: PostgresConnection) -> Timeline:
-    """Return which cluster this is. Raises DatabaseFailed where it cannot be asked for."""
+    """Return the cluster and timeline of a connection.
+
+    Raises DatabaseFailed if the server does not offer them.
+    """
     (row,) = connection.rows(_PLACE, {})
     return Timeline(row["system"], row["timeline"])
 
 
 def has_timelines(connection: PostgresConnection) -> bool:
-    """Return whether the role may ask for the timeline."""
+    """Return whether the role may read the timeline."""
     try:
         return bool(timeline_of(connection))
     except DatabaseFailed:
@@ -95,9 +97,10 @@ def has_timelines(connection: PostgresConnection) -> bool:
 class SeenCommits:
     """The commits that one server has seen; any thread may use it.
 
-    `has_timelines` is set once that is known. `moved` is called when another cluster or timeline is used from
-    now on. `accepted` is called with the connection on which a loss was accepted. From then on `server` is
-    another number: under the old one the next commits would be taken for the lost ones.
+    Set `has_timelines` once it is known whether the role may read the timeline. `moved` is called when
+    another cluster or timeline is used from now on. `accepted` is called with the connection on which a loss
+    was accepted. From then on `server` is another number: under the old number the next commits would be
+    taken for the lost ones.
     """
 
     def __init__(self, *, accepts_loss: bool = False) -> None:
@@ -119,7 +122,7 @@ class SeenCommits:
     def committed(self, server: int, commits: Commits, works: Counter[BookKey]) -> None:
         """Note a commit of this server that announced something, before it is acknowledged.
 
-        `server` is the number that the server had, and `commits` counts this commit too.
+        `server` is the number of the server at that commit, and `commits` includes this commit.
         """
         with self._lock:
             self._commits[server] = commits
@@ -154,11 +157,11 @@ class SeenCommits:
             self._keep()
 
     def require_newest(self, connection: PostgresConnection, now: int, *, writes: bool = False) -> None:
-        """Raise ConnectionLost for a standby, and for a database that lacks what was seen before.
+        """Raise ConnectionLost for a standby, and for a database that lacks commits seen before.
 
-        `writes` is for the connection of the thread that calls `committed`.
+        `writes` is true for the connection of the thread that calls `committed`.
         """
-        with self._lock:  # before the database is asked, because this server may write until the answer
+        with self._lock:  # first, because this server may write while the database answers
             known = dict(self._commits)
         timeline = timeline_of(connection) if self.has_timelines else Timeline(0, 1)
         if not timeline.number:
@@ -172,7 +175,7 @@ class SeenCommits:
             self._require_timeline(timeline)
             missing: dict[int, int] = {}
             for server, commits in known.items():
-                # Another thread may have accepted the loss of some by now.
+                # Another thread may have accepted the loss of some commits by now.
                 count_expected = min(commits.announced, self._commits.get(server, commits).announced)
                 there = commits_there.get(server, _NONE).announced
                 if there < count_expected and commits.moment > now - FORGOTTEN_AFTER + DAY:
@@ -190,7 +193,7 @@ class SeenCommits:
                 self.moved(timeline)
 
     def remember(self, file: Path) -> None:
-        """Know what servers with this file have seen before, and keep it there from now on."""
+        """Load the commits that servers with this file have seen before, and write to the file afterwards."""
         self._file = file
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -203,14 +206,14 @@ class SeenCommits:
         except FileNotFoundError:
             return
         except (OSError, ValueError, LookupError, TypeError) as error:
-            log.warning("what was seen of the database before this start is not known: %r", error)
+            log.warning("the record of the commits seen before this start cannot be read: %r", error)
             return
         self._commits |= commits
         if not self._accepts_loss:
             self._timeline = timeline
 
     def keep(self) -> None:
-        """Write the file once more, when the server has stopped."""
+        """Write the file once more, after the server has stopped."""
         with self._lock:
             self._keep()
             if self._descriptor is not None:
@@ -229,7 +232,7 @@ class SeenCommits:
                 os.close(self._descriptor)
             self._descriptor = os.open(self._file, os.O_WRONLY)
         except OSError as error:
-            log.warning("what was seen of the database cannot be kept for the next start: %s", error)
+            log.warning("the record of the commits seen cannot be written for the next start: %s", error)
             self._file = self._descriptor = None
         self._content = (self.server, self._timeline, dict(self._commits))
 
@@ -238,7 +241,7 @@ class SeenCommits:
         try:
             os.pwrite(file, (_OWN_COMMITS % commits).encode(), 0)
         except OSError as error:
-            log.warning("what was seen of the database cannot be kept for the next start: %s", error)
+            log.warning("the record of the commits seen cannot be written for the next start: %s", error)
             self._file = self._descriptor = None
 
     def _require_timeline(self, timeline: Timeline) -> None:
@@ -250,7 +253,10 @@ class SeenCommits:
             )
 
     def _lose(self, missing: Mapping[int, int], commits_there: Mapping[int, Commits]) -> None:
-        """Refuse a database that lacks this many commits of servers, or accept it. Call it with the lock."""
+        """Refuse a database that lacks this many commits of servers, or accept the loss.
+
+        Call this with the lock held.
+        """
         there = commits_there.get(self.server, _NONE).announced
         commits = [each for each in self._own if each.number > there]
         books = sum([each.works for each in commits], Counter[BookKey]())
@@ -291,7 +297,7 @@ def _changes(count: int) -> str:
 
 
 def _by_book(works: Counter[BookKey]) -> str:
-    """Return in which books they are, for the log alone, because everybody may read the health check."""
+    """Return the affected books as text, for the log only, because everybody may read the health check."""
     names = [f"{count} in {_name(book)}" for book, count in works.most_common(_BOOKS_NAMED_MAX)]
     more = f", and more in {len(works) - len(names)} other books" if len(works) > len(names) else ""
     return f" By book: {', '.join(names)}{more}." if names else ""

@@ -1,8 +1,8 @@
-"""A PostgreSQL database as the source or the target of a move to another engine (`store/copy_ends.py`).
+"""A PostgreSQL database as the source or the target of a copy to another engine (`store/copy_ends.py`).
 
-Rows go in and out by COPY. A target is filled in one transaction: until it is committed nobody else sees even
-its tables. Until then the tables have only their primary keys; the other indexes and the foreign keys are
-made at the end, each at once.
+Rows are read and written with COPY. A target is filled in one transaction, so nobody else sees even its
+tables before the commit. The tables first have only their primary keys; each other index and each foreign key
+is created at the end, in one step.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows, UnitReader
 from ledger_engine.store.sql_text import SUBSTITUTE, restored
 
-_NAME = "ledger-engine migrate"  # of its connections, in pg_stat_activity
+_NAME = "ledger-engine migrate"  # the name of its connections in pg_stat_activity
 _SERVED = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name = 'ledger-engine' AND pid <> pg_backend_pid()"
 )
 _A_PROJECT = rendered("SELECT id FROM projects LIMIT 1")
 _HEADS = "SELECT lock, moment, server FROM heads ORDER BY lock"
-# Foreign keys and indexes that are no constraint: the statements that drop each and make it again.
+# For foreign keys and for indexes that are not constraints: the statements that drop each and create it
+# again.
 _DEFINITIONS = """
 SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
        format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
@@ -51,7 +52,7 @@ WHERE relnamespace = current_schema()::regnamespace
 
 
 class PostgresSource:
-    """A database that no server uses, read in one transaction. Open with `open_source`."""
+    """A database that no server uses, read in one transaction. Open it with `open_source`."""
 
     def __init__(self, connection: psycopg.Connection, watch: psycopg.Connection, url: str) -> None:
         self._connection = connection
@@ -103,7 +104,7 @@ class PostgresSource:
 
 
 class PostgresTarget:
-    """A database that becomes a ledger, within one transaction. Open with `open_target`."""
+    """A database that becomes a ledger in one transaction. Open it with `open_target`."""
 
     def __init__(self, own: PostgresConnection) -> None:
         self._own = own
@@ -112,7 +113,7 @@ class PostgresTarget:
             self._definitions = connection.execute(_DEFINITIONS).fetchall()
             for drop, _ in self._definitions:
                 connection.execute(drop)
-            connection.execute("DELETE FROM kept_time")  # the baseline inserts its row
+            connection.execute("DELETE FROM kept_time")  # the baseline has inserted a row
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
         with self._own.lent() as connection:
@@ -125,7 +126,7 @@ class PostgresTarget:
 
     def finish(self, migrations_applied: Applied, moment: int) -> None:
         with self._own.lent() as connection, connection.cursor() as cursor:
-            # Foreign keys last, because they need the indexes.
+            # Foreign keys come last, because they need the indexes.
             for _, make in sorted(
                 self._definitions, key=lambda definition: definition[1].startswith("ALTER")
             ):
@@ -144,7 +145,7 @@ class PostgresTarget:
 
     @contextmanager
     def snapshot(self, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
-        """Open it for the audit, with one reader: nobody else sees what the transaction has written."""
+        """Open the target for the audit, with one reader, because only this transaction sees the new rows."""
         unlike = schema.unlike_made(migrations.definitions(self._own), self._definitions_made, {})
         unit = PostgresAuditUnit(self._own, unlike)
         reader = UnitReader(unit, self._own.interrupt, report)
@@ -163,7 +164,7 @@ def open_source(url: str) -> Iterator[PostgresSource]:
         row = connection.execute(_SERVED).fetchone()
         if row is not None and row[0]:
             raise refusal(
-                f"{named(url)} is in use by a server or a command; stop it, as what it writes would be lost."
+                f"{named(url)} is in use by a server or a command; stop it, or its changes would be lost."
             )
         yield PostgresSource(connection, watch, url)
 
@@ -172,26 +173,26 @@ def open_source(url: str) -> Iterator[PostgresSource]:
 def open_target(url: str) -> Iterator[PostgresTarget]:
     """Open a database to be filled, in a transaction that is committed at the end of the block.
 
-    Raises Conflict when it contains a ledger, and StorageUnavailable, also when it contains tables of another
+    Raises Conflict if it contains a ledger. Raises StorageUnavailable, also if it contains tables of another
     program.
     """
     is_complete = False
     with _errors(url), closing(Hosts(url, _NAME).open(math.inf, UNLIMITED)) as own:
         requirements.require_usable(own, partial(connect, url, CONNECT_S))
         tables = PostgresTables(own)
-        tables.pending()  # refuses the tables of another program before it waits for anything
+        tables.pending()  # refuses tables of another program before waiting for any lock
         try:
             with tables.locked():
                 tables.apply_pending()
                 if own.rows(_A_PROJECT, {}):
-                    raise refusal(f"{named(url)} has a ledger already; name an empty database.")
+                    raise refusal(f"{named(url)} already contains a ledger; name an empty database.")
                 yield PostgresTarget(own)
                 is_complete = True
         except ConnectionLost as error:
             if is_complete:
                 raise refusal(
                     f"The connection to {named(url)} was lost while the copy was committed. Run"
-                    " `ledger-engine verify` there to see whether it is there."
+                    " `ledger-engine verify` on that database to see whether the copy is complete."
                 ) from error
             raise
 
@@ -232,7 +233,7 @@ def _lines(connection: psycopg.Connection, table: CopiedTable) -> Iterator[tuple
 
 
 def _restored(row: tuple[Any, ...], texts: list[int]) -> Line:
-    """Return a row as it was before PostgreSQL stored it; `texts` are the positions of its texts."""
+    """Return a row in its form before PostgreSQL stored it; `texts` are the positions of its texts."""
     for position in texts:
         if (text := row[position]) is not None and SUBSTITUTE in text:
             return [restored(value) if isinstance(value, str) else value for value in row]

@@ -1,8 +1,8 @@
-"""The tables of a ledger: a folder of SQL for each engine, in which each file is one migration.
+"""The tables of a ledger: a folder of SQL files for each engine, in which each file is one migration.
 
-The first one is the baseline, the tables of version 1.0. A released file is never changed: a change of the
-tables is a new file of the same name in both folders. `Tables` makes them, and brings an older database up to
-date.
+The first migration is the baseline, the tables of version 1.0. A released file is never changed: a change of
+the tables is a new file with the same name in both folders. `Tables` creates the tables, and brings an older
+database up to date.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ledger_engine.core.errors import StorageUnavailable
 Engine = Literal["sqlite", "postgres"]
 FOLDER = Path(__file__).parent
 BASELINE = "001_baseline"
-_BEFORE_BASELINE = "m0"  # the names of the migrations before version 1.0 begin so
+_BEFORE_BASELINE = "m0"  # the names of migrations from before version 1.0 begin with this
 NOT_UP_TO_DATE = "the database is not up to date; run `ledger-engine serve` on it once"
 TOO_OLD = "it was written before version 1.0, and this version does not open such ledgers"
 # A note on such an error, for the log.
@@ -30,7 +30,7 @@ _MADE = re.compile(r"CREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|VIEW|TRIGGER) (\w
 _RENAMED = re.compile(r"ALTER (?:TABLE|INDEX) (\w+) RENAME TO (\w+)")
 _DROPPED = re.compile(r"DROP (?:TABLE|INDEX|VIEW|TRIGGER) (?:IF EXISTS )?(\w+)")
 
-Object = tuple[str, str]  # of the database: its kind, such as "table" or "index", and its name
+Object = tuple[str, str]  # an object of the database: its kind, such as "table" or "index", and its name
 
 log = logging.getLogger("ledger_engine.store.schema")
 
@@ -52,9 +52,9 @@ def statements(engine: Engine, name: str) -> list[str]:
 
 
 class Tables(ABC):
-    """The tables of one database, which are made, brought up to date, or refused.
+    """The tables of one database: creates them, brings them up to date, or refuses the database.
 
-    Each engine reads its record of migrations, locks, and runs a migration in its own way.
+    Each engine implements its own record of migrations, its own lock, and the way in which a migration runs.
     """
 
     engine: ClassVar[Engine]
@@ -69,25 +69,28 @@ class Tables(ABC):
 
     @abstractmethod
     def applied(self) -> Collection[str]:
-        """Return the names of the migrations in the record; none without a record."""
+        """Return the names of the migrations in the record; nothing if there is no record."""
 
     @abstractmethod
     def locked(self) -> AbstractContextManager[None]:
-        """Open a transaction in which nobody else changes the tables, and commit it; an error undoes it."""
+        """Open a transaction in which nobody else changes the tables; commit it, or undo it on an error."""
 
     @abstractmethod
     def apply(self, name: str, statements: list[str]) -> None:
         """Run the statements of a migration, and add its name to the record."""
 
     def bring_up_to_date(self) -> None:
-        """Apply all migrations that the database lacks, in one transaction. Raises as `pending` does."""
+        """Apply all migrations that the database lacks, in one transaction.
+
+        Raises the errors of `pending`.
+        """
         if not self.pending():
             return
         with self.locked():
-            self.apply_pending()  # of which another process may have applied some since
+            self.apply_pending()  # another process may have applied some of them before we got the lock
 
     def apply_pending(self) -> None:
-        """Do the same within `locked`."""
+        """Apply the missing migrations inside a block of `locked`."""
         pending = self.pending()
         if pending and self.applied():
             names_pending = ", ".join(pending)
@@ -98,7 +101,7 @@ class Tables(ABC):
             self.apply(name, statements(self.engine, name))
 
     def pending(self) -> list[str]:
-        """Return the names of the migrations that the database lacks, in their order; change nothing.
+        """Return the names of the migrations that the database lacks, in their order, and change nothing.
 
         Raises StorageUnavailable for a database of another program or of a newer version, and for a ledger
         that is older than the baseline.
@@ -118,9 +121,9 @@ class Tables(ABC):
         return [name for name in names_known if name not in names_applied]
 
     def require_ledger(self, *, up_to_date: bool = True) -> None:
-        """Raise StorageUnavailable for a database that is no ledger, and as `pending` does; change nothing.
+        """Raise StorageUnavailable for a database that is not a ledger, and the errors of `pending`.
 
-        With `up_to_date` this also holds for a ledger without the tables of this version.
+        With `up_to_date` this also refuses a ledger that lacks tables of this version.
         """
         pending = self.pending()
         if not self.applied():
@@ -137,14 +140,14 @@ class Tables(ABC):
             tables[_NAMED_MAX:] = ["…"]
         if tables:
             raise StorageUnavailable(
-                f"it has tables of another program ({', '.join(tables)}); give the ledger a database of its"
-                " own"
+                f"it contains tables of another program ({', '.join(tables)}); give the ledger a database of"
+                " its own"
             )
 
     def require_all_there(self) -> None:
-        """Raise StorageUnavailable when a table, index, view or trigger of an up-to-date database is missing.
+        """Raise StorageUnavailable if a table, index, view or trigger is missing from an up-to-date database.
 
-        This is for each start. Their definitions are compared by `unlike_made`.
+        Each start calls this; `unlike_made` also compares the definitions, for the audit.
         """
         definitions_made: dict[str, str] = {}
         for name in names(self.engine):
@@ -166,10 +169,10 @@ class Tables(ABC):
 def unlike_made(
     parts: Mapping[Object, str], parts_made: Mapping[Object, str], refusing: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return each object whose definition differs from its original one: its name, and why.
+    """Return each object that differs from the ledger's own definition: its name, and a sentence.
 
-    More tables, indexes and views may exist, but no more triggers, because a trigger may change written rows,
-    and none of `refusing`: indexes and tables that may refuse rows, each with its kind.
+    Other tables, indexes and views are allowed. Other triggers are not, because a trigger may change written
+    rows. Neither is anything in `refusing`: indexes and tables, each with its kind, that may refuse rows.
     """
     faults = [
         (

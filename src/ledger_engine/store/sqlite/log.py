@@ -1,10 +1,10 @@
-"""Checks before a database file is opened: that it is complete, and that its log belongs to it.
+"""Checks a database file before it is opened: that it is complete, and that its log belongs to it.
 
-SQLite checks neither. It deletes a log whose database is empty, and replays any other log over whatever file
-has the name. So each process checks here before it opens a file, and never while it is connected to it: with
-any descriptor of a file that a process closes, it loses all POSIX locks on that file, also SQLite's
-(https://www.sqlite.org/howtocorrupt.html). Another process then takes the file for unused, and deletes its
-log. The format: https://www.sqlite.org/fileformat2.html#walformat
+SQLite checks neither. It deletes a log whose database is empty, and applies any other log to whatever file
+has the name. So each process checks here before it opens a file. It never checks while it is connected to the
+file: when a process closes any descriptor of a file, it loses all POSIX locks on that file, including
+SQLite's (https://www.sqlite.org/howtocorrupt.html). Another process would then take the file for unused, and
+delete its log. The format: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from ledger_engine.core.errors import StorageUnavailable
 
 _MAGIC = {0x377F0682, 0x377F0683}
 _LOG_HEADER = struct.Struct(">4I8s8s")  # magic, version, page size, checkpoints, salts, checksums
-_FRAME_HEADER = struct.Struct(">2I8s8s")  # page, pages of the file after a commit or 0, salts, checksums
+# Page number, size of the file in pages after a commit (else 0), salts, checksums.
+_FRAME_HEADER = struct.Struct(">2I8s8s")
 _FILE_HEADER_SIZE = 100
-_SECTOR = 512  # bytes, the least that a disk writes in one step
-_LOCK_BYTE = 0x40000000  # the page with this byte is never used
-_TRIES = 3  # a server may write between two reads
+_SECTOR = 512  # bytes; a disk writes at least this much in one step
+_LOCK_BYTE = 0x40000000  # SQLite never uses the page with this byte
+_TRIES = 3  # several, because a server may write between two reads
 
 
 @dataclass(frozen=True, slots=True)
 class WriteAheadLog:
-    """The content of a log's complete transactions.
+    """The complete transactions in a log.
 
-    `page_count` is the number of pages of the database after them, `pages` are the pages in the log, and
-    `frames` is the number of its copies of pages. `counters` are the lowest and the highest change counter of
-    page 1 that the file can contain next to this log; None when that page is not in the log. `first_pages`
-    are its copies of page 1 without their first sector.
+    `page_count` is the number of pages of the database after these transactions, `pages` are the numbers of
+    the pages in the log, and `frames` is how many copies of pages it contains. `counters` are the lowest and
+    the highest change counter that page 1 of the file can contain next to this log; None if that page is not
+    in the log. `first_pages` are the log's copies of page 1 without their first sector.
     """
 
     page_size: int
@@ -45,22 +46,22 @@ class WriteAheadLog:
     first_pages: frozenset[bytes]
 
     def missing(self, size: int) -> int:
-        """Return how many pages are neither in the log nor in a file of `size` bytes."""
+        """Return how many pages are neither in the log nor in a database file of `size` bytes."""
         lock_page = _LOCK_BYTE // self.page_size + 1
         beyond = range(size // self.page_size + 1, self.page_count + 1)
         return sum(page not in self.pages and page != lock_page for page in beyond)
 
 
 def log_file(database: Path) -> Path:
-    """Return the name of the log of `database`, resolving a symbolic link."""
+    """Return the path of the log of `database`; a symbolic link is resolved."""
     database = database.resolve()
     return database.with_name(f"{database.name}-wal")
 
 
 def read_log(database: Path) -> WriteAheadLog | None:
-    """Return the log of `database`; None when there is none, or none with a complete transaction.
+    """Return the content of the log of `database`; None if there is no log or no complete transaction in it.
 
-    SQLite checks the checksums: the salts distinguish current frames from frames of earlier rounds.
+    The checksums are left to SQLite: the salts distinguish current frames from frames of earlier rounds.
     """
     try:
         file = log_file(database).open("rb", buffering=0)
@@ -71,7 +72,7 @@ def read_log(database: Path) -> WriteAheadLog | None:
 
 
 def read_frames(file: FileIO) -> WriteAheadLog | None:
-    """Do the same for a log that is open, from its beginning."""
+    """Return the content of a log that is open at its beginning, as `read_log` does."""
     header = file.read(_LOG_HEADER.size)
     if len(header) < _LOG_HEADER.size:
         return None
@@ -82,9 +83,9 @@ def read_frames(file: FileIO) -> WriteAheadLog | None:
 
 
 def require_reachable(file: Path) -> None:
-    """Raise StorageUnavailable for a name that leads to no regular file, unless nothing is there.
+    """Raise StorageUnavailable for a name that leads to anything but a regular file or nothing.
 
-    Without this an error would name a file next to it, and the process would wait for a pipe.
+    Without this check an error would name one of the files next to it, and a pipe would block the process.
     """
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):
@@ -96,10 +97,10 @@ def require_reachable(file: Path) -> None:
 
 
 def require_own_log(database: Path) -> None:
-    """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log of `database`.
+    """Raise StorageUnavailable if SQLite would lose the log of `database`, or apply it to a wrong file.
 
-    Raises what `require_reachable` does. Not for a process that is connected to `database`, because this
-    opens and closes the file.
+    Raises the errors of `require_reachable`. Do not call this in a process that is connected to `database`,
+    because it opens and closes the file.
     """
     require_reachable(database)
     require_file_of_log(database)
@@ -113,7 +114,7 @@ def require_own_log(database: Path) -> None:
 
 
 def require_file_of_log(database: Path) -> None:
-    """Raise StorageUnavailable when there is a log of a file that is missing or empty."""
+    """Raise StorageUnavailable if there is a log but its database file is missing or empty."""
     if _size(log_file(database)):
         size = _size(database)
         if not size:
@@ -121,7 +122,7 @@ def require_file_of_log(database: Path) -> None:
 
 
 def why_not_its_own(database: Path, log: WriteAheadLog) -> str | None:
-    """Return what shows that the log belongs to another file or to another state of it; None for nothing."""
+    """Return a reason why the log belongs to another file or another state of the file, or None."""
     try:
         with database.open("rb", buffering=0) as file:
             first_page = file.read(log.page_size)
@@ -132,27 +133,28 @@ def why_not_its_own(database: Path, log: WriteAheadLog) -> str | None:
 
 
 def difference(first_page: bytes, size: int, log: WriteAheadLog) -> str | None:
-    """Do the same for a file of `size` bytes that begins with `first_page`."""
+    """Return the reason of `why_not_its_own` for a file of `size` bytes that begins with `first_page`."""
     header = first_page[:_FILE_HEADER_SIZE]
     if not header.startswith(b"SQLite format 3\0"):
-        # A loss of power may tear the first sector. The log then writes it again, and the other values are
-        # known.
+        # A loss of power may have torn the first sector. SQLite then writes it again from the log; the rest
+        # is comparable.
         if 1 in log.pages and first_page[_SECTOR:] in log.first_pages and not log.missing(size):
             return None
         return "it is not a SQLite database"
     page_size = int.from_bytes(header[16:18], "big")
     if (65536 if page_size == 1 else page_size) != log.page_size:
-        return "its pages have another size"
+        return "its pages have a different size"
     if header[18] == 1:
-        # SQLite marks the file as having a log before it creates one. A backup is marked as having none.
+        # SQLite marks a file as having a log before it creates the log. A backup is marked as having none.
         return "it is a copy without a log, such as a backup"
     if missing := log.missing(size):
-        return f"{missing:,} pages are in neither of them"
+        return f"{missing:,} pages are neither in the file nor in the log"
     counter, page_count = int.from_bytes(header[24:28], "big"), int.from_bytes(header[28:32], "big")
     if log.counters is not None:
         same = log.counters[0] <= counter <= log.counters[1]
     else:
-        same = page_count == log.page_count  # it is on page 1, which would be in the log if it had changed
+        # The size is stored on page 1, which would be in the log if the size had changed.
+        same = page_count == log.page_count
     return None if same else "it was changed before the log began, or after it ended"
 
 
@@ -177,7 +179,8 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> WriteAheadLog | 
         file.seek(page_size - read, os.SEEK_CUR)
     if not frames:
         return None
-    # A writer adds 1 to the counter that it read, which may come from its own last change.
+    # A writer adds 1 to the counter that it read, so the file may still contain the value before the log's
+    # lowest one.
     bounds = (min(counters) - 1, max(counters)) if counters else None
     return WriteAheadLog(
         page_size, page_count, frozenset(pages[:frames]), frames, bounds, frozenset(first_pages)

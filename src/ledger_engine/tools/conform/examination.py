@@ -1,4 +1,4 @@
-"""An examination: its checks in their order, and its report with a verdict on each rule."""
+"""An examination: its checks in their order, and the report with a verdict on each rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ledger_engine.tools.conform.writing import WRITING
 
 _UNSEEN = "cannot be seen over HTTP alone"
 _READ_ONLY = "needs requests that write"
-_UNREACHED = "what this rule needs failed before it"
+_UNREACHED = "a request that this rule needs has failed before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class RuleVerdict:
     reason: str | None = None
 
     def shown(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the verdict as a JSON object."""
         result: dict[str, Any] = {"rule": self.rule, "sentence": self.sentence, "result": self.result}
         if self.fault is not None:
             result |= {"wanted": self.fault.wanted, "request": self.fault.request}
@@ -49,7 +49,8 @@ async def examine(
 ) -> list[RuleVerdict]:
     """Examine the server, and return a verdict on every rule. Raises Unreachable.
 
-    `mark` is part of the names and keys of the objects that it makes, so it must differ each time.
+    `mark` is part of the names and keys of the objects that the examination creates, so it must differ each
+    time.
     """
     ask = Examiner(client, key, mark, sleep)
     await _require_ledger(ask)
@@ -68,19 +69,19 @@ async def examine(
 
 
 async def _require_ledger(ask: Examiner) -> None:
-    """Raise Unreachable when neither health nor a list is answered as a ledger would."""
+    """Raise Unreachable if neither the health check nor a list gets the answer of a ledger."""
     if isinstance((await ask.send("GET", "/api/health")).field("ok"), bool):
         return
     answer = await ask.send("GET", "/v1/accounts")
     if not isinstance(answer.field("data"), list) and not isinstance(answer.field("error"), dict):
         raise Unreachable(
-            f"This is not a ledger: GET /api/health and GET /v1/accounts ({answer.status}) are not answered"
-            " with the JSON of one. Check the address."
+            f"This is not a ledger: GET /api/health and GET /v1/accounts ({answer.status}) do not answer"
+            " with the JSON of a ledger. Check the address."
         )
 
 
 def junit(verdicts: list[RuleVerdict], url: str) -> bytes:
-    """Return the report as JUnit's XML, a test case for each rule."""
+    """Return the report as JUnit XML, with a test case for each rule."""
     results = [verdict.result for verdict in verdicts]
     suite = ElementTree.Element(
         "testsuite",

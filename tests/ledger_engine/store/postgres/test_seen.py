@@ -28,7 +28,7 @@ from tests.ledger_engine.waiting import looked_until, until
 
 pytestmark = pytest.mark.process
 LACKS = "The storage is not available: it lacks changes that were acknowledged. Nothing was changed."
-GO_ON = " It is not used. Bring the right database back; or, to go on without what is missing, start the"
+GO_ON = " It is not used. Bring the right database back; or, to continue without the missing changes, start"
 _END = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE application_name = 'ledger-engine' AND datname = current_database()"
@@ -240,6 +240,6 @@ async def test_a_folder_that_cannot_be_used_stops_no_server(
 ) -> None:
     Path(tmp_path, "postgresql.json").write_text("{}")
     await start(state=tmp_path).check()
-    assert "what was seen of the database before this start is not known: " in caplog.text
+    assert "the record of the commits seen before this start cannot be read: " in caplog.text
     await start(state=tmp_path / "missing").write(Change())
-    await until(lambda: "cannot be kept for the next start" in caplog.text)
+    await until(lambda: "cannot be written for the next start" in caplog.text)
