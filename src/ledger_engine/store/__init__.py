@@ -1,8 +1,8 @@
-"""The database interface: everything that packages may use of a database, whichever engine is behind it.
+"""The database interface: everything that the other packages may use of a database, on either engine.
 
 A *work* is a plain function of a `Unit`. It runs inside one transaction and may run again from the start, so
 it does no input or output, and takes time and ids only from its unit. SQL is portable text with `:name`
-parameters over TEXT and INTEGER columns; what differs between engines is a method of the unit.
+parameters over TEXT and INTEGER columns; the unit has a method for each difference between the engines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Row(Protocol):
 
 
 class GroupCache(Protocol):
-    """The unit of `CachedValues` objects: their statements see only rows that are written already."""
+    """The database as `CachedValues` see it: their statements see only rows that are already written."""
 
     def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
         """Run one statement and return all its rows."""
@@ -45,19 +45,17 @@ class GroupCache(Protocol):
         ...
 
     def rows(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
-        """Return the list of rows that wait to be inserted, as the rows of `Unit.insert_many` do; the caller
-        appends to it.
-        """
+        """Return the list of rows still to be inserted, as in `Unit.insert_many`; the caller extends it."""
         ...
 
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
-        """Return the other object of this kind, and make it if need be."""
+        """Return the object of another kind for the same book, and create it if necessary."""
         ...
 
     def change(self, cache: CachedValues, /) -> None:
-        """Have the object written before a statement that names its tables, and before the commit.
+        """Mark an object as changed, to be written before statements on its tables and before the commit.
 
-        Call it for each change, because the changes of a failed work are undone.
+        Call this for each change, because the changes of a failed work are undone.
         """
         ...
 
@@ -65,23 +63,27 @@ class GroupCache(Protocol):
 class CachedValues(Protocol):
     """Values of one book that the works of a transaction share: read once, changed in memory, written once.
 
-    They are changed only when nothing of the change can fail any more. Those of a group that was
-    committed may be kept for the next one, as long as nobody else has written.
+    Change them only when nothing in the change can fail any more. The values of a committed group may be kept
+    for the next group, as long as nobody else has written.
     """
 
-    tables: ClassVar[frozenset[str]]  # that they are read from and written to, here or in others of them
+    # The tables that the values come from and go to, also through other objects in the cache.
+    tables: ClassVar[frozenset[str]]
 
     def __init__(self, cache: GroupCache, tenant: Tenant, /) -> None:
         """Hold the values of the tenant's book."""
         ...
 
     def write(self) -> None:
-        """Store what was changed since the last time."""
+        """Store everything that was changed since the last call."""
         ...
 
 
 class Unit(Protocol):
-    """The transaction a work runs in. Until it ends, nobody else changes what the work has read."""
+    """The transaction in which a work runs.
+
+    Until it ends, nobody else changes the rows that the work has read.
+    """
 
     @property
     def now(self) -> int:
@@ -103,8 +105,8 @@ class Unit(Protocol):
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         """Insert rows, each with a value for every one of the columns, in their order.
 
-        They are inserted before a statement that names the table, or before the commit: rows of several works
-        together. Naming the values of a row takes as long as inserting it, so this is for rows that are
+        The rows of several works are inserted together, before a statement that names the table or before the
+        commit. Naming the values of a row takes as long as inserting it, so use this for rows that are
         written often.
         """
         ...
@@ -112,8 +114,8 @@ class Unit(Protocol):
     def cached(self, kind: type[H], tenant: Tenant, /) -> H:
         """Return the one object of this kind that the works of this transaction share for the tenant's book.
 
-        The first of them makes it. It holds until a statement changes one of its tables: after that, call
-        this again.
+        The first work that asks creates the object. After a statement that changes one of the object's
+        tables, call this again.
         """
         ...
 
@@ -138,24 +140,24 @@ class LongWork(Generic[T]):
 
     @property
     def book(self) -> BookKey | None:
-        """The book of the work within."""
+        """The book of the work inside."""
         return book_of(self.work)
 
     def __call__(self, unit: Unit) -> T:
         return self.work(unit)
 
 
-# Books that are no project's. Works of projects never write their content.
-OWN: BookKey = ("", False)  # rows that only their own server writes, such as its answers
+# Books that belong to no project. Works of projects never write their content.
+OWN: BookKey = ("", False)  # rows that only their own server writes, such as its answers to requests
 LOG: BookKey = ("log", False)  # the signed logs
-ATTEMPTS: BookKey = ("attempts", False)  # what came of webhooks
+ATTEMPTS: BookKey = ("attempts", False)  # the outcomes of webhook attempts
 LEASES: BookKey = ("leases", False)
 OF_NO_PROJECT = frozenset({OWN, LOG, ATTEMPTS, LEASES})
 
 
 @dataclass(frozen=True, slots=True)
 class BookWork(Generic[T]):
-    """A work of one book, if `in_one_book` does not mark its function already."""
+    """A work of one book, for a function that `in_one_book` does not mark."""
 
     work: Work[T]
     book: BookKey
@@ -174,7 +176,7 @@ def book_of(work: Work[Any]) -> BookKey | None:
 
 
 def project_of(work: Work[Any]) -> str | None:
-    """Return the project that a work is run for, from its attribute `project`; None for no single one."""
+    """Return the project of a work, from its attribute `project`; None for no single project."""
     project: str | None = getattr(work, "project", None)
     return project
 
@@ -183,18 +185,18 @@ _IN_ONE_BOOK: set[Callable[..., Any]] = set()
 
 
 def in_one_book(function: F) -> F:
-    """Mark a function whose works read and change nothing that belongs to another book, or to all."""
+    """Mark a function whose works read and change only one book, and nothing that several books share."""
     _IN_ONE_BOOK.add(function)
     return function
 
 
 def keeps_to_book(function: Callable[..., Any]) -> bool:
-    """Return whether a function is marked by `in_one_book`."""
+    """Return whether `in_one_book` marks a function."""
     return function in _IN_ONE_BOOK
 
 
 class Everything(frozenset[str]):
-    """All topics, if it is unknown which of them were announced."""
+    """Stands for all topics, when nobody knows which topics were announced."""
 
     def __contains__(self, topic: object) -> bool:
         return True
@@ -207,8 +209,8 @@ class Everything(frozenset[str]):
 class Losses:
     """Acknowledged changes that the storage has lost, as far as this process knows.
 
-    `refused` gives the reason for not using the storage, in a sentence; None while it is used. `accepted`
-    names the changes that are lost for good, and `changes` is their number.
+    `refused` is a sentence that says why the storage is not used; None while it is used. `accepted` names the
+    changes that are lost for good, and `changes` is their number.
     """
 
     refused: str | None = None
@@ -217,7 +219,7 @@ class Losses:
 
 
 class Figure(NamedTuple):
-    """A measured value of the storage; a `counted` one only grows while the process runs."""
+    """A measured value of the storage. A `counted` value only grows while the process runs."""
 
     name: str
     value: float
@@ -229,24 +231,25 @@ Measure: TypeAlias = Callable[[], Awaitable[list[Figure]]]
 
 
 class Rewinder(Protocol):
-    """A database that can be copied as it is, and be as its copy again, while it is in use."""
+    """A database that can be copied, and be set back to a copy, while it is in use."""
 
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
-        """Copy the database to a new file as it is between two commits.
+        """Copy the database to a new file, in its state between two commits.
 
-        Return where the ids are, and what `note` returns at that moment. Raises StorageUnavailable.
+        Return the position of the ids, and the result of `note` at the same moment. Raises
+        StorageUnavailable.
         """
         ...
 
     async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
         """Replace everything by the content of `file`, in one commit; the ids go on from `mark`.
 
-        `then` is called before the next work. Raises StorageUnavailable, and then nothing is changed.
+        `then` is called before the next work. Raises StorageUnavailable; in that case nothing is changed.
         """
         ...
 
     async def forget_newest(self) -> None:
-        """Take the events that are there for all: the newest were removed on purpose."""
+        """Take the stored events for all there ever were, because the newest ones were removed on purpose."""
         ...
 
 
@@ -254,22 +257,25 @@ class Database(Protocol):
     """Runs works: reads in parallel, writes in sequence and durably."""
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work`, which must not change anything, on a snapshot. Raises StorageUnavailable."""
+        """Run `work`, which must not change anything, on a snapshot, and return its result.
+
+        Raises StorageUnavailable.
+        """
         ...
 
     def read_at_once(self, work: Work[T]) -> tuple[T] | None:
         """Run `work`, which reads a few rows by an index, in this thread; return its result in a tuple.
 
-        Return None where that would take long. Raises what the work raises.
+        Return None if that would take long. Raises the errors of the work.
         """
         ...
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` and return its result once that is on the disk. Raises StorageUnavailable."""
+        """Run `work` and return its result once its changes are on the disk. Raises StorageUnavailable."""
         ...
 
     async def check(self) -> None:
-        """Raise StorageUnavailable when works cannot be read or, as far as is known, written now."""
+        """Raise StorageUnavailable if works cannot be read now or, as far as is known, cannot be written."""
         ...
 
     def listen(self, listener: Listener) -> None:
@@ -281,5 +287,5 @@ class Database(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish the works accepted and close the files."""
+        """Finish the accepted works and close the files."""
         ...

@@ -1,8 +1,8 @@
-"""Books: one mode of one project each, and the conditions that limit a statement to a tenant's rows.
+"""Books (a book is one mode of one project), and the conditions that limit a statement to a tenant's rows.
 
-Most tables contain the columns `project` and `livemode`. Tables that grow with each posting contain the
-number of their book instead, which is small. All conditions take the parameters `:project` and `:livemode`,
-which `Tenant.bind` adds.
+Most tables contain the columns `project` and `livemode`. Tables that grow with each posting contain the short
+number of their book instead. All conditions take the parameters `:project` and `:livemode`, which
+`Tenant.bind` adds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ledger_engine.store import GroupCache, Unit
 BOOK = "(SELECT book FROM books WHERE project = :project AND livemode = :livemode)"
 OF_TENANT = "project = :project AND livemode = :livemode"
 OF_BOOK = f"book = {BOOK}"
-TABLES = frozenset({"books"})  # what the number of a book is held from
+TABLES = frozenset({"books"})  # the tables whose changes make a cached book number invalid
 _WITH_BOOK = ("transactions", "events", "logs", "log_tiles", "log_commitments", "log_cosignatures")
 
 
@@ -30,7 +30,7 @@ class _Number:
         self.number: int = row["book"]
 
     def write(self) -> None:
-        """Do nothing."""
+        """Do nothing, because the number never changes."""
 
 
 def number_of(unit: Unit | GroupCache, tenant: Tenant) -> int:
@@ -39,5 +39,5 @@ def number_of(unit: Unit | GroupCache, tenant: Tenant) -> int:
 
 
 def condition_on(table: str) -> str:
-    """Return the condition on the rows of a table that belong to the tenant."""
+    """Return the condition that selects a tenant's rows in a table."""
     return OF_BOOK if table in _WITH_BOOK else OF_TENANT

@@ -1,10 +1,9 @@
-"""Moving a whole ledger from one database engine to the other: the operations of both ends.
+"""The interface for copying a whole ledger from one database engine to the other: a source and a target.
 
-A source is read as it is at one moment. A target is filled table by table, in the order of each table's key.
-It is there for others when it is complete, and not before.
+A source is read in its state at one moment. A target is filled table by table, in the order of each table's
+key, and others see it only when it is complete.
 
-Rows are compared as PostgreSQL's COPY writes them, in its text form: both ends give the same bytes for the
-same rows.
+Rows are compared in the text form of PostgreSQL's COPY, in which equal rows have equal bytes on both engines.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from ledger_engine.store import Value
 from ledger_engine.store.read_snapshot import ReadSnapshot, ReportRows
 from ledger_engine.store.sql_text import substituted
 
-ROWS_AT_ONCE = 20_000  # that are held in memory
-Line = Sequence[Value]  # a row, with the values of all columns
-Applied = list[tuple[str, str]]  # migrations and when they were applied
+ROWS_AT_ONCE = 20_000  # rows that are held in memory
+Line = Sequence[Value]  # the values of all columns of a row
+Applied = list[tuple[str, str]]  # migrations, each with the time at which it was applied
 
-# The text that replaces these characters in a text field.
+# Escapes for the characters that a text field of COPY cannot contain.
 _ESCAPES = str.maketrans(
     {"\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 )
@@ -32,9 +31,7 @@ _ESCAPES = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """A table of the ledger: all its columns, the columns of whole numbers, and the columns of its primary
-    key.
-    """
+    """A table of the ledger: its columns, its columns of whole numbers, and those of its primary key."""
 
     name: str
     columns: tuple[str, ...]
@@ -42,20 +39,20 @@ class CopiedTable:
     key: tuple[str, ...]
 
     def select(self) -> str:
-        """Return the statement that reads its rows in the order of the key."""
+        """Return the statement that reads the table's rows in the order of the key."""
         return f"SELECT {', '.join(self.columns)} FROM {self.name} ORDER BY {', '.join(self.key)}"
 
 
 class End(Protocol):
-    """One end of a move. Its methods raise Conflict for anything that makes the move impossible."""
+    """One end of a copy. Its methods raise Conflict for anything that makes the copy impossible."""
 
     def lines(self, table: CopiedTable) -> Iterator[tuple[bytes, int]]:
-        """Return all rows in the order of the key as COPY writes them, some at a time with their number."""
+        """Yield all rows as COPY writes them, in the order of the key, some at a time with their number."""
         ...
 
 
 class Source(End, Protocol):
-    """The source of a copy, in its state when it was opened."""
+    """The source of a copy, in the state in which it was opened."""
 
     def count(self, table: CopiedTable) -> int:
         """Return the number of rows."""
@@ -66,31 +63,31 @@ class Source(End, Protocol):
         ...
 
     def applied(self) -> Applied:
-        """Return the migrations."""
+        """Return the migrations that were applied to the source."""
         ...
 
     def reached(self) -> int:
-        """Return the time in milliseconds up to which ids were given out."""
+        """Return the time in milliseconds up to which ids have been issued."""
         ...
 
     def require_unchanged(self) -> None:
-        """Raise Conflict when somebody has written since it was opened."""
+        """Raise Conflict if somebody has written to the source since it was opened."""
         ...
 
 
 class CopyTarget(End, Protocol):
-    """A ledger that is filled. It is complete when `open_target` ends without an error."""
+    """A ledger that is being filled. It is complete when the block of `open_target` ends without an error."""
 
     def write(self, table: CopiedTable, rows: list[Line]) -> None:
-        """Add rows."""
+        """Add rows to a table."""
         ...
 
     def finish(self, migrations_applied: Applied, moment: int) -> None:
-        """Make the indexes and constraints, and let ids continue after `moment`."""
+        """Create the indexes and constraints, and let new ids start after `moment`."""
         ...
 
     def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[ReadSnapshot]:
-        """Open it for the audit once it is finished, with at most this many readers; see `open_snapshot`."""
+        """Open the finished target for the audit, with at most this many readers; see `open_snapshot`."""
         ...
 
 
@@ -115,7 +112,7 @@ def lines_of(rows: Sequence[Line]) -> bytes:
 
 
 def fingerprint(end: End, table: CopiedTable, report: Callable[[int], None]) -> bytes:
-    """Return the hash of all rows of a table in their order; `report` is called with how many were read."""
+    """Return the hash of all rows of a table in order; `report` is called with the rows read so far."""
     digest = blake2b(digest_size=16)
     read = 0
     for lines, rows in end.lines(table):
@@ -129,7 +126,7 @@ def fingerprint(end: End, table: CopiedTable, report: Callable[[int], None]) -> 
 
 
 def refusal(sentence: str) -> Conflict:
-    """Return the error of a move that cannot be made."""
+    """Return the error for a copy that cannot be made."""
     return Conflict("not_recoverable", sentence)
 
 

@@ -1,4 +1,4 @@
-"""Files that only their owner may read, written in one step, and folders for files in the making."""
+"""Files that only their owner may read, written in one step, and folders for unfinished files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _PREFIX = ".ledger-part-"
 def _hold(folder: Path) -> int | None:
     """Lock a folder and return the descriptor that holds the lock.
 
-    None when another process holds it or has removed the folder. Raises OSError when the system fails.
+    Returns None if another process holds the lock or has removed the folder. Raises OSError if the system
+    fails.
 
-    The folder is locked, not the file in it: SQLite locks files by itself, and on some systems the two
-    kinds of locks exclude each other. The system releases the lock when the process ends, however it
+    The lock is on the folder and not on the file in it: SQLite locks files by itself, and on some systems the
+    two kinds of locks exclude each other. The system releases the lock when the process ends, however it
     ends.
     """
     try:
@@ -31,7 +32,7 @@ def _hold(folder: Path) -> int | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another process that removes leftovers may have removed it between the open and the lock.
+        # Another process may have removed the folder as a leftover between the open and the lock.
         if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
@@ -45,9 +46,9 @@ def _hold(folder: Path) -> int | None:
 
 @contextmanager
 def work_folder(parent: Path) -> Iterator[Path]:
-    """Create a private folder in `parent`; remove it at the end, and leftovers of killed commands now.
+    """Create a private folder in `parent`; remove it at the end, and leftovers of killed commands at once.
 
-    A file in it can be renamed into `parent` in one step. Raises OSError, which names `parent`.
+    A file in the folder can be renamed into `parent` in one step. Raises OSError, which names `parent`.
     """
     _remove_leftovers(parent)
     folder, descriptor = _make(parent)
@@ -64,7 +65,7 @@ def _make(parent: Path) -> tuple[Path, int | None]:
         folder = parent / f"{_PREFIX}{secrets.token_hex(4)}"
         try:
             folder.mkdir(mode=0o700)
-        except OSError as error:  # which names a folder that nobody knows
+        except OSError as error:  # the error names the temporary folder, which the user does not know
             raise OSError(error.errno, error.strerror, str(parent.resolve())) from error
         try:
             descriptor = _hold(folder)
@@ -77,7 +78,7 @@ def _make(parent: Path) -> tuple[Path, int | None]:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    with contextlib.suppress(OSError):  # if not, they stay, which does no harm
+    with contextlib.suppress(OSError):  # if the removal fails, the files stay, which does no harm
         for folder in parent.glob(f"{_PREFIX}*"):
             descriptor = _hold(folder)
             if descriptor is not None:
@@ -86,20 +87,21 @@ def _remove_leftovers(parent: Path) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write the text to a file of mode 0600, and replace an existing one. Raises OSError."""
+    """Write the text to a file of mode 0600, replacing an existing file. Raises OSError."""
     with private_file(file) as stream:
         stream.write(text)
 
 
 @contextmanager
 def private_file(file: Path) -> Iterator[TextIO]:
-    """Open a file of mode 0600 that takes its place, or an existing file's, once everything is written.
+    """Open a temporary file of mode 0600, which replaces `file` once everything is written.
 
     Raises OSError.
     """
     try:
-        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
-    except OSError as error:  # which names a file that nobody knows
+        # Creates the file with mode 0600.
+        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    except OSError as error:  # the error names the temporary file, which the user does not know
         raise OSError(error.errno, error.strerror, str(file.parent.resolve())) from error
     try:
         with open(descriptor, "w", encoding="utf-8") as stream:

@@ -1,10 +1,9 @@
-"""Values and rows that the works of one transaction share in memory: values that are read once, and rows to
-insert.
+"""The cache that the works of one transaction share: values that are read once, and rows to insert.
 
-Both are written together, for all works of a group. They are written earlier when a statement names one of
-their tables, so that it sees them; when it changes one, the values are read again. So works need not know of
-each other, and a group of postings is written as a batch is. The written values stay true for the next
-transaction, until `forget`, as long as nobody else writes.
+Values and rows are written together, for all works of a group. A statement that names one of their tables
+first has them written, so that it sees them; if it changes the table, the values are read again. So works
+need not know of each other, and a group of postings is written like a batch. The written values stay valid
+for the next transaction, until `forget`, as long as nobody else writes.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from ledger_engine.store import (
 )
 from ledger_engine.store.threaded import QueuedWork
 
-CACHED_MAX = 100  # objects that stay for the next transaction: four for each book that is posted to
+CACHED_MAX = 100  # cached objects kept for the next transaction; each book with postings needs four
 
 NOTHING: Parameters = {}  # a dict, because sqlite3 accepts no MappingProxyType
 Key = tuple[type[CachedValues], str, bool]
 
 
 class _Direct:
-    """The `GroupCache` of one unit."""
+    """The `GroupCache` that belongs to one unit."""
 
     __slots__ = ("cached", "change", "execute", "execute_many", "rows")
 
@@ -51,9 +50,10 @@ class _Direct:
 
 
 class CachingUnit(ABC):
-    """The base of the units for the works of one group, which run in sequence.
+    """The base class of units, each of which runs the works of one group in sequence.
 
-    It holds the state of the running work, and values and rows; a database's own unit executes statements.
+    It holds the state of the current work, the cached values, and the rows to insert; the database's own
+    subclass executes statements.
     """
 
     __slots__ = (
@@ -66,11 +66,11 @@ class CachingUnit(ABC):
         self._now = clock.now()
         self._topics: set[str] = set()
         self._caches: dict[Key, CachedValues] = {}
-        self._tables: dict[str, set[Key]] = {}  # what is cached from each
+        self._tables: dict[str, set[Key]] = {}  # the keys of the values cached from each table
         self._changes: dict[CachedValues, None] = {}
         self._rows: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
         self._direct: _Direct | None = None
-        self.wrote = False  # whether the work that runs has changed anything that is known here
+        self.wrote = False  # whether the current work has changed anything in this cache
 
     def begin_work(self) -> None:
         """Start the next work of the group, with its own time and an empty list of topics."""
@@ -80,7 +80,7 @@ class CachingUnit(ABC):
 
     @property
     def has_written(self) -> bool:
-        """Whether the work that runs has changed anything."""
+        """Return whether the current work has changed anything."""
         return self.wrote
 
     def topics(self) -> set[str]:
@@ -120,7 +120,7 @@ class CachingUnit(ABC):
         self._waiting(table, columns).extend(rows)
 
     def flush(self) -> None:
-        """Write the values that were changed and the rows that wait."""
+        """Write the changed values and the waiting rows."""
         changes, self._changes = self._changes, {}
         for each in changes:
             each.write()
@@ -130,9 +130,9 @@ class CachingUnit(ABC):
                 rows.clear()
 
     def forget(self) -> None:
-        """Drop the values and the rows, because they are rolled back or no longer needed.
+        """Drop the values and the rows, because they were rolled back or are no longer needed.
 
-        Values refer to their unit: without this they would wait for Python's collector at its end.
+        The values refer to their unit, so without this call only Python's garbage collector would free them.
         """
         if self._direct is not None:
             self._direct = None
@@ -140,12 +140,12 @@ class CachingUnit(ABC):
         self._rows.clear()
 
     def limit_size(self) -> None:
-        """Drop the values when values of many books were kept from earlier transactions."""
+        """Drop the values if earlier transactions have left the values of too many books."""
         if len(self._caches) > CACHED_MAX:
             self.forget()
 
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
-        """Write what a statement with these words may read, and forget what it may change."""
+        """Write what a statement with these words may read, and forget the values that it may change."""
         for table in [each for each in self._tables if each in words]:
             self._write_values(table)
             if not reads:
@@ -182,38 +182,38 @@ class CachingUnit(ABC):
 
     @abstractmethod
     def set_savepoint(self) -> None:
-        """Have what is changed from now on undone alone by `undo_savepoint`."""
+        """Begin a part of the transaction that `undo_savepoint` can undo by itself."""
 
     @abstractmethod
     def release_savepoint(self) -> None:
-        """Write what is cached; what was changed since the savepoint stays, unless this raises an error."""
+        """Write the cached changes, and keep all changes since the savepoint unless this raises an error."""
 
     @abstractmethod
     def undo_savepoint(self) -> None:
-        """Undo what was changed since the savepoint."""
+        """Undo the changes made since the savepoint."""
 
     @abstractmethod
     def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
-        """Run a statement, whatever is held."""
+        """Run a statement without looking at the cache."""
 
     @abstractmethod
     def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        """Run a statement for each set of parameters, whatever is held."""
+        """Run a statement for each set of parameters, without looking at the cache."""
 
     @abstractmethod
     def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
-        """Insert rows, whatever is held."""
+        """Insert rows at once, without looking at the cache."""
 
 
-# Has a unit cache (`Unit.cached`) what several calls of a function in one book will read.
+# Reads rows into the cache (`Unit.cached`) that several calls of one function in one book will need.
 Prefetch: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
 _PREFETCHES: dict[Callable[..., Any], Prefetch] = {}
 
 
 def prefetched_by(reads: Prefetch) -> Callable[[F], F]:
-    """Have `reads` called before the calls of a function in one group.
+    """Mark a function: before the calls of a group run, `reads` loads the rows that they need.
 
-    It gets the unit, the tenant, and the arguments of each call after the tenant.
+    `reads` is called with the unit, the tenant, and a list with the other arguments of each call.
     """
 
     def mark(function: F) -> F:
@@ -224,10 +224,10 @@ def prefetched_by(reads: Prefetch) -> Callable[[F], F]:
 
 
 def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Exception], ...]) -> None:
-    """Read together what the works of a group will read one by one, where each waits for the network.
+    """Read at once the rows that the works of a group would read one by one, each waiting for the network.
 
-    SQLite reads a row in less time than looking after this would take. Raises `failures`, the database's
-    errors.
+    Only PostgreSQL uses this: SQLite reads a row faster than this function finds out which rows to read.
+    Raises `failures`, the database's errors.
     """
     calls: dict[tuple[Prefetch, BookKey], list[tuple[Any, tuple[Any, ...]]]] = {}
     for job in group:
@@ -240,12 +240,12 @@ def prefetch(unit: Unit, group: Sequence[QueuedWork], failures: tuple[type[Excep
             reads(unit, arguments[0][0], [each for _, each in arguments])
         except failures:
             raise
-        except Exception:  # a value of one work, which will fail by itself
+        except Exception:  # a wrong value in one work: that work will fail by itself
             continue
 
 
 def _prefetch_of(work: Work[Any]) -> tuple[Prefetch, Any, tuple[Any, ...]] | None:
-    """Return what prefetches for a work, with its tenant and arguments; None for nothing."""
+    """Return the function that prefetches for a work, with the work's tenant and arguments, or None."""
     call = getattr(work, "called", None)
     if call is None:
         return None

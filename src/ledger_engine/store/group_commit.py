@@ -1,12 +1,12 @@
-"""Grouping of works for the writer.
+"""Groups works for the thread that writes.
 
-A commit costs the same for one work as for fifty, and a writer that runs while the event loop is busy
-competes with it for the interpreter and slows both. So the works of one loop are passed to the writer in
-groups, one at a time, when the loop adds no more.
+A commit costs the same for one work as for fifty. And a writer that runs while the event loop is busy
+competes with the loop for the interpreter and slows both. So the works of one loop go to the writer in
+groups, one group at a time, when the loop adds no more works.
 
-A long work, such as a batch, runs in a group of its own, and a group of all other waiting works comes before
-each: nobody waits for more than one long work, and a long work waits for at most one group. Those who have
-waited for a long work are handed over as soon as it is done, before it is answered.
+A long work, such as a batch, runs in a group of its own, and all other waiting works form a group before each
+long work. So nobody waits for more than one long work, and a long work waits for at most one group. Works
+that have waited for a long work are handed over as soon as it is done, before it is answered.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-GROUP_MAX = 128  # enough works for one commit: waiting for more gains nothing
-QUIET_TURNS = 20  # iterations of the event loop without a new work, after which none is expected
+GROUP_MAX = 128  # works for one commit: waiting for more saves no time
+QUIET_TURNS = 20  # iterations of the event loop without a new work, after which no more are expected
 
 
 class Waiting(Protocol):
-    """Works that can be grouped."""
+    """A job that can be grouped."""
 
     long: bool
 
@@ -29,7 +29,10 @@ J = TypeVar("J", bound=Waiting)
 
 
 class GroupCommit(Generic[J]):
-    """Collects jobs in one event loop and calls `hand_over` with each group; call `done` after each one."""
+    """Collects the jobs of one event loop and calls `hand_over` with each group.
+
+    Call `done` after each group.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, hand_over: Callable[[list[J]], None]) -> None:
         self._loop = loop
@@ -38,7 +41,8 @@ class GroupCommit(Generic[J]):
         self._in_flight: list[J] = []
         self._handed_over_at = 0.0
         self._expected_count = 1
-        self._long_is_next = False  # because the other works have had a group since the last long work
+        # True if the last group came between two long works, so that a long work is next.
+        self._long_is_next = False
         self._next_look: asyncio.Handle | None = None
 
     def __len__(self) -> int:
@@ -46,31 +50,32 @@ class GroupCommit(Generic[J]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a group is under way."""
+        """Return whether the writer works on a group."""
         return bool(self._in_flight)
 
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        # Without a look though others wait, there was no memory for one.
+        # If other jobs wait but no look is scheduled, there was no memory to schedule one.
         if not self._in_flight and self._next_look is None:
             self._look_soon()
 
     def withdraw(self, job: J) -> bool:
-        """Remove a waiting job; return False when it was handed over already."""
+        """Remove a waiting job; return False if it was already handed over."""
         if job not in self._waiting:
             return False
         self._waiting.remove(job)
         return True
 
     def age(self) -> float:
-        """Return for how many seconds the current group has been under way, 0 without one."""
+        """Return for how many seconds the writer has worked on the current group; 0 if there is none."""
         return self._loop.time() - self._handed_over_at if self._in_flight else 0.0
 
     def done(self) -> None:
-        """Start the next group, because the current one is finished."""
+        """Note that the current group is finished, and start the next one."""
         jobs, self._in_flight = self._in_flight, []
-        # Those answered may well send another request, in addition to those waiting.
+        # The clients that get their answers now may soon send another request, in addition to the waiting
+        # jobs.
         self._expected_count = len(jobs) + len(self._waiting)
         if jobs and jobs[0].long and not all(job.long for job in self._waiting):
             self._start(self._next_group())
@@ -84,7 +89,7 @@ class GroupCommit(Generic[J]):
             self._start(group)
 
     def _next_group(self) -> list[J]:
-        """Remove the next group from the waiting jobs, of which there are some."""
+        """Remove the next group from the waiting jobs and return it. At least one job must be waiting."""
         others = [job for job in self._waiting if not job.long]
         if len(others) == len(self._waiting):
             self._waiting = []
@@ -104,21 +109,22 @@ class GroupCommit(Generic[J]):
         self._hand_over(group)
 
     def _look_soon(self) -> None:
-        """Look whether a group begins, once the loop has done what it has to do already."""
+        """Check whether to begin a group, once the loop has run everything that is already scheduled."""
         if self._next_look is None:
             self._next_look = self._loop.call_soon(self._look, 0, 0)
 
     def _look(self, last_count: int, quiet: int) -> None:
-        """Begin a group, or look again later.
+        """Begin a group, or schedule another check.
 
-        `last_count` is how many works waited when it looked last, and since `quiet` times there were no more.
+        `last_count` is the number of waiting works at the last check, and `quiet` the number of checks since
+        a work was added.
         """
         self._next_look = None
         waiting, expected_count = len(self._waiting), min(self._expected_count, GROUP_MAX)
         if self._in_flight or not waiting:
             return
         quiet = 0 if waiting > last_count else quiet + 1
-        # A single client need not wait for others: only several are worth waiting for.
+        # Wait only if several clients are active: a single client need not wait for others.
         if waiting < expected_count and quiet < QUIET_TURNS:
             self._next_look = self._loop.call_soon(self._look, waiting, quiet)
             return

@@ -1,7 +1,7 @@
-"""One transaction for the works of a group: each succeeds or fails by itself, and one commit stores all.
+"""Runs the works of a group in one transaction: each succeeds or fails by itself, and one commit stores all.
 
-`GroupCommitter.commit_group` is the way of every change to the disk, for both engines. An engine passes a
-`Transaction`: the steps to begin, commit and roll back.
+Every change goes to the disk through `GroupCommitter.commit_group`, on both engines. An engine passes a
+`DatabaseTransaction`: the steps to begin, commit and roll back.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ledger_engine.core.measuring import CommitObserver, log_commit
 from ledger_engine.store.group_cache import CachingUnit
 from ledger_engine.store.threaded import QueuedWork
 
-CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed that had written
+CAUTIOUS_GROUPS = 100  # after a work that had written has failed, this many groups run with savepoints
 
 U = TypeVar("U", bound=CachingUnit)
 
 
 class WorkFailed(Exception):
-    """A work failed, and its changes cannot be separated from the changes of other works in its group."""
+    """A work failed, and its changes cannot be separated from those of the other works in its group."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(reason)
@@ -29,33 +29,33 @@ class WorkFailed(Exception):
 
 
 class DatabaseTransaction(ABC, Generic[U]):
-    """The transaction of a group in one engine. It begins again after it was rolled back."""
+    """The transaction of a group on one engine. After a rollback it begins again."""
 
-    failures: ClassVar[tuple[type[Exception], ...]]  # the errors of the database
+    failures: ClassVar[tuple[type[Exception], ...]]  # the classes of the database's errors
 
     @abstractmethod
     def begin(self) -> tuple[U, list[QueuedWork]]:
-        """Begin it, and return its unit and the works that run in it."""
+        """Begin the transaction, and return its unit and the works that run in it."""
 
     @abstractmethod
     def require_sound(self, error: BaseException) -> None:
-        """Raise an error of the database when this one ended the transaction, rather than only the work."""
+        """Raise an error of the database if the error ended the whole transaction, and not only the work."""
 
     @abstractmethod
     def public_error(self, error: BaseException) -> BaseException:
-        """Return the error for the caller: StorageUnavailable when it is the storage that failed."""
+        """Return the error for the caller: StorageUnavailable if the storage failed."""
 
     @abstractmethod
     def commit(self, unit: U, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
-        """Commit what is flushed, and return whether there was anything to commit.
+        """Commit the flushed changes, and return whether there was anything to commit.
 
-        The works announced `topics`, and `wrote` tells whether any of them changed something. Raises
-        WorkFailed when the database refuses what a work has written.
+        `topics` are the topics that the works announced, and `wrote` is whether any work changed something.
+        Raises WorkFailed if the database refuses something that a work has written.
         """
 
     @abstractmethod
     def roll_back(self, error: BaseException) -> None:
-        """Roll back because of this error, and forget what is cached.
+        """Roll back because of this error, and clear the cache.
 
         After WorkFailed the transaction can begin again.
         """
@@ -64,22 +64,23 @@ class DatabaseTransaction(ABC, Generic[U]):
 class GroupCommitter(Generic[U]):
     """Runs the works of groups and commits them, group by group.
 
-    A savepoint around each work takes a tenth of its time, and most groups contain no work that fails. So a
-    group first runs without savepoints; when a work fails that has written, the whole group runs again with
-    them, and so do the next groups for a while. A single work needs none.
+    A savepoint around each work takes a tenth of the work's time, and in most groups no work fails. So a
+    group first runs without savepoints. If a work fails that has written, the whole group runs again with
+    savepoints, and so do the next groups for a while. A single work needs no savepoint.
     """
 
     def __init__(self) -> None:
         self.observer: CommitObserver | None = None
         self._cautious_groups = 0
-        self._unit: U | None = None  # the cache of the last transaction, as long as it is true …
-        # … and the state that this depends on, apart from the transactions of this unit
+        self._unit: U | None = None  # the cache of the last transaction, while it is still valid
+        # The cache is valid as long as this state is unchanged, except by transactions of this unit.
         self._state: object = None
 
     def commit_group(self, transaction: DatabaseTransaction[U]) -> set[str]:
         """Run the works of a transaction, commit it, and return the topics that the works announced.
 
-        Each work then holds its answer or its error. Raises an error of the database when none was committed.
+        Each work then holds its answer or its error. Raises an error of the database if nothing was
+        committed.
         """
         savepoints, topics, wrote = False, set[str](), False
         try:
@@ -129,7 +130,10 @@ class GroupCommitter(Generic[U]):
         return self.commit_group(transaction)
 
     def unit_for(self, state: object, new: Callable[[], U]) -> U:
-        """Return the unit for a transaction that has begun: the last one, or a new one in another state."""
+        """Return the unit for a transaction that has begun.
+
+        It is the last unit if `state` is unchanged, else a new one.
+        """
         if self._unit is None or self._state != state:
             self.forget()
             self._unit, self._state = new(), state
@@ -137,13 +141,13 @@ class GroupCommitter(Generic[U]):
         return self._unit
 
     def forget(self) -> None:
-        """Drop the unit: what it has cached was rolled back, or others may have changed it."""
+        """Drop the unit, because its cache was rolled back or others may have changed the data."""
         if self._unit is not None:
             self._unit.forget()
             self._unit = self._state = None
 
     def _tell(self, works: int, seconds: float) -> None:
-        """Tell the log and the observer of a commit."""
+        """Write a commit to the log and report it to the observer."""
         log_commit(works, seconds)
         if self.observer is not None:
             self.observer(works, seconds)

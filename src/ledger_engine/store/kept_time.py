@@ -1,7 +1,7 @@
 """Times stored in the database.
 
-`reached` is the latest ledger time that must not come again: the clock starts after it. `served` is when a
-server ran last, by its machine's clock; the audit asks for it.
+`reached` is the latest ledger time that was used: after a restart the clock starts after it. `served` is the
+last time at which a server ran, by its machine's clock; the audit reads it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ledger_engine.store import Unit
 
-# Selects the id of the last event of all projects, from which the ledger's time can be read.
+# Selects the newest event id of all projects; it contains the ledger's time.
 NEWEST_EVENT = "SELECT max((SELECT max(id) FROM events AS e WHERE e.book = b.book)) AS id FROM books AS b"
 
 
@@ -30,7 +30,7 @@ def get(unit: Unit) -> KeptTime:
 
 
 def reach(unit: Unit, past: int | None = None) -> int:
-    """Store the time of this work unless `past` or a later one is stored; return the work's time."""
+    """Store the time of this work, unless `past` or a later time is stored; return the work's time."""
     past = unit.now if past is None else past
     unit.execute(
         "UPDATE kept_time SET reached = :now WHERE id = 1 AND reached < :past",
@@ -40,6 +40,6 @@ def reach(unit: Unit, past: int | None = None) -> int:
 
 
 def note_served(unit: Unit, machine: int) -> None:
-    """Store that a server runs when the machine's clock shows this."""
+    """Store that a server is running at this time of the machine's clock."""
     reach(unit)
     unit.execute("UPDATE kept_time SET served = :machine WHERE id = 1", {"machine": machine})

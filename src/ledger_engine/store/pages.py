@@ -1,4 +1,4 @@
-"""Cursor pages: newest first by id, never repeating an object or leaving one out.
+"""Pages of lists, with cursors: newest first by id, never repeating an object or leaving one out.
 
 See docs/decisions.md#lists.
 """
@@ -19,7 +19,7 @@ from ledger_engine.store.books import OF_TENANT
 
 LIMIT_MAX = 100
 LIMIT_DEFAULT = 20
-LOOKED_AT_MAX = 2000  # rows that a search without an index reads for one page: some milliseconds
+LOOKED_AT_MAX = 2000  # rows that a bounded page reads to search without an index: some milliseconds
 
 R = TypeVar("R")
 
@@ -48,8 +48,8 @@ class PageRequest:
 class Page(Generic[R]):
     """A page of items, newest first.
 
-    `has_more` and `next_cursor` refer to older items, or to newer ones when the page was requested with
-    `before`. A page of a bounded search may contain no items although more follow.
+    `has_more` and `next_cursor` refer to older items, or to newer ones if the request used `before`. A page
+    of a bounded search may contain no items although more follow.
     """
 
     items: list[R]
@@ -60,7 +60,8 @@ class Page(Generic[R]):
 def page_of(objects: Iterable[W], request: PageRequest, removed_ids: Collection[str] = ()) -> Page[W]:
     """Return a page of objects that are in memory, newest first.
 
-    A cursor may also be one of the ids that were `removed_ids`. Raises InvalidRequest `invalid_cursor`.
+    A cursor may also be one of `removed_ids`, the ids of removed objects. Raises InvalidRequest
+    `invalid_cursor`.
     """
     left = sorted(objects, key=attrgetter("id"), reverse=True)
     if request.after is not None:
@@ -73,12 +74,13 @@ def page_of(objects: Iterable[W], request: PageRequest, removed_ids: Collection[
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[R]):
-    """A table whose records are read by id and page by page; `read` turns a row into a record.
+    """A table whose records are read by id and by page; `read` turns a row into a record.
 
-    `noun` is the name of a record in errors. `of_tenant` is the condition on the tenant's rows: by the
-    columns `project` and `livemode`, or by its book. `columns` are the columns read of each row, and `id` the
-    name of its id. `hint` follows the table in the statement that reads a page. `was_listed` returns whether
-    an id that is not in the table was once in the tenant's list: as a cursor it still marks a place.
+    `noun` is the name of a record in errors. `of_tenant` is the condition that selects the tenant's rows, by
+    the columns `project` and `livemode` or by the book. `columns` are the columns to read, and `id` is the
+    name of the id column. `hint` follows the table's name in the statement that reads a page. `was_listed`
+    returns whether an id that is missing from the table was in the tenant's list earlier: such an id still
+    marks a place as a cursor.
     """
 
     table: str
@@ -91,11 +93,11 @@ class Listing(Generic[R]):
     was_listed: Callable[[Unit, Tenant, str], bool] | None = None
 
     def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
-        """Return the tenant's record. Raises NotFound, naming `param` if the id came in a field."""
+        """Return the tenant's record. Raises NotFound, which names `param` if the id came in a field."""
         return self.read(self.row(unit, tenant, id, param))
 
     def has(self, unit: Unit, tenant: Tenant, id: str) -> bool:
-        """Return whether the record is the tenant's."""
+        """Return whether the record exists and belongs to the tenant."""
         return self._find(unit, tenant, id, "1") is not None
 
     def row(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
@@ -123,10 +125,10 @@ class Listing(Generic[R]):
         """Return the page of objects whose columns equal the values in `equal`; None does not filter.
 
         Listed ids are greater than `since` and less than `until`. `where` is one more condition, `among`
-        replaces `of_tenant`, and `values` holds their parameters and the columns'. A bounded page looks at
-        the first LOOKED_AT_MAX of the tenant's rows from its cursor on, for a filter without an index; if it
-        ends there, the last of these rows is its next cursor. With `read` the items are its results for the
-        rows. Raises what `require_cursors` raises.
+        replaces `of_tenant`, and `values` holds the parameters of both and of the columns. A bounded page
+        serves a filter without an index: it looks at no more than LOOKED_AT_MAX of the tenant's rows from the
+        cursor on. If it stops there, the last of these rows is its next cursor. With `read` the items are the
+        results of `read` for the rows. Raises the errors of `require_cursors`.
         """
         parameters: dict[str, Value] = tenant.bind(rows=request.limit + 1, **values)
         conditions = [among or self.of_tenant]
@@ -136,7 +138,7 @@ class Listing(Generic[R]):
             if value is not None:
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
-        # One bound, not two: SQLite checks one of two bounds row by row, and may then choose a worse index.
+        # One bound instead of two: SQLite compares the second bound row by row, and may choose a worse index.
         ceiling = min(filter(None, (until, request.after)), default=None)
         if ceiling is not None:
             conditions.append(f"{self.id} < :ceiling")
@@ -169,7 +171,7 @@ class Listing(Generic[R]):
         return Page(items, has_more, next_cursor)
 
     def require_cursors(self, unit: Unit, tenant: Tenant, request: PageRequest) -> None:
-        """Raise InvalidRequest `invalid_cursor` for an id that was never in this project and mode."""
+        """Raise InvalidRequest `invalid_cursor` for an id that never existed in this project and mode."""
         for cursor, param in ((request.after, request.cursor), (request.before, "ending_before")):
             if cursor is None or self.has(unit, tenant, cursor):
                 continue
@@ -199,9 +201,10 @@ class Listing(Generic[R]):
 
 
 def expires_with(prefix: str, kept_for: int) -> Callable[[Unit, Tenant, str], bool]:
-    """Return the `was_listed` of a list whose entries are deleted after `kept_for` milliseconds.
+    """Return the `was_listed` function of a list whose entries are deleted after `kept_for` milliseconds.
 
-    Nothing is stored of a deleted entry, so an id of that age is taken as one. Its place is at the end.
+    Nothing is stored about a deleted entry, so every id older than that counts as one. Its place is the end
+    of the list.
     """
     return lambda unit, _tenant, id: is_before(id, prefix, unit.now - kept_for)
 

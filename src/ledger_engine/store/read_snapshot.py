@@ -1,4 +1,4 @@
-"""A snapshot of a database, which several readers read at the same time."""
+"""A snapshot of a database, which several readers read in parallel."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ ReportRows: TypeAlias = Callable[[int], None]
 
 
 def report_nothing(rows: int) -> None:
-    """Do nothing: the `ReportRows` where no progress is shown."""
+    """Do nothing: the `ReportRows` for callers that show no progress."""
 
 
 class AuditUnit(Unit, Protocol):
-    """The transaction of an audit: a `Unit` that reads very many rows, and looks below the SQL.
+    """The transaction of an audit: a `Unit` that reads very many rows and checks the storage below SQL.
 
-    `report` is called with the numbers given to `note_read`.
+    `report` is called with the numbers that `note_read` receives.
     """
 
     report: ReportRows
 
     def inspect(self) -> list[str]:
-        """Return the faults that the storage finds in its files, a sentence each; [] without any."""
+        """Return a sentence for each fault that the storage finds in its files; [] if there is none."""
         ...
 
     def unlike_made(self) -> list[tuple[str, str]]:
-        """Return the tables, indexes, views and triggers that are not as made: the name, and a sentence."""
+        """Return the tables, indexes, views and triggers that differ from the ledger's: name and sentence."""
         ...
 
     def is_damage(self, error: Exception, /) -> bool:
-        """Return whether an error comes from the stored data, and not from reading it now."""
+        """Return whether an error comes from the stored data, and not from a failure to read it now."""
         ...
 
     def note_read(self, rows: int, /) -> None:
-        """Report how many rows a long work has read since it last did, to whoever shows its progress."""
+        """Report how many rows a long work has read since its last report, to show its progress."""
         ...
 
 
@@ -56,14 +56,14 @@ class Reader(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """End the work that runs, if one does, and let no other begin."""
+        """End the current work, if there is one, and let no other begin."""
         ...
 
 
 class UnitReader:
-    """Runs works on a unit, in the thread that asks for it.
+    """Runs works on a unit, in the thread of the caller.
 
-    `interrupt` ends a statement that runs; `report` is called with the numbers of rows that works have read.
+    `interrupt` ends the current statement; `report` is called with the numbers of rows that works have read.
     """
 
     def __init__(self, unit: AuditUnit, interrupt: Callable[[], None], report: ReportRows) -> None:
@@ -93,7 +93,7 @@ class UnitReader:
 class ReadSnapshot:
     """A snapshot of a ledger. Open with `open_snapshot`.
 
-    `indexes_unchecked` is why the audit cannot check the indexes, None where it can.
+    `indexes_unchecked` is the reason why the audit cannot check the indexes, or None if it can.
     """
 
     def __init__(self, readers: Sequence[Reader], indexes_unchecked: str | None = None) -> None:
@@ -106,16 +106,16 @@ class ReadSnapshot:
         self._futures: list[Future[Any]] = []
 
     def start(self, work: AuditWork[T], /) -> Future[T]:
-        """Run a work that reads, in parallel with others."""
+        """Run a reading work, in parallel with others."""
         future = self._threads.submit(self._run, work)
-        # Results that were taken are let go, because they may be large.
+        # Drop results that were fetched, because they may be large.
         self._futures = [*(each for each in self._futures if not each.done()), future]
         return future
 
     def close(self) -> None:
-        """End the works that still run, and their threads."""
+        """End the works that still run, and end the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        # Again and again: only a statement that is running is interrupted.
+        # Repeat this, because an interrupt only ends a statement that is running at that moment.
         while not all(each.done() for each in self._futures):
             for reader in self._readers:
                 reader.interrupt()

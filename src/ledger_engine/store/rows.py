@@ -1,4 +1,4 @@
-"""Records and rows: how a record is read from a row of its table, and how rows are found and changed."""
+"""Records and rows: reads a record from a row of its table, and finds and changes rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ R = TypeVar("R", bound=JsonObject)
 def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
     """Return the function that makes a record of class `kind` from a row.
 
-    Each field is in the column of its name, or in the column that `columns` names for it. A bool is stored as
-    0 or 1, a list or a dict as JSON. The function is compiled from the names of the fields, as dataclasses do
-    it.
+    Each field comes from the column of its name, or from the column that `columns` names for it. A bool is
+    stored as 0 or 1, a list or a dict as JSON. The function is compiled from the names of the fields, in the
+    way of dataclasses.
     """
     values = []
     for field in fields(kind):
         value = f"row[{columns.get(field.name, field.name)!r}]"
-        type = str(field.type)  # its text, because annotations are not evaluated
+        type = str(field.type)  # a text, because annotations are not evaluated
         if type == "bool":
             value = f"bool({value})"
         elif type.startswith(("list[", "dict[")):
@@ -38,7 +38,7 @@ def reader(kind: type[R], **columns: str) -> Callable[[Row], R]:
 
 
 def any_of(values: Iterable[Value]) -> tuple[str, dict[str, Value]]:
-    """Return the list of an `IN (…)` for these values, and the parameters that it names."""
+    """Return the text of an `IN (…)` for these values, and the parameters that it names."""
     parameters = {f"value{number}": value for number, value in enumerate(values)}
     return ", ".join(f":{name}" for name in parameters), parameters
 
@@ -51,7 +51,7 @@ def insert(unit: Unit, table: str, values: Mapping[str, Value]) -> None:
 def update_row(
     unit: Unit, tenant: Tenant, table: str, id: str, where: str = "1 = 1", /, **values: Value
 ) -> Row | None:
-    """Change these columns of the tenant's row `id` and return it; None when there is none for `where`."""
+    """Change these columns of the tenant's row `id` and return the row; None if no row matches `where`."""
     assignments = ", ".join(f"{column} = :{column}" for column in values)
     return unit.first(
         f"UPDATE {table} SET {assignments} WHERE id = :id AND {OF_TENANT} AND {where} RETURNING *",

@@ -1,6 +1,6 @@
-"""A database that runs works in threads: it passes works to the threads and results back.
+"""The base class of both databases: it passes works to threads and their results back to the event loops.
 
-One thread writes, group by group (`group_commit`); others read.
+One thread writes, group by group (`group_commit`); other threads read.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import Listener, LongWork, T, Work, project_of
 from ledger_engine.store.group_commit import GroupCommit
 
-ANSWER_S = 10  # a work of the server that takes longer fails (docs/storage.md)
-CHECK_S = 3  # a check that takes longer fails
-CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
-WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
+ANSWER_S = 10  # seconds after which a server's work fails (docs/storage.md)
+CHECK_S = 3  # seconds after which a check fails
+CLOSE_S = 20  # seconds for the readers to finish, and then for the writer
+WAITING_MAX = 4096  # works that may wait for the writer or for the readers; further ones are refused
 SILENT = "it does not answer"
-MEMORY_AGAIN_S = 0.1  # the time after which a step that lacked memory is tried again
+MEMORY_AGAIN_S = 0.1  # seconds after which a step that lacked memory is tried again
 
 
 @dataclass(slots=True, eq=False)
 class QueuedWork:
-    """A work, its answer or error, and the future that gets it.
+    """A work, its answer or error, and the future that receives it.
 
-    A write is `finished` when its answer or error is final, after the commit.
+    A write is `finished` when its answer or error is final, which is after the commit.
     """
 
     work: Work[Any]
@@ -46,7 +46,7 @@ class QueuedWork:
     finished: bool = False
 
     def settle(self) -> None:
-        """Set the outcome, unless that is cancelled; call it in the event loop's thread."""
+        """Set the result of the future, unless it is cancelled; call this in the event loop's thread."""
         if self.outcome.done():
             return
         if self.error is not None:
@@ -56,9 +56,9 @@ class QueuedWork:
 
 
 class Pending:
-    """The unanswered jobs of one event loop; `give_up` is called with each that takes too long.
+    """The unanswered jobs of one event loop; `give_up` is called for each job that takes too long.
 
-    One timer serves all of them, as one for each job would add to the cost of every request.
+    One timer serves all of them, because a timer for each job would make every request slower.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Pending:
         self._loop = loop
         self._limit_s = limit_s
         self._give_up = give_up
-        self._due: dict[QueuedWork, float] = {}  # the earliest first
+        self._due: dict[QueuedWork, float] = {}  # the deadline of each job, the earliest first
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, job: QueuedWork) -> None:
@@ -77,7 +77,7 @@ class Pending:
             self._timer = self._loop.call_later(self._limit_s, self._look)
 
     def remove(self, job: QueuedWork) -> None:
-        """Forget a job that is settled."""
+        """Forget a job that has its result."""
         self._due.pop(job, None)
 
     async def answer(self, job: QueuedWork, result: asyncio.Future[Any]) -> Any:
@@ -101,9 +101,10 @@ class Pending:
 
 
 def insist(step: Callable[..., T], *arguments: Any) -> T:
-    """Return what the step returns, and run it again while there is no memory for it.
+    """Return the result of `step`, and repeat it while there is no memory for it.
 
-    It is for threads that nobody starts again: a work whose outcome got lost would hold up all others.
+    This is for threads that nobody starts again: if the result of one work got lost, all other works would
+    wait for ever.
     """
     while True:
         try:
@@ -119,16 +120,17 @@ def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *argum
 
 
 class ReadingThreads(ABC):
-    """Run works in parallel, each in one of this many threads.
+    """Runs works in parallel, in this many threads.
 
     Projects take turns, so that a project with many works delays no other; works without a project form one
     turn of their own.
     """
 
     def __init__(self, threads: int) -> None:
-        # A job in it stands for the one whose turn it is by then.
+        # An entry only says that a job waits; the thread takes the job whose project is next.
         self._waiting: queue.SimpleQueue[QueuedWork | None] = queue.SimpleQueue()
-        self._turns: dict[str | None, deque[QueuedWork]] = {}  # by project, the next turn first
+        # The waiting jobs by project; the first project has the next turn.
+        self._turns: dict[str | None, deque[QueuedWork]] = {}
         self._turns_lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
@@ -166,7 +168,7 @@ class ReadingThreads(ABC):
             thread.join(max(0, deadline - time.monotonic()))
 
     def _next(self) -> QueuedWork | None:
-        """Wait for the next works, and return them."""
+        """Wait for a job and return it; None if the threads are to end."""
         return None if self._waiting.get() is None else insist(self._take_turn)
 
     def _take_turn(self) -> QueuedWork:
@@ -175,7 +177,7 @@ class ReadingThreads(ABC):
             jobs = self._turns.pop(project)
             job = jobs.popleft()
             if jobs:
-                self._turns[project] = jobs  # behind the others
+                self._turns[project] = jobs  # put the project behind the others
         return job
 
     @abstractmethod
@@ -187,8 +189,8 @@ class ReadingThreads(ABC):
 class _OfLoop:
     """The state of one event loop: its works for the writer, and the works that wait for their results.
 
-    A long work is `answered_later`, when the group that has waited for it is committed: while the event loop
-    renders the answer to a batch, the writer would wait for the interpreter.
+    The result of a long work goes to `answered_later`, until the group that waited for it is committed: while
+    the event loop renders the answer to a batch, the writer would wait for the interpreter.
     """
 
     group_commit: GroupCommit[QueuedWork]
@@ -197,10 +199,10 @@ class _OfLoop:
 
 
 class ThreadedDatabase:
-    """Accepts works from event loops, and gives back what came of them.
+    """Accepts works from event loops, and gives their results back.
 
-    The thread that writes takes groups from `_writes` and calls `_settle` with each, until it finds None; it
-    sets `_is_lost` when nothing can be written. A server's work fails when it takes too long.
+    The thread that writes takes groups from `_writes` and calls `_settle` with each, until it receives None.
+    It sets `_is_lost` while nothing can be written. A server's work fails if it takes too long.
     """
 
     _readers: ReadingThreads
@@ -208,7 +210,7 @@ class ThreadedDatabase:
 
     def __init__(self, *, serving: bool, can_read: Work[object], can_write: Work[object]) -> None:
         """`can_read` and `can_write` test whether the database can be read and written."""
-        # A command waits as long as necessary: whoever runs it can stop it.
+        # A command waits as long as necessary, because its user can stop it.
         self._answer_s = ANSWER_S if serving else math.inf
         self._can_read = can_read
         self._can_write = can_write
@@ -241,7 +243,7 @@ class ThreadedDatabase:
                     raise StorageUnavailable(SILENT)
                 await self.read(self._can_read)
                 if self._is_lost:
-                    # Without this write a server without other writes, because it is down, would stay down.
+                    # Without this write, a server that is down, and so gets no other writes, would stay down.
                     await self.write(self._can_write)
         except TimeoutError:
             raise StorageUnavailable(SILENT) from None
@@ -254,21 +256,22 @@ class ThreadedDatabase:
             return
         self._closing = True
         self._flush()
-        # Readers first: of a SQLite file the last to close checkpoints the log, which is to be the writer.
+        # Readers first: the last connection to a SQLite file to close checkpoints the log, and that must be
+        # the writer.
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)
 
     async def _waits_for_others(self) -> bool:
-        """Return whether a group takes long because somebody else has locked what it writes."""
+        """Return whether the current group takes long because others have locked the data that it writes."""
         return False
 
     def _age(self) -> float:
-        """Return for how many seconds the oldest group has been under way, 0 without one."""
+        """Return for how many seconds the oldest group has been with the writer; 0 if there is none."""
         return max((of_loop.group_commit.age() for of_loop in self._loops.values()), default=0.0)
 
     def _flush(self) -> None:
-        """Hand over all that waits for the writer."""
+        """Hand over all works that wait for the writer."""
         for of_loop in self._loops.values():
             of_loop.group_commit.flush()
 
@@ -307,9 +310,9 @@ class ThreadedDatabase:
         return of_loop
 
     def _give_up_waiting(self, job: QueuedWork) -> None:
-        """Fail a job that has waited too long; it is not run if it has not started.
+        """Fail a job that has waited too long; a job that has not started is then never run.
 
-        One that is finished, and is answered later, gets its answer now: its outcome is known.
+        A finished job that is waiting in `answered_later` gets its answer now, because its result is known.
         """
         if job.finished:
             job.settle()
@@ -318,7 +321,7 @@ class ThreadedDatabase:
         job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _settle(self, jobs: list[QueuedWork], topics: frozenset[str], *, ends_group: bool = True) -> None:
-        """Have jobs answered; their group is done, unless others of it are still to be."""
+        """Give jobs their results; with `ends_group` the whole group is done."""
         for loop, of_loop in insist(_by_loop, jobs).items():
             call_soon(loop, self._publish, of_loop, topics, ends_group)
 
@@ -343,7 +346,8 @@ class ThreadedDatabase:
 
     def _answer(self, jobs: list[QueuedWork], of_loop: _OfLoop) -> None:
         for job in jobs:
-            with contextlib.suppress(MemoryError):  # `pending` answers it later; the other works continue
+            # After a MemoryError `pending` answers the job later; the other jobs continue.
+            with contextlib.suppress(MemoryError):
                 job.settle()
                 of_loop.pending.remove(job)
 

@@ -1,12 +1,12 @@
-"""The ledger on PostgreSQL: the second implementation of the database interface, behind the same rooms.
+"""The ledger on PostgreSQL: the second implementation of the database interface in `store/__init__.py`.
 
 From the network up: `connection.py` sends statements and reads their results, with `rendering.py` and
-`errors.py`; `hosts.py` opens connections, and `seen.py` refuses an older database; `migrations.py` makes the
-tables; `locks.py` lets one server at a time write a book; `unit.py` is the view of a work; `committer.py`
-commits a group of works, `readers.py` runs works that read, `notifications.py` tells servers of each other's
-commits, and `database.py` puts it together. `leases.py` builds on it: it decides which server does the tasks
-that only one may do. Next to it stand `snapshot.py` for the audit, and `transfer.py`, by which a ledger comes
-here and leaves. psycopg is an extra of the package.
+`errors.py`; `hosts.py` opens connections, and `seen.py` refuses an older database. `migrations.py` creates
+the tables, and `locks.py` lets one server at a time write a book. `unit.py` is the transaction that a work
+sees, `committer.py` commits a group of works, and `readers.py` runs works that read. `notifications.py`
+notifies servers of each other's commits, and `database.py` puts everything together. `leases.py` builds on
+it: it decides which server does the tasks that only one may do. `snapshot.py` reads for the audit, and
+`transfer.py` copies a ledger in and out. psycopg is an extra of the package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ MISSING = (
 
 
 def require_driver(url: str) -> None:
-    """Raise StorageUnavailable when psycopg is missing: to be called before another module is imported."""
+    """Raise StorageUnavailable if psycopg is missing.
+
+    Call this before importing another module of this package.
+    """
     if importlib.util.find_spec("psycopg") is None:
         missing = StorageUnavailable(MISSING)
         missing.args = (f"Cannot open {named(url)}: {MISSING}.",)  # nothing was to be changed yet

@@ -1,7 +1,7 @@
-"""The transactions of PostgreSQL in which the works of a group run (`store/group_committer.py`).
+"""The PostgreSQL transactions in which the works of a group run (`store/group_committer.py`).
 
-A group may need several transactions: one for the books that are free, more for the books that another server
-had locked.
+A group may need several transactions: one for the books that are free, and more for the books that another
+server had locked.
 """
 
 from __future__ import annotations
@@ -35,17 +35,21 @@ from ledger_engine.store.postgres.seen import Commits, SeenCommits
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork
 
-TRIES = 8  # for a group whose commit another transaction prevents, or whose connection is lost
-MET_S = 1.0  # for so long after another server had locked a book of a group half of the books are left to it
-_WAIT_S = 0.005  # up to this before the second try, and up to twice as long before each further one
-# Until other servers are in doubt, as they look twice a second, nobody is told of a commit without a standby.
+TRIES = 8  # attempts for a group, if another transaction prevents its commit or the connection is lost
+# For this long after another server had locked a book of a group, half of the books are left to it.
+MET_S = 1.0
+_WAIT_S = 0.005  # the longest wait before the second attempt; it doubles for each further one
+# Other servers look for unconfirmed commits twice a second. A caller learns that no standby has its commit
+# only after this time, when those servers no longer rely on the commit either.
 TOLD_S = 1.0
 
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 _OF_NO_PROJECT = frozenset(map(lock_of, OF_NO_PROJECT))
-Works: TypeAlias = dict[int, list[QueuedWork]]  # by the locks of their books, or by the lock of the ledger
-Reached: TypeAlias = tuple[frozenset[int], int]  # locks, and the time that others have reached under them
+# Works by the lock of their book, or by the lock of the ledger.
+Works: TypeAlias = dict[int, list[QueuedWork]]
+# Locks, and the time that other servers have reached under them.
+Reached: TypeAlias = tuple[frozenset[int], int]
 
 
 class OutcomeUnknown(Exception):
@@ -53,7 +57,7 @@ class OutcomeUnknown(Exception):
 
 
 class CommitResult(NamedTuple):
-    """Works whose transaction has ended, with the topics that they announced, or with why it failed."""
+    """Works whose transaction has ended, with the announced topics or the error of the transaction."""
 
     works: list[QueuedWork]
     topics: frozenset[str]
@@ -62,7 +66,7 @@ class CommitResult(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """How many transactions of works there were, how many had to be tried again, and the waits for books."""
+    """How many transactions were run for works, how many were tried again, and the waits for locked books."""
 
     groups: int = 0
     retries: int = 0
@@ -91,13 +95,13 @@ class Committer(GroupCommitter[PostgresUnit]):
         self.seen = seen_commits
         self.confirmations = confirmations
         self.counts = Counts()
-        self.last_confirmation: Reached | None = None  # of the last transaction that was confirmed
+        self.last_confirmation: Reached | None = None  # the locks and time of the last confirmed transaction
         self.meets_others_until = 0.0
         self._connect = connect
         self._connection: PostgresConnection | None = None
 
     def commit(self, group: list[QueuedWork]) -> Iterator[CommitResult]:
-        """Run the works of a group, and yield the outcomes of some after each transaction.
+        """Run the works of a group, and yield the result of each of its transactions.
 
         The works of books that no other server has locked come first, in one transaction. If other servers
         were writing recently, a transaction locks at most half of the books, so that the other half is free
@@ -119,14 +123,14 @@ class Committer(GroupCommitter[PostgresUnit]):
         topics, error = set[str](), None
         try:
             topics = self._commit_with_tries(transaction)
-        except Exception as failed:  # of any kind: the outcomes of the other works do not depend on it
+        except Exception as failed:  # any error: the results of the other works do not depend on it
             error = failed
         return CommitResult(_all(transaction.running), frozenset(topics), error)
 
     def _commit_with_tries(self, transaction: _Transaction) -> set[str]:
-        """Commit the transaction, and begin it again while that may help; return the topics of its works.
+        """Commit the transaction, and repeat it while that may help; return the topics of its works.
 
-        Raises OutcomeUnknown, and ConnectionLost or DatabaseFailed when none of them was committed.
+        Raises OutcomeUnknown, and ConnectionLost or DatabaseFailed if nothing was committed.
         """
         for left in reversed(range(TRIES)):
             try:
@@ -143,19 +147,19 @@ class Committer(GroupCommitter[PostgresUnit]):
 
     @property
     def process(self) -> int | None:
-        """The number of the process of the database that writes for this server, if there is one now."""
+        """Return the number of the database's process that writes for this server, or None."""
         connection = self._connection
         return connection.process if connection is not None and connection.usable else None
 
     def usable_connection(self) -> PostgresConnection:
-        """Return the connection, opening it again if the last one failed."""
+        """Return the connection; open it again if the last one failed."""
         if self._connection is None or not self._connection.usable:
             self._connection = self._connect()
             self.locks = replace(self.locks, server=self.seen.server)
         return self._connection
 
     def close(self) -> None:
-        """Close the connection; it opens again when needed."""
+        """Close the connection; the next use opens it again."""
         self.forget()
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -174,7 +178,7 @@ class Committer(GroupCommitter[PostgresUnit]):
 
 
 class _Transaction(DatabaseTransaction[PostgresUnit]):
-    """The transaction of the `running` works: the works whose books it has locked."""
+    """The transaction of the `running` works, which are the works whose books it has locked."""
 
     failures = (DatabaseFailed,)
 
@@ -184,11 +188,11 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         self._waiting = waiting
         self._at_most = at_most
         self._connection: PostgresConnection | None = None
-        self._locks = frozenset[int]()  # the locks of books
+        self._locks = frozenset[int]()  # the locked books
         self._times: Reached | None = None
 
     def begin(self) -> tuple[PostgresUnit, list[QueuedWork]]:
-        """Begin for the works whose books are free, or for the works of one book that the group waits for."""
+        """Begin for the works whose books are free; if none is free, wait for one book and run its works."""
         committer, self._connection, self.running = self._committer, None, self._waiting
         self._connection = connection = committer.usable_connection()
         books = [lock for lock in self._waiting if lock != LEDGER]
@@ -197,7 +201,8 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             committer.meets_others_until = time.monotonic() + MET_S
         if books and not locks:
             connection.send(_ROLLBACK)
-            self.running = {books[0]: self._waiting[books[0]]}  # which alone fail if the lock cannot be got
+            # If the lock is not released in time, only these works fail.
+            self.running = {books[0]: self._waiting[books[0]]}
             locks, moment = self._wait_for_one(connection, books)
         if books:
             self.running = {lock: self._waiting[lock] for lock in books if lock in locks}
@@ -220,15 +225,17 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         return public_error(error)
 
     def commit(self, unit: PostgresUnit, works: list[QueuedWork], topics: set[str], *, wrote: bool) -> bool:
-        """Commit, tell other servers, and release the locks; nobody waits for the last two.
+        """Commit, notify other servers, and release the locks; this waits only for the commit.
 
-        Works that changed nothing are still committed when their answers may depend on a commit that no
-        standby has received: the commit shows that the standby has everything before it.
+        Works that changed nothing are still committed if their answers may depend on a commit that no standby
+        has received: a confirmed commit proves that the standby has everything from before it.
         """
         committer, connection, locks = self._committer, self._connection, self._committer.locks
         assert connection is not None, "it has begun"
         if not wrote and not self._rests_on_unconfirmed():
-            committer.forget()  # only our own commit shows in the time of the next one of others
+            # The cache is valid only after a commit of our own, which others would have to follow with a
+            # later time.
+            committer.forget()
             connection.send(_ROLLBACK)
             locks.release(connection)
             connection.settle()
@@ -236,7 +243,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         moment = max(committer.clock.now(), committer.ids.mark()[0])
         locks.note(connection, self._locks, moment, announces=bool(topics))
         try:
-            # Waited for, so that until here it is known that nothing is committed.
+            # Wait, so that an error up to here means that nothing is committed.
             result = connection.settle()
         except DatabaseFailed as error:
             self.require_sound(error)
@@ -254,12 +261,13 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             locks.release(connection)
             notifications.notify(connection, locks.server, number, topics)
             connection.end(forgiving=True)
-        except ConnectionLost:  # its locks end with it, and others see the commit without being told
+        # The locks end with the connection, and other servers notice the commit without a notification.
+        except ConnectionLost:
             committer.close()
         return True
 
     def roll_back(self, error: BaseException) -> None:
-        """Roll back and release the locks, or give the connection up."""
+        """Roll back and release the locks, or close the connection."""
         self._committer.forget()
         if isinstance(error, (ConnectionLost, OutcomeUnknown)):
             self._committer.close()
@@ -276,7 +284,7 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
     def _wait_for_one(
         self, connection: PostgresConnection, books: list[int]
     ) -> tuple[frozenset[int], int | None]:
-        """Begin under the lock of the first book, once it is free, and of others that are free then."""
+        """Wait until the first book is free, then begin with its lock and those of other free books."""
         counts, began = self._committer.counts, time.monotonic()
         counts.lock_waits += 1
         try:
@@ -285,11 +293,13 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
             counts.lock_wait_s += time.monotonic() - began
 
     def _unit_of(self, connection: PostgresConnection, moment: int | None) -> PostgresUnit:
-        """Return the unit of the transaction, which has begun; `moment` is the time that others have reached.
+        """Return the unit of this transaction, which has begun.
 
-        The cache of the last transaction is true under the same locks of books, as long as the other servers'
-        times under these locks are the same: a commit of another server would have changed its time, because
-        that time is later than our own last commit.
+        `moment` is the time that other servers have reached.
+
+        The cache of the last transaction is still valid if this one locks the same books and the other
+        servers' times under these locks are unchanged: a commit of another server would have changed its
+        time, because that time is later than our own last commit.
         """
         committer = self._committer
         if moment is not None:
@@ -302,23 +312,23 @@ class _Transaction(DatabaseTransaction[PostgresUnit]):
         )
 
     def _rests_on_unconfirmed(self) -> bool:
-        """Return whether what was read may rest on a commit that no standby has received.
+        """Return whether the rows that the works read may come from a commit that no standby has received.
 
-        Nothing is known here about other servers, unless they have committed nothing since the last commit.
+        The answer is yes, unless other servers have committed nothing since the last confirmed commit.
         """
         in_doubt = self._committer.confirmations.in_doubt
         return in_doubt or self._times not in (None, self._committer.last_confirmation)
 
     def _send_commit(self, connection: PostgresConnection) -> None:
-        """Send COMMIT and wait until it is confirmed. Raises OutcomeUnknown when the connection is lost."""
+        """Send COMMIT and wait until it is confirmed. Raises OutcomeUnknown if the connection is lost."""
         confirmations = self._committer.confirmations
         doubts = confirmations.doubts
         try:
             connection.send(_COMMIT)
             connection.settle()
             if connection.must_not_be_used:
-                # Other threads may have learned of a newer database: this one may have been a primary before
-                # a failover.
+                # Other threads may have found a newer database: this one may have been the primary before a
+                # failover.
                 raise ConnectionLost("another database is used now", OLDER)
         except ConnectionLost as error:
             self._committer.close()

@@ -1,16 +1,16 @@
-"""Commits that everybody can see although the standby may lack them.
+"""Keeps track of commits that are visible although the standby may lack them.
 
 If commits wait for a standby, nobody sees a commit until the standby has it. But PostgreSQL ends the wait
 when somebody cancels it, when the connection ends and when it restarts. Then everybody sees the commit, and a
 failover still loses it. An answer that rests on such a commit would acknowledge it.
 
-So a server counts the commits that the standby has: its own commits when COMMIT has returned without a
-warning, and commits of other servers when their notification arrives, because a notification is sent only
-after that. A server is in doubt after a commit with an unknown outcome, on a new connection, when it sees
-others' commits without a notification, and while any commit waits for long. While it is in doubt, it looks at
-the counts after each read. If they are too high, the read waits for a commit. Once the standby has a commit,
-it has everything that was visible when the commit began. So any commit of the server ends the doubts from
-before it.
+So a server counts the commits that the standby has. It counts its own commits when COMMIT has returned
+without a warning, and commits of other servers when their notification arrives, because a notification is
+sent only after that. A server is in doubt after a commit with an unknown outcome, on a new connection, when
+it sees commits of other servers without a notification, and while any commit waits for long. While it is in
+doubt, it compares the counts after each read. If the database shows more commits than are confirmed, the read
+waits for a commit. Once the standby has a commit, it has everything that was visible when the commit began.
+So any confirmed commit of the server ends the doubts from before it.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _NO_COUNTS: Mapping[int, int] = {}
 
 
 class Confirmations:
-    """The commits that the standby has, by server, and whether there are doubts; any thread may use it."""
+    """The confirmed commits by server, and whether there are doubts. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[int, int] = {}
-        self._doubtful_counts: dict[int, int] = {}  # commits that are confirmed once the doubts are settled
+        self._doubtful_counts: dict[int, int] = {}  # counts that become confirmed when the doubts are settled
         self._settled_count = 0
-        self.doubts = 0  # so far
+        self.doubts = 0  # the number of doubts so far
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the database may show commits that the standby lacks."""
+        """Return whether the database may show commits that the standby lacks."""
         return self.doubts != self._settled_count
 
     def doubt(self, counts: Mapping[int, int] = _NO_COUNTS) -> None:
-        """Be in doubt about visible data, such as this many commits of these servers."""
+        """Begin a doubt about the visible data, such as about this many commits of these servers."""
         with self._lock:
             _raise_to(self._doubtful_counts, counts)
             self.doubts += 1
 
     def settle(self, doubts: int) -> None:
-        """End the first `doubts` doubts: a commit that began after them was confirmed."""
+        """End the first `doubts` doubts, because a commit that began after them was confirmed."""
         with self._lock:
             self._settled_count = max(self._settled_count, doubts)
             if doubts == self.doubts:
@@ -62,7 +62,7 @@ class Confirmations:
             return {server: count for server, count in counts.items() if count > now_confirmed.get(server, 0)}
 
     def are_doubted(self, counts: Mapping[int, int]) -> bool:
-        """Return whether a doubt that is not settled covers these counts."""
+        """Return whether an open doubt covers these counts."""
         with self._lock:
             doubts = self._doubtful_counts
             return self.in_doubt and all(doubts.get(server, 0) >= count for server, count in counts.items())

@@ -1,9 +1,8 @@
-"""One connection to PostgreSQL, for one thread: statements are sent on ahead, and only rows are awaited.
+"""One connection to PostgreSQL, for one thread: it sends statements ahead, and waits only for rows.
 
-It uses psycopg's wrapper of libpq rather than its cursors: a statement by a cursor takes several times the
-processor time, prepares again after each rollback, and reports the error of an earlier statement at a later
-one. Here the results come in the order in which statements were sent, so each error is known by its
-statement.
+It uses psycopg's wrapper of libpq instead of its cursors. A cursor takes several times the processor time,
+prepares statements again after each rollback, and reports the error of an earlier statement at a later one.
+Here the results come in the order of the statements, so each error belongs to a known statement.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ from ledger_engine.store.postgres.errors import (
 from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, rendered
 
 CONNECT_S = 5
-SILENT_S = 2  # after so long without an answer the host is asked whether it is there
-_LOOKS_EVERY_S = 0.5  # while it waits for an answer, whether the connection is still to be used
-# A role or a database may have limits of its own, which would end the long statements of a command, or the
-# sessions of servers. Not every version knows the last ones.
+SILENT_S = 2  # seconds without an answer, after which the connection checks whether the host is still there
+_LOOKS_EVERY_S = 0.5  # how often a waiting connection checks whether it may still be used
+# A role or a database may set these limits, which would end the long statements of a command or the sessions
+# of servers. Older versions of PostgreSQL do not know them.
 ENDLESS = (
     "SELECT set_config(name, '0', false) FROM pg_settings"
     " WHERE name IN ('idle_session_timeout', 'transaction_timeout') AND setting <> '0'"
@@ -45,14 +44,14 @@ UNLIMITED = (
     "SET idle_in_transaction_session_timeout TO 0",
     ENDLESS,
 )
-PREPARED_MAX = 400  # statements; what is used least gives way
-_BEFORE_PREPARED = 2  # uses of a statement
+PREPARED_MAX = 400  # prepared statements on one connection; the least used are dropped
+_BEFORE_PREPARED = 2  # a statement is prepared after this many uses
 _GOOD = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY}
 _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
 
 
 class _Prepared:
-    """A statement as one connection knows it: how often it was used, and its name once it is prepared."""
+    """A statement as one connection knows it: how often it was used, and its name if it is prepared."""
 
     __slots__ = ("name", "types", "uses")
 
@@ -65,8 +64,8 @@ class _Prepared:
 class PostgresConnection:
     """A connection to one host that waits at most `answer_s` seconds for an answer; after that it is closed.
 
-    `Hosts.open` opens one. While it waits for long it asks `is_silent` whether its host has stopped.
-    `must_not_be_used`, which any thread may set, says that the connection must not be used any more.
+    `Hosts.open` opens one. During a long wait it asks `is_silent` whether its host has stopped. Any thread
+    may set `must_not_be_used`; then the connection is not used any more.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class PostgresConnection:
         connect_s: float = CONNECT_S,
         is_silent: Callable[[], bool] | None = None,
     ) -> None:
-        """Connect to the host of these settings of libpq. Raises ConnectionLost."""
+        """Connect to the host in these settings of libpq. Raises ConnectionLost."""
         self.host = host
         self.must_not_be_used = False
         self.timeline: tuple[int, int] | None = None  # its cluster and timeline, once they are known (`seen`)
@@ -86,12 +85,13 @@ class PostgresConnection:
         self._is_silent = is_silent
         self._statements: OrderedDict[bytes, _Prepared] = OrderedDict()
         self._names = 0
-        # For each statement sent: how it was being prepared, if it was; False for a synchronisation.
+        # One entry for each sent statement: its `_Prepared` if it was being prepared, else True; False for a
+        # synchronisation.
         self._pipeline: list[_Prepared | bool] = []
-        self._forgiven = 0  # of the statements sent, the first ones whose errors do not matter
+        self._forgiven = 0  # how many of the first sent statements may fail without an error
         self._is_broken = False
         self._lent: psycopg.Connection | None = None
-        self._warning = ""  # that came with the statement whose result is awaited
+        self._warning = ""  # the warning that came with the statement whose result is awaited
         self._pg = connected(host, min(connect_s, answer_s))
         self._poll = select.poll()
         try:
@@ -99,7 +99,7 @@ class PostgresConnection:
             self._pg.nonblocking = 1
             self._pg.enter_pipeline_mode()
             self._pg.notice_handler = self._note_warning
-        except Error as error:  # it has ended already
+        except Error as error:  # the server has already ended the connection
             raise self._lost(error) from error
         for setting in settings:
             self.send(rendered(setting))
@@ -107,28 +107,31 @@ class PostgresConnection:
 
     @property
     def usable(self) -> bool:
-        """Whether the connection has not failed, and may be used."""
+        """Return whether the connection works and may be used."""
         return not self._is_broken and not self.must_not_be_used
 
     def rows(self, statement: SqlStatement, parameters: Parameters) -> list[RenderedRow]:
-        """Run a statement after those sent before, and return its rows. Raises what `settle` raises."""
+        """Run a statement after the statements already sent, and return its rows.
+
+        Raises the errors of `settle`.
+        """
         self.put(statement, [parameters[name] for name in statement.names])
         last = self.settle()
         return rendering.rows_of(last) if last is not None else []
 
     def send(self, statement: SqlStatement, parameters: Parameters | None = None) -> None:
-        """Send a statement on ahead; its error comes up in `settle`."""
+        """Send a statement without waiting; `settle` raises its error."""
         self.put(statement, [parameters[name] for name in statement.names] if parameters else ())
 
     def put(self, statement: SqlStatement, values: Sequence[Value]) -> None:
-        """Send a statement on ahead with the values of its parameters, in their order."""
+        """Send a statement without waiting, with the values of its parameters in their order."""
         types = tuple([rendering.type_of(value) for value in values])
         self.put_dumped(statement, [rendering.dumped(value) for value in values], types)
 
     def put_dumped(
         self, statement: SqlStatement, texts: Sequence[bytes | None], types: tuple[int, ...]
     ) -> None:
-        """Send a statement on ahead with values that are as PostgreSQL reads them."""
+        """Send a statement without waiting, with values that are already in PostgreSQL's text form."""
         if self._is_broken:
             raise ConnectionLost("the connection is closed")
         pg, statements = self._pg, self._statements
@@ -155,11 +158,10 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def sync(self) -> None:
-        """End a part of the pipeline: later statements begin with everything that the earlier ones have
-        committed.
+        """End a part of the pipeline: later statements see everything that the earlier ones have committed.
 
-        Without this, statements outside a transaction form one. Later statements run even if an earlier one
-        fails.
+        Without this call, statements outside a transaction form one transaction. Later statements run even if
+        an earlier one fails.
         """
         try:
             self._pg.pipeline_sync()
@@ -168,10 +170,10 @@ class PostgresConnection:
         self._pipeline.append(False)
 
     def settle(self) -> PGresult | None:
-        """Wait for all that was sent, and return the last result.
+        """Wait for the results of all sent statements, and return the last result.
 
-        Raises the first statement's error as DatabaseFailed, when those after it were not run, and
-        ConnectionLost.
+        If a statement fails, the statements after it are not run, and its error is raised as DatabaseFailed.
+        Also raises ConnectionLost.
         """
         if self._is_broken:
             raise ConnectionLost("the connection is closed")
@@ -183,14 +185,14 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def settle_quietly(self) -> None:
-        """Wait for everything sent, and ignore its errors: they follow from a known failure."""
+        """Wait for all results and ignore errors, which follow from an error that is already known."""
         with contextlib.suppress(DatabaseFailed):
             self.settle()
 
     def end(self, *, forgiving: bool = False) -> None:
-        """Have the server run what was sent, without waiting; the results come with the next `settle`.
+        """Make the server run the sent statements, without waiting; the next `settle` reads their results.
 
-        With `forgiving` that raises no error of these statements.
+        With `forgiving` that `settle` raises no error of these statements.
         """
         self.sync()
         if forgiving:
@@ -202,26 +204,26 @@ class PostgresConnection:
 
     @property
     def process(self) -> int:
-        """The number of the server's process for this connection, or the number that a pooler gave it."""
+        """Return the number of the server's process for this connection, or the number from a pooler."""
         return self._pg.backend_pid
 
     @property
     def server_version(self) -> int:
-        """The version of the server as a number, 180001 for 18.1."""
+        """Return the version of the server as a number: 180001 for 18.1."""
         return self._pg.server_version
 
     @property
     def encoding(self) -> str:
-        """The encoding of the database, such as UTF8."""
+        """Return the encoding of the database, such as UTF8."""
         return (self._pg.parameter_status(b"server_encoding") or b"").decode()
 
     @property
     def descriptor(self) -> int:
-        """The descriptor of the socket; it is readable when the server has answered."""
+        """Return the descriptor of the socket; it is readable when the server has answered."""
         return self._pg.socket
 
     def has_answered(self) -> bool:
-        """Read the available input; return whether `take` need not wait for the statements before `end`."""
+        """Read the available input; return whether `take` would return without waiting."""
         try:
             self._pg.consume_input()
             return not self._pg.is_busy()
@@ -229,20 +231,21 @@ class PostgresConnection:
             raise self._lost(error) from error
 
     def take(self) -> PGresult | None:
-        """Return the last result of the statements before `end`. Raises what `settle` raises."""
+        """Return the last result of the statements sent before `end`. Raises the errors of `settle`."""
         pipeline, self._pipeline = self._pipeline, []
         try:
-            return self._take(pipeline[:-1])  # which waits for the synchronisation that `end` has sent
+            # Without the synchronisation from `end`, because `_take` waits for one itself.
+            return self._take(pipeline[:-1])
         except Error as error:
             raise self._lost(error) from error
 
     def wait_for_notifications(self, seconds: float, waker: int) -> list[str]:
-        """Return the notified texts; wait for one, or until the descriptor `waker` is readable."""
+        """Return the texts of notifications; wait for one, or until the descriptor `waker` is readable."""
         poll = select.poll()
         poll.register(self._pg.socket, _READABLE)
         poll.register(waker, _READABLE)
         try:
-            # Some may have arrived with the results of statements.
+            # Notifications may have arrived with the results of statements.
             if not (texts := self._take_notified()) and poll.poll(seconds * 1000):
                 self._pg.consume_input()
                 if self._pg.status == pq.ConnStatus.BAD:
@@ -262,7 +265,7 @@ class PostgresConnection:
     def lent(self) -> Iterator[psycopg.Connection]:
         """Lend the session to psycopg within the block: its cursors can COPY, which a pipeline cannot.
 
-        Raises what `settle` raises, and psycopg.Error.
+        Raises the errors of `settle`, and psycopg.Error.
         """
         self.settle()
         self._pg.exit_pipeline_mode()
@@ -278,18 +281,18 @@ class PostgresConnection:
                 self.close()
 
     def interrupt(self) -> None:
-        """Have the statement that runs fail; any thread may call this."""
+        """Cancel the current statement, so that it fails; any thread may call this."""
         with contextlib.suppress(Error):
             self._pg.get_cancel().cancel()
 
     def close(self) -> None:
-        """Close the connection; what is not committed is rolled back."""
+        """Close the connection; uncommitted changes are rolled back."""
         self._is_broken = True
         with contextlib.suppress(Error):
             self._pg.finish()
 
     def _take(self, pipeline: list[_Prepared | bool]) -> PGresult | None:
-        """Take one result for each statement sent, and one for the synchronisation."""
+        """Take one result for each sent statement, and one for the synchronisation."""
         pg = self._pg
         last: PGresult | None = None
         first_failure: DatabaseFailed | None = None
@@ -323,14 +326,14 @@ class PostgresConnection:
         return last
 
     def _note_warning(self, notice: PGresult) -> None:
-        # Its other field for the severity, and its text, are in the language of the server.
+        # The severity's other field, and the text of the notice, are in the server's language.
         if notice.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) == b"WARNING":
             self._warning = str(failure(notice))
 
     def _require_confirmed(self, result: PGresult) -> None:
-        """Raise ConnectionLost if there was a warning with the result of a COMMIT.
+        """Raise ConnectionLost if a warning came with the result of a COMMIT.
 
-        If commits wait for a standby and the wait is cancelled, PostgreSQL reports it only with a warning.
+        If commits wait for a standby and somebody cancels the wait, PostgreSQL reports it only in a warning.
         """
         warning, self._warning = self._warning, ""
         if result.command_status == b"COMMIT":
@@ -363,7 +366,7 @@ class PostgresConnection:
         return pg.get_result()
 
     def _require_answer(self, waited_s: float) -> None:
-        """Raise ConnectionLost when there is no use in waiting for longer."""
+        """Raise ConnectionLost if waiting any longer is useless."""
         if (
             self.must_not_be_used
             or waited_s >= self._answer_s
@@ -378,10 +381,10 @@ class PostgresConnection:
         self._pipeline.append(entry)
 
     def _fit_types(self, entry: _Prepared, types: tuple[int, ...]) -> None:
-        """Prepare a statement again if a value's type differs from the type that it was prepared for.
+        """Prepare a statement again if the type of a value differs from the type in the prepared statement.
 
-        None fits every type. A parameter that was always None takes its type from the statement until it is
-        set here.
+        None fits every type. While a parameter has always been None, PostgreSQL chooses its type from the
+        statement.
         """
         if not entry.types:
             entry.types = types
@@ -403,7 +406,7 @@ class PostgresConnection:
         self._pipeline.append(True)
 
     def _lost(self, error: BaseException | None, reason: str | None = None) -> ConnectionLost:
-        """Close the connection and return why."""
+        """Close the connection and return the error that says why."""
         if isinstance(error, ConnectionLost):
             return error
         message = reason or (str(error) if error is not None else self._pg.get_error_message())
@@ -413,7 +416,7 @@ class PostgresConnection:
 
 
 def _in_one_line(message: str) -> str:
-    """Return what libpq says in one line, without its indented hints (`Is the server running …?`)."""
+    """Return libpq's message in one line, without its indented hints (`Is the server running …?`)."""
     return "; ".join([line for line in message.strip().split("\n") if not line.startswith("\t")])
 
 

@@ -1,6 +1,6 @@
 """The PostgreSQL database: one thread that writes in groups, and a few that read.
 
-As on SQLite, all waiting works are run in one transaction and answered after the commit. Other servers may
+As on SQLite, all waiting works run in one transaction and are answered after the commit. Other servers may
 write too: one server at a time for each book (`locks`), and the listeners here are notified of their commits
 (`notifications`).
 """
@@ -45,18 +45,21 @@ from ledger_engine.store.postgres.seen import FORGOTTEN_AFTER, SeenCommits, Time
 from ledger_engine.store.postgres.unit import Numeric
 from ledger_engine.store.threaded import CLOSE_S, SILENT, QueuedWork, ThreadedDatabase, call_soon
 
-# The time that counting a request and everything else except the work may take while the request is answered.
+# Of the time to answer a request, this part is reserved for counting the request and for everything else
+# except the work.
 _COUNTED_S = COUNT_ANSWER_S + 0.5
-_MEASURED_S = 2  # less than a scrape waits, so that it gets what is known without the database
+# Shorter than the timeout of a scrape, which then gets at least the figures that need no database.
+_MEASURED_S = 2
 _STATEMENT_S = 8
 _LOCK_S = 6
-_PROBE, _PROBE_ROWS = "probe ", 100  # fill some 400 kB
-_STATE = "postgresql.json"  # what a server has seen, in its folder
-_IDLE_S = 5  # a server that stops within a transaction loses it, and with it the locks of its books
+_PROBE, _PROBE_ROWS = "probe ", 100  # these rows fill some 400 kB
+_STATE = "postgresql.json"  # the file for the commits that a server has seen, in its folder
+# A server that stops inside a transaction loses the transaction, and with it the locks of its books.
+_IDLE_S = 5
 
 
 class PostgresDatabase(ThreadedDatabase):
-    """One database of PostgreSQL. Open with `open_database`.
+    """One PostgreSQL database. Open it with `open_database`.
 
     `rate_limits` counts the requests of all servers of the database.
     """
@@ -85,21 +88,21 @@ class PostgresDatabase(ThreadedDatabase):
         if state is not None:
             self._seen_commits.remember(state / _STATE)
         self._hosts = Hosts(url)
-        with suppress(DatabaseFailed):  # such a server does not know timelines
+        with suppress(DatabaseFailed):  # fails on a server that does not offer timelines
             self._hosts.open_greatest(lambda connection: seen.timeline_of(connection).number, self._answer_s)
         with closing(self._open()) as connection:
             requirements.require_usable(connection, self._open)
             rows_apart = requirements.tells_rows_apart(connection)
             self._seen_commits.has_timelines = seen.has_timelines(connection)
             tables = PostgresTables(connection)
-            if tables.pending():  # which takes longer than a statement of a server may
+            if tables.pending():  # a migration may take longer than a server's statements may
                 with closing(self._hosts.open(math.inf, UNLIMITED)) as free_connection:
                     PostgresTables(free_connection).bring_up_to_date()
             tables.require_all_there()
             if serving:
                 self._require_newest(connection)
             self._follow_clocks(connection)
-        # A table that is read as a whole counts as read in all its rows, of all books.
+        # A sequential scan counts as a read of all rows of a table, in all books.
         settings = ("SET enable_seqscan TO off",) if rows_apart else ()
         self._committer = Committer(
             clock,
@@ -125,12 +128,12 @@ class PostgresDatabase(ThreadedDatabase):
 
     @property
     def losses(self) -> Losses:
-        """The acknowledged commits that this server knows to be lost."""
+        """Return the acknowledged commits that this server knows to be lost."""
         return self._seen_commits.losses
 
     @property
     def counts(self) -> Counts:
-        """How many groups were written, and how many were tried again."""
+        """Return how many groups were written, and how many were tried again."""
         return self._committer.counts
 
     async def read(self, work: Work[T]) -> T:
@@ -139,16 +142,16 @@ class PostgresDatabase(ThreadedDatabase):
             answer = await super().read(work)
         except StorageUnavailable:
             raise
-        except Exception:  # that something is not there may rest on a commit too
+        except Exception:  # an error such as NotFound may also depend on an unconfirmed commit
             await self._require_confirmed(began)
             raise
         await self._require_confirmed(began)
         return answer
 
     async def _require_confirmed(self, began: float) -> None:
-        """Wait until a standby has everything that is visible. Raises StorageUnavailable.
+        """Wait until a standby has every visible commit. Raises StorageUnavailable.
 
-        `began` is when the event loop began with the work whose answer rests on that.
+        `began` is the time at which the event loop began with the work whose answer depends on those commits.
         """
         if not self._confirmations.in_doubt:
             return
@@ -158,7 +161,8 @@ class PostgresDatabase(ThreadedDatabase):
                     await super().write(_CONFIRM)
         except TimeoutError:
             raise StorageUnavailable(UNCONFIRMED_REASON) from None
-        except StorageUnavailable as error:  # nothing that the caller wants is unknown
+        # A failed confirmation says nothing about the caller's own changes, so `unknown` is not set.
+        except StorageUnavailable as error:
             reason = UNCONFIRMED_REASON if error.reason == SILENT else error.reason
             raise StorageUnavailable(reason) from error
 
@@ -186,7 +190,7 @@ class PostgresDatabase(ThreadedDatabase):
         try:
             async with asyncio.timeout(_MEASURED_S):
                 return figures + await super().read(_measured)
-        except (StorageUnavailable, DatabaseFailed, TimeoutError):  # lost, silent, or closed to this role
+        except (StorageUnavailable, DatabaseFailed, TimeoutError):  # lost, silent, or forbidden for this role
             return figures
 
     def observe_commits(self, observer: CommitObserver) -> None:
@@ -202,7 +206,7 @@ class PostgresDatabase(ThreadedDatabase):
         self._seen_commits.keep()
 
     def _connect(self, further: Sequence[str] = (), *, writes: bool = False) -> PostgresConnection:
-        """Open a connection for works; a server never uses an older database."""
+        """Open a connection for works. A server refuses an older database."""
         if not self._has_limits:
             return self._open(further)
         connection = self._open(further, partial(self._require_newest, writes=writes))
@@ -228,15 +232,15 @@ class PostgresDatabase(ThreadedDatabase):
         self._seen_commits.require_newest(connection, self._clock.now(), writes=writes)
 
     def _abandon_others(self, timeline: Timeline) -> None:
-        """Have readers and writer on one timeline."""
+        """Stop using connections on another timeline, so that readers and writer use the same one."""
         self._hosts.abandon(lambda each: each.timeline not in (None, timeline))
 
     def _abandon_all_but(self, connection: PostgresConnection) -> None:
-        """Have nobody write under the number that the server had."""
+        """Stop using all other connections, so that nothing is written under the server's former number."""
         self._hosts.abandon(lambda each: each is not connection)
 
     def _follow_clocks(self, connection: PostgresConnection) -> None:
-        """Go on after everything that was written: what has expired must not be valid again."""
+        """Advance the clock past everything in the database, so that nothing expired becomes valid again."""
         (newest,) = connection.rows(rendered(kept_time.NEWEST_EVENT), {})
         if newest["id"] is not None:
             self._clock.advance_past(moment_of(newest["id"]))
@@ -245,7 +249,8 @@ class PostgresDatabase(ThreadedDatabase):
         )
         self._clock.advance_past(reached_time["moment"])
         if self._has_limits:
-            # Rows of servers and commands that ended long ago; a running one makes its row again.
+            # Delete the rows of servers and commands that ended long ago; a running one creates its row
+            # again.
             long_ago = self._clock.now() - FORGOTTEN_AFTER
             connection.send(
                 rendered(f"DELETE FROM heads WHERE {OF_SERVERS} AND moment < :moment"), {"moment": long_ago}
@@ -253,7 +258,7 @@ class PostgresDatabase(ThreadedDatabase):
             connection.settle()
 
     def _announce(self, topics: frozenset[str]) -> None:
-        """Tell the listeners what other servers announced, in the event loops they are in."""
+        """Tell the listeners, in their event loops, the topics that other servers announced."""
         for loop in list(self._loops):
             call_soon(loop, partial(self._tell, topics))
 
@@ -265,7 +270,7 @@ class PostgresDatabase(ThreadedDatabase):
         process = self._committer.process
         return process is not None and await super().read(partial(_waits_for_lock, process=process))
 
-    # The writer's thread
+    # Methods of the writer's thread
 
     def _write_until_closed(self) -> None:
         while (group := self._writes.get()) is not None:
@@ -275,7 +280,7 @@ class PostgresDatabase(ThreadedDatabase):
                 if error is not None:
                     self._is_lost = self._is_lost or not is_of_others(error)
                     self._give_up(works, error)
-                # A lease may still be renewed on a full disk, and says nothing about postings.
+                # Renewing a lease may succeed on a full disk, so it does not show that postings are possible.
                 elif topics or any(job.work is _can_post and job.error is None for job in works):
                     self._is_lost = False
                 unknown = isinstance(error, OutcomeUnknown)
@@ -300,10 +305,10 @@ def open_database(
     accept_loss: bool = False,
     state: Path | None = None,
 ) -> PostgresDatabase:
-    """Open the database at this address, making or migrating the tables as needed.
+    """Open the database at this address, and create or migrate the tables as needed.
 
-    `serving` is for a server: its works have a time limit. A server keeps a record of the commits it has seen
-    in the folder `state`; with `accept_loss` it uses a database that lacks some of them.
+    `serving` is true for a server, whose works have a time limit. A server records the commits that it has
+    seen in the folder `state`; with `accept_loss` it uses a database that lacks some of them.
 
     Raises StorageUnavailable.
     """
@@ -314,7 +319,7 @@ def open_database(
 
 
 def _announced(unit: Unit) -> dict[int, int]:
-    """Return how many commits of each server announced something, this one too."""
+    """Return how many commits of each server, including this one, announced something."""
     rows = unit.execute(f"SELECT server, announced FROM heads WHERE {OF_SERVERS}")
     return {row["server"]: row["announced"] for row in rows}
 
@@ -323,7 +328,8 @@ def _write_nothing(unit: Unit) -> None:
     unit.execute("UPDATE kept_time SET reached = reached WHERE false")
 
 
-_CONFIRM = BookWork(_write_nothing, OWN)  # its commit shows that a standby has everything before it
+# A confirmed commit proves that the standby has everything from before it.
+_CONFIRM = BookWork(_write_nothing, OWN)
 
 
 def _probe(unit: Unit) -> None:
@@ -331,9 +337,11 @@ def _probe(unit: Unit) -> None:
 
 
 def _can_post(unit: Unit) -> None:
-    """Change something, and fill as many pages as postings need: a small change finds room on a full disk.
+    """Test whether postings are possible.
 
-    It is the table that a crash empties, so this is not written to the log of the database.
+    This writes as many pages as postings need, because a full disk may still take one page.
+
+    It uses the unlogged table of rate counts, so nothing goes to the log of the database.
     """
     kept_time.reach(unit)
     unit.execute(
@@ -355,7 +363,7 @@ def _measured(unit: Unit) -> list[Figure]:
         Figure("ledger_database_bytes", size["bytes"], "Size of the database."),
         Figure("ledger_standbys", standbys["count"], "Standbys that follow the database."),
     ]
-    if standbys["visible"]:  # which takes the rights of pg_monitor
+    if standbys["visible"]:  # reading this needs the rights of pg_monitor
         lag_s = float(standbys["lag_s"])
         figures.append(Figure("ledger_replication_lag_seconds", lag_s, "How far the last of them is behind."))
     return figures

@@ -1,4 +1,4 @@
-"""The errors of PostgreSQL, and the errors that callers get for them."""
+"""The errors of PostgreSQL, and the errors that callers get instead."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from psycopg.pq.abc import PGresult
 from ledger_engine.core.errors import NO_MEMORY, StorageUnavailable
 from ledger_engine.store import schema
 
-_PASSING = ("40001", "40P01")  # a serialization failure, and a deadlock
+# A serialization failure and a deadlock, after which the same transaction may succeed.
+_PASSING = ("40001", "40P01")
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
-# Classes of errors that mean that the storage cannot be used, and not that a statement is wrong: connections,
+# Classes of errors in which the storage cannot be used and the statement is not at fault: connections,
 # resources (a full disk, too many connections), an operator's intervention, system errors and internal
 # errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
@@ -20,13 +21,14 @@ _CONSTRAINT = ("23", "P0001")  # a constraint or a unique index, and a trigger's
 _NOT_SEEN = ("42P01", "3F000")  # no such table, no such schema
 _UNAVAILABLE = (*_OF_STORAGE, *_NOT_SEEN)
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
-_READ_ONLY = "25006"  # it is a standby now: another primary is at the same address
+_READ_ONLY = "25006"  # the server is a standby now: another primary is at the same address
 _TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
-UNCONFIRMED = "01"  # a warning, with which a commit may be lost by a failover
-CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")  # with these the wait of a commit for the standby has ended
+UNCONFIRMED = "01"  # a warning with a commit: a failover may lose the commit
+# Codes with which the wait of a commit for the standby has ended.
+CANCELLED_BY_SOMEBODY = (UNCONFIRMED, "57P01")
 UNCONFIRMED_REASON = "no standby has confirmed the change"
-OLDER = "older"  # our own: it lacks what was acknowledged (`seen`)
-# What clients are told, by the beginning of the code; the first that fits counts.
+OLDER = "older"  # our own code: the database lacks acknowledged changes (`seen`)
+# Texts for clients, by the beginning of the code; the first match counts.
 _REASONS = (
     (_LOCK_NOT_AVAILABLE, "another server has kept this book locked for too long"),
     (_CANCELED, "it does not answer"),
@@ -44,8 +46,9 @@ _REASONS = (
     (_NOT_SEEN, "its tables are missing, or the role may not see them"),
 )
 _FAILED = "it has failed"
-_BY_SOMEBODY = "user request"  # in the message of a cancelled statement, which may also have been too slow
-# What libpq says when it cannot connect, as it gives no code: the first that is found counts.
+# Part of the message if somebody cancelled a statement; without it the statement was too slow.
+_BY_SOMEBODY = "user request"
+# Messages of libpq when it cannot connect, because it gives no code; the first match counts.
 _REFUSALS = (
     (re.compile("session is read-only|server is in hot standby mode"), _READ_ONLY),
     (re.compile("the database system is "), _STARTING),
@@ -82,14 +85,15 @@ class Silent(ConnectionLost):
 
 
 def refused(message: str) -> ConnectionLost:
-    """Return the error for libpq's message when it cannot connect."""
+    """Return the error for libpq's message about a failed attempt to connect."""
     return ConnectionLost(message, next((state for words, state in _REFUSALS if words.search(message)), ""))
 
 
 class DatabaseFailed(Exception):
     """A statement failed. `state` is PostgreSQL's code, such as 40001.
 
-    `syncs` is how many parts of the pipeline, ended by `PostgresConnection.sync`, ran before.
+    `syncs` is how many parts of the pipeline, each ended by `PostgresConnection.sync`, ran before the
+    statement.
     """
 
     def __init__(self, state: str, message: str) -> None:
@@ -99,12 +103,12 @@ class DatabaseFailed(Exception):
 
     @property
     def fatal(self) -> bool:
-        """Whether the server ends the connection with this error, or it is of no more use."""
+        """Return whether the server ends the connection with this error, or it is of no more use."""
         return self.state.startswith(_ENDS_CONNECTION) or self.state == _READ_ONLY
 
     @property
     def passing(self) -> bool:
-        """Whether the same transaction may succeed when it is run again."""
+        """Return whether the same transaction may succeed if it is run again."""
         return self.state in _PASSING
 
 
@@ -119,32 +123,30 @@ def failure(result: PGresult) -> DatabaseFailed:
 
 
 def public_error(error: BaseException) -> BaseException:
-    """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
+    """Return the error for the caller: StorageUnavailable if the storage failed, else the same error."""
     if isinstance(error, ConnectionLost):
         return unavailable(error)
     if isinstance(error, DatabaseFailed) and (error.passing or error.state.startswith(_UNAVAILABLE)):
         return unavailable(error)
     if isinstance(error, MemoryError):
         return StorageUnavailable(NO_MEMORY)
-    if isinstance(error, StopIteration):  # which a future does not accept
+    if isinstance(error, StopIteration):  # a future does not accept a StopIteration
         return RuntimeError(repr(error))
     return error
 
 
 def unavailable(error: BaseException, *, unknown: bool = False) -> StorageUnavailable:
-    """Return StorageUnavailable with a reason in our words; PostgreSQL's are its detail."""
+    """Return StorageUnavailable with a reason in our words, and PostgreSQL's words as its detail."""
     return StorageUnavailable(_reason(error), detail=reason_of(error), unknown=unknown)
 
 
 def is_of_others(error: BaseException) -> bool:
-    """Return whether a group failed because other transactions changed the same rows, while the storage
-    works.
-    """
+    """Return whether a group failed only because other transactions changed the same rows."""
     return isinstance(error, DatabaseFailed) and (error.passing or error.state == _LOCK_NOT_AVAILABLE)
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the error in PostgreSQL's words, for the middle of a sentence and not for clients."""
+    """Return PostgreSQL's message for the middle of a sentence. Do not show it to clients."""
     return (str(error) or type(error).__name__).rstrip(".")
 
 

@@ -1,6 +1,6 @@
-"""The hosts of a database: connections go to the host that worked last, and never to one that has stopped.
+"""The hosts of a database: new connections go to the host that worked last, and never to a stopped one.
 
-libpq would try the hosts of an address from the first one each time, and wait for a hanging one for ever.
+libpq would try the hosts of an address from the first one each time, and wait for ever for a host that hangs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ledger_engine.store.postgres.connection import CONNECT_S, PostgresConnection, connected
 from ledger_engine.store.postgres.errors import OLDER, ConnectionLost, Silent
 
-NAME = "ledger-engine"  # of the connections of servers and commands that write, in pg_stat_activity …
-_OF_OTHERS = "ledger-engine reading"  # … and of hosts that do not
-_PROBE_S = 1.5  # a host that does not answer to a new connection for so long has stopped
-_PROBED_FOR_S = 1.0  # the result of a probe is good for so long
+# The name in pg_stat_activity of connections that belong to a server, or to a command that writes.
+NAME = "ledger-engine"
+_OF_OTHERS = "ledger-engine reading"  # the name of all other connections
+_PROBE_S = 1.5  # a host that does not answer a new connection in this time has stopped
+_PROBED_FOR_S = 1.0  # how long the result of a probe is valid
 _UNREADABLE = (
     "its address cannot be read; it is postgresql://USER:PASSWORD@HOST/DATABASE, in which characters such as"
     " % and / are percent-encoded"
 )
-# The network may lose a host without a word. In milliseconds, and in seconds.
+# The network may lose a host without an error. The first value is in milliseconds, the others are in seconds
+# or counts.
 _DEFAULTS = {
     "tcp_user_timeout": "4000",
     "keepalives_idle": "2",
@@ -39,13 +41,13 @@ class Hosts:
     """Opens connections to the hosts of an address; any thread may use it."""
 
     def __init__(self, url: str, name: str = NAME) -> None:
-        """Read the address; operators see `name` in the list of connections. Raises ConnectionLost."""
+        """Parse the address; operators see `name` in the list of connections. Raises ConnectionLost."""
         self._hosts = _one_host_each(url, name)
         self._connections: WeakSet[PostgresConnection] = WeakSet()
         self.opened_total = 0
         self._lock = threading.Lock()
         self._probing = threading.Lock()
-        self._answer_times: dict[str, float] = {}  # when a host last answered to a probe
+        self._answer_times: dict[str, float] = {}  # when each host last answered a probe
 
     def open(
         self,
@@ -53,9 +55,9 @@ class Hosts:
         settings: Sequence[str] = (),
         require: Callable[[PostgresConnection], object] | None = None,
     ) -> PostgresConnection:
-        """Connect to the first host that accepts a connection for which `require` raises no ConnectionLost.
+        """Connect to the first host that answers and for which `require` raises no ConnectionLost.
 
-        Each host gets its share of CONNECT_S seconds to answer. Raises ConnectionLost.
+        The hosts share CONNECT_S seconds to answer. Raises ConnectionLost.
         """
         hosts = self._hosts
         errors: list[ConnectionLost] = []
@@ -77,7 +79,7 @@ class Hosts:
         raise ConnectionLost("; ".join(map(str, errors)), OLDER if OLDER in states else "".join(states[:1]))
 
     def open_greatest(self, key: Callable[[PostgresConnection], int], answer_s: float) -> None:
-        """Put the host with the greatest `key` first, if there are several."""
+        """If there are several hosts, connect to each and put the host with the greatest `key` first."""
         hosts = self._hosts
         candidates: list[tuple[int, str]] = []
         for host in hosts if len(hosts) > 1 else ():
@@ -108,11 +110,11 @@ class Hosts:
         return connection
 
     def _is_silent(self, host: str) -> bool:
-        """Return whether a host has stopped; then none of its connections is used any more.
+        """Return whether a host has stopped. If so, none of its connections is used any more.
 
-        A statement that takes long looks the same, so a new connection is tried.
+        A slow statement looks the same as a stopped host, so this tries a new connection.
         """
-        with self._probing:  # once for all who wait
+        with self._probing:  # one probe for all threads that wait
             if time.monotonic() - self._answer_times.get(host, 0) < _PROBED_FOR_S:
                 return False
             try:
@@ -122,12 +124,12 @@ class Hosts:
                 self.abandon(lambda each: each.host == host)
                 return True
             except ConnectionLost:
-                pass  # which is an answer
+                pass  # a refusal is an answer too
             self._answer_times[host] = time.monotonic()
             return False
 
     def _put(self, host: str, *, first: bool) -> None:
-        """Have a host tried before all others, or after them."""
+        """Move a host before all others, or behind them."""
         with self._lock:
             others = [each for each in self._hosts if each != host]
             self._hosts = [host, *others] if first else [*others, host]
@@ -139,14 +141,14 @@ def connect(url: str, answer_s: float, settings: Sequence[str] = ()) -> Postgres
 
 
 def _one_host_each(url: str, name: str) -> list[str]:
-    """Return how to connect to each of the hosts."""
+    """Return the connection settings of each host."""
     try:
         parameters = conninfo_to_dict(url)
-    except Error:  # which may quote the password
+    except Error:  # its message may quote the password
         raise ConnectionLost(_UNREADABLE) from None
     settings = {key: value for key, value in _DEFAULTS.items() if key not in parameters}
     settings["application_name"] = name
-    settings["client_encoding"] = "UTF8"  # whatever the address, the environment or the role say
+    settings["client_encoding"] = "UTF8"  # overrides the address, the environment and the role
     lists = {
         key: str(parameters[key]).split(",") for key in ("host", "hostaddr", "port") if parameters.get(key)
     }

@@ -1,8 +1,8 @@
-"""Whether PostgreSQL's rows name rows that exist, and its indexes agree with its tables.
+"""Checks that PostgreSQL's rows refer to rows that exist, and that its indexes agree with its tables.
 
-The first holds unless somebody has switched foreign keys off. The second is left to the extension amcheck.
-Without it indexes are not checked, and `why_not` gives the reason: a query that reads an index in place of a
-table gets its answer from the index, right or wrong.
+The references are right unless somebody has switched foreign keys off. The extension amcheck checks the
+indexes. Without it they are not checked, and `why_not` gives the reason: a query that reads an index instead
+of a table gets its answer from the index, whether that is right or wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ledger_engine.store.postgres.unit import PostgresUnit
 from ledger_engine.store.read_snapshot import ReportRows, report_nothing
 
 _FAULTS_MAX = 10
-_OF_CONTENT = ("22", "42")  # values that are none, and tables or columns that are missing
-_DAMAGED = ("XX001", "XX002")  # a table's pages, an index
+_OF_CONTENT = ("22", "42")  # impossible values, and missing tables or columns
+_DAMAGED = ("XX001", "XX002")  # a damaged page of a table, a damaged index
 _FOUND = rendered(
     "SELECT CAST(check_ IS NOT NULL AS int) AS there,"
     " CAST(coalesce(has_function_privilege(check_, 'EXECUTE'), false) AS int) AS allowed"
@@ -31,7 +31,7 @@ _INDEXES = rendered(
     " FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam"
     " WHERE relnamespace = current_schema()::regnamespace AND amname = 'btree' AND indisvalid ORDER BY 1"
 )
-# For each foreign key the statement that finds whether a row names none.
+# Makes for each foreign key the statement that finds a row whose reference leads nowhere.
 _FOREIGN_KEYS = rendered("""
 SELECT format(
     'SELECT %L AS named_by, %L AS named WHERE EXISTS (SELECT 1 FROM %s AS c WHERE %s'
@@ -47,7 +47,7 @@ JOIN pg_attribute AS parent ON parent.attrelid = confrelid AND parent.attnum = p
 WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
 GROUP BY conname, conrelid, confrelid ORDER BY conrelid::regclass::text, conname
 """)
-# Rows that the table's constraints forbid and that the passes over it do not see.
+# Finds rows that a constraint of the table forbids and that no other check of the audit reads.
 _FORBIDDEN = rendered(
     "SELECT id FROM transactions WHERE amount <= 0 OR type NOT IN ('credit', 'debit')"
     " ORDER BY book, id LIMIT 1"
@@ -83,7 +83,7 @@ class PostgresAuditUnit(PostgresUnit):
 
 
 def why_not(connection: PostgresConnection) -> str | None:
-    """Return why the indexes cannot be checked here, for the middle of a sentence, or None."""
+    """Return why the indexes cannot be checked here, for the middle of a sentence; None if they can."""
     (reason,) = connection.rows(_FOUND, {})
     if not reason["there"]:
         return "the extension amcheck is not installed"
@@ -93,9 +93,9 @@ def why_not(connection: PostgresConnection) -> str | None:
 def faults(connection: PostgresConnection) -> list[str]:
     """Check foreign keys, the values of transactions, and indexes where that is possible.
 
-    Return a sentence for each one at fault.
+    Return a sentence for each fault.
 
-    It is called in a transaction, which goes on whatever is found.
+    Call it in a transaction; the transaction continues after any fault.
     """
     return _missing(connection) or _forbidden(connection) or _wrong_indexes(connection)
 

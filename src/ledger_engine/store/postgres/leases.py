@@ -1,12 +1,12 @@
-"""Leases as rows: each has an owner, and ends by the database's clock unless the owner renews it.
+"""Leases as rows: each has an owner, and ends by the database's clock if the owner does not renew it.
 
-All servers take and renew them under one lock of writers, so two never hold the same one, whatever their own
-clocks show. A server relies on its leases for a little less than they last, by its monotonic clock: a server
-that was stopped for long sees when it wakes that it holds none.
+All servers take and renew leases under one lock, so two servers never hold the same lease, whatever their own
+clocks show. A server relies on its leases for a little less than they last, by its monotonic clock. So a
+server that was suspended for long notices when it wakes that it holds none.
 
-All leases but the leader's are spread evenly over the servers that want any. Each server also has a row of
-its own, and the other servers count these rows. A server takes no more than its share of the free leases, and
-a server with two or more leases above another gives up half of the difference.
+All leases except the leader's are spread evenly over the servers that want any. Each such server also has a
+row of its own, by which the others count the servers. A server takes no more free leases than its share, and
+a server with at least two leases more than another gives up half of the difference.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.store import LEASES, BookKey, Database, Unit
 
 LASTS_S = 8.0
-MARGIN_S = 1.0  # a server stops relying on its leases this long before they end
+MARGIN_S = 1.0  # seconds before the end of its leases at which a server stops relying on them
 RENEWS_EVERY_S = 2.0
 _LEADER = "leader"
-_SERVER = "server "  # before the number of a server that wants leases which are spread
+# The name of a server's own row begins with this; such rows count the servers that want spread leases.
+_SERVER = "server "
 _NOW = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
 
 log = logging.getLogger("ledger_engine.store.postgres.leases")
 
 
 class _Found(NamedTuple):
-    """The leases that this server holds, whether others hold any, and those to be given up."""
+    """The leases that this server holds, whether other servers hold any, and the leases to give up."""
 
     held: frozenset[str]
     others: bool
@@ -44,7 +45,7 @@ class _Found(NamedTuple):
 
 
 class PostgresLeases:
-    """The leases of one server, renewed by a task that begins with the first of them."""
+    """The leases of one server. The first request for a lease starts a task that renews them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -52,7 +53,7 @@ class PostgresLeases:
         self._wanted_names: dict[str, frozenset[str]] = {}
         self._names: frozenset[str] = frozenset()
         self._has_asked = False
-        self._was_renewed = False  # by the last attempt
+        self._was_renewed = False  # whether the last attempt to renew succeeded
         self._renewing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self.first = False
@@ -89,12 +90,13 @@ class PostgresLeases:
                 await self._renew()
             except StorageUnavailable as error:
                 log.warning("the leases of this server are not renewed: %s", error.cause)
-            except Exception:  # of any kind: without this task nothing would be done in the background
+            except Exception:  # any error: without this task no background task would run
                 log.exception("the leases of this server are not renewed")
 
     async def _renew(self) -> None:
         async with self._renewing:
-            # After a failure every server first renews its own: what nobody lost stays where it is.
+            # After a failure every server first renews its own leases, so that leases that nobody lost stay
+            # where they are.
             takes = self._was_renewed or not self._has_asked
             self._was_renewed = False
             names_wanted = frozenset[str]().union(*self._wanted_names.values())
@@ -110,7 +112,7 @@ class PostgresLeases:
 
 @dataclass(frozen=True, slots=True)
 class _Renewal:
-    """The work that renews the leases of a server, gives back those it wants no more, and takes free ones."""
+    """The work that renews a server's leases, gives back those it no longer wants, and takes free ones."""
 
     owner: int
     wanted: frozenset[str]
@@ -153,15 +155,16 @@ class _Renewal:
         return _Found(frozenset(names_held), bool(others), self._releasing(names_held, others, loads))
 
     def _share(self, others: Mapping[str, int], loads: Mapping[int, int]) -> int:
-        """Return how many of the spread leases this server may hold; all shares together are enough."""
+        """Return how many of the spread leases this server may hold. All shares together cover all leases."""
         spread = set(filter(_is_spread, [*self.wanted, *self.releasing, *others]))
         return math.ceil(len(spread) / (1 + len(loads)))
 
     def _releasing(
         self, names_held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
     ) -> frozenset[str]:
-        """Return half of its surplus over the server with the fewest leases: the result is the same until
-        other servers hold them.
+        """Return half of the leases that this server holds above the server with the fewest.
+
+        The result stays the same until other servers hold them.
         """
         least = min(loads.values(), default=sys.maxsize)
         own = set(filter(_is_spread, names_held))

@@ -1,16 +1,15 @@
-"""Locks of writers: one of N servers at a time writes a book, and its ids follow the ids of the server
-before.
+"""Locks of writers: one server at a time writes a book, with ids greater than those of the last server.
 
 A group of works takes the locks of its free books, or the lock of the whole ledger. A transaction waits for
-the lock of a book only while it holds no other lock, or it takes the locks in their order, so no transactions
-wait in a circle. Under each lock `heads` stores the time up to which ids were given out, and the server that
-gave them. A server's clock first passes the times of other servers, so the ids of a book are in the order of
-its commits whatever the servers' clocks show.
+the lock of a book only if it holds no other lock, or if it takes the locks in their order, so transactions
+never wait for each other in a circle. For each lock, `heads` stores the time up to which ids were issued and
+the server that issued them. A server's clock first passes the times of other servers, so the ids of a book
+are in the order of its commits, whatever the servers' clocks show.
 
-Each server also has a row by its number, which each of its commits writes: the time that it has reached, and
-in `announced` how many of its commits announced something. Others follow that (`notifications`), and know by
-it what a database lacks (`seen`). A question about all books is answered from the rows of servers, which are
-few, so it takes no longer with more books.
+`heads` also has a row for each server, which each of the server's commits updates. It contains the time that
+the server has reached, and in `announced` how many of its commits announced something. Other servers follow
+this count (`notifications`), and use it to notice that a database lacks commits (`seen`). A question about
+all books reads only the rows of the few servers, so it takes no longer with more books.
 
 The locks are advisory locks of the session. They are taken before the transaction begins, so that its
 snapshot contains everything committed under them.
@@ -29,15 +28,17 @@ from ledger_engine.store.postgres import rendering
 from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.rendering import RenderedRow, SqlStatement, rendered
 
-LEDGER = 0  # the lock of the whole ledger, which the locks of single books share
-_LEDGER_KEY = 0x6C6564676572  # "ledger": among the advisory locks of a database, which others may use too
+LEDGER = 0  # the lock of the whole ledger; a transaction of single books holds it in shared mode
+# "ledger" as a number, to avoid advisory locks of other programs in the same database.
+_LEDGER_KEY = 0x6C6564676572
 
-IDLE_MS = 5000  # a server that stops between two transactions while it holds locks loses them
+IDLE_MS = 5000  # a server that stops between two transactions loses its locks after this time
 _WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
 _LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
 _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-# Takes at most this many free locks, and stores them for the next statement, which needs no answer.
+# Takes at most this many free locks, and stores them for the next statement, so that no answer is needed
+# between.
 _LOCK_FREE = SqlStatement(
     b"SELECT set_config('ledger.locked', concat_ws(',', '0', (SELECT string_agg(lock::text, ',') FROM (SELECT"
     b" lock FROM unnest($1) AS lock WHERE pg_try_advisory_lock(lock) LIMIT $2) AS free)), false)",
@@ -45,10 +46,11 @@ _LOCK_FREE = SqlStatement(
 )  # fmt: skip
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
-# If the database locks whole tables, serializable transactions of two books would prevent each other from
-# committing. Two transactions of one book still conflict, because both write its row of `heads`.
+# PostgreSQL would prevent serializable transactions of two books from both committing if it tracks reads by
+# whole tables. Two transactions of one book still conflict at this level, because both write the book's row
+# of `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
-# The numbers of servers are adjacent, so their rows are read without the rows of all books.
+# The numbers of servers are next to each other, so their rows are read without the rows of all books.
 _FIRST_SERVER, _SERVERS_BITS = 1 << 62, 48
 OF_SERVERS = f"lock BETWEEN {_FIRST_SERVER} AND {_FIRST_SERVER + (1 << _SERVERS_BITS) - 1} AND lock = server"
 _OF_OTHERS = rendered(f"SELECT max(moment) AS moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
@@ -67,12 +69,12 @@ _STORE = SqlStatement(
 
 
 def new_server() -> int:
-    """Return a number for a server; its row has this number."""
+    """Return a random number for a new server, which is also the lock number of its row in `heads`."""
     return _FIRST_SERVER + secrets.randbits(_SERVERS_BITS)
 
 
 def lock_of(book: tuple[str, bool]) -> int:
-    """Return the number of the lock of a project and mode, which is never the ledger's."""
+    """Return the lock number of a project and mode; it is never the number of the ledger's lock."""
     digest = blake2b(f"{book[0]} {int(book[1])}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True) or 1
 
@@ -81,8 +83,8 @@ def lock_of(book: tuple[str, bool]) -> int:
 class Locks:
     """The locks of the server with this number.
 
-    `own` is the lock of the changes that no other server makes: the first number of the server, which stays
-    when it takes a new one. With `rows_apart` transactions under the locks of books are serializable too.
+    `own` is the lock for changes that no other server makes. It is the first number of the server, and stays
+    when the server gets a new number. With `rows_apart`, transactions of single books are serializable too.
     """
 
     server: int
@@ -96,13 +98,13 @@ class Locks:
         at_most: int,
         waits_for: Collection[int] = (),
     ) -> tuple[frozenset[int], int | None]:
-        """Take these locks of books and begin a transaction.
+        """Take locks of books and begin a transaction; without `locks`, wait for the whole ledger's lock.
 
-        Return the locks that it has, and the time that others have reached under them, or None. It returns at
-        most this many of the `locks` locks that are free, in this order, after waiting for the `waits_for`
-        ones; none if all are taken.
+        Return the acquired locks, and the time that other servers have reached under them, or None. It first
+        waits for the locks in `waits_for`, then takes the free ones of `locks` in their order, at most
+        `at_most`. The result contains no locks if none is free.
 
-        With none wanted it waits for the whole ledger. Raises DatabaseFailed and ConnectionLost.
+        Raises DatabaseFailed and ConnectionLost.
         """
         if not locks:
             connection.send(_LOCK_LEDGER)
@@ -129,7 +131,7 @@ class Locks:
         values: list[bytes | None],
         types: tuple[int, ...],
     ) -> RenderedRow:
-        """Return the row of an aggregate, which always has one row."""
+        """Return the one row of an aggregate."""
         connection.put_dumped(statement, values, types)
         last = connection.settle()
         assert last is not None, "it has a row"
@@ -138,9 +140,9 @@ class Locks:
     def note(
         self, connection: PostgresConnection, locks: Collection[int], moment: int, *, announces: bool
     ) -> None:
-        """Store, within the transaction, up to which time ids were given out under these locks.
+        """Store, within the transaction, the time up to which ids were issued under these locks.
 
-        With `announces` the commit counts as announcing something.
+        `announces` is whether the commit counts as one that announces something.
         """
         rows = rendering.array(sorted({*(locks or [LEDGER])} - {self.own} | {self.server}))
         connection.put_dumped(
@@ -150,7 +152,7 @@ class Locks:
         )
 
     def number_of(self, result: PGresult) -> int:
-        """Return how many commits of this server announce something, by the result of `note`."""
+        """Return the number of announcing commits of this server, from the result of `note`."""
         own = b"%d" % self.server
         (number,) = [
             result.get_value(row, 1) for row in range(result.ntuples) if result.get_value(row, 0) == own
@@ -158,5 +160,5 @@ class Locks:
         return int(number or b"")
 
     def release(self, connection: PostgresConnection) -> None:
-        """Give the locks back, with the next statement sent."""
+        """Release the locks; this is sent with the next statement."""
         connection.send(_UNLOCK)

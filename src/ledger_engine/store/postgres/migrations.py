@@ -1,4 +1,4 @@
-"""The tables of a PostgreSQL database."""
+"""Creates, migrates and compares the tables of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ledger_engine.store import schema
 from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
-_LOCK = 0x6C656467  # "ledg": this and the next number lock the migrations
+_LOCK = 0x6C656467  # "ledg" as a number: with a second number, 0, it is the lock of the migrations
 _UNLOGGED = "UNLOGGED "
-_RECORD = "ledger_migrations"  # the table
+_RECORD = "ledger_migrations"  # the table that records the migrations
 _MAKE_RECORD = rendered(
     f'CREATE TABLE {_RECORD} (name TEXT COLLATE "C" PRIMARY KEY, applied_at TEXT NOT NULL)'
 )
-# An extension's tables in the same schema are no other program's.
+# The tables of an extension in the same schema do not belong to another program.
 _TABLES = rendered(
     "SELECT CAST(relname AS text) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace"
     " WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT EXISTS ("
@@ -31,7 +31,7 @@ _CAN_COMPARE = rendered(
     " AND current_setting('transaction_read_only') = 'off'"
     " AND has_database_privilege(current_database(), 'TEMP') AS int) AS can"
 )
-# Indexes and constraints that may refuse what is written, with the table; the ledger's own are among them.
+# Indexes and constraints that may refuse rows, with their table, including the ledger's own.
 _REFUSING = rendered("""
 SELECT CAST(i.relname AS text) AS name, CAST(t.relname AS text) AS of,
     'an index of ' || t.relname || ' that is unique, partial or of an expression' AS what
@@ -47,8 +47,8 @@ SELECT CAST(conname AS text), CAST(t.relname AS text), 'a foreign key of a table
 FROM pg_constraint JOIN pg_class AS t ON t.oid = confrelid
 WHERE t.relnamespace = current_schema()::regnamespace AND contype = 'f'
 """)
-# The functions name a schema only if it is not in the search path, so the functions of temporary tables give
-# the same text.
+# The functions print a schema only if it is not in the search path, so they print the same text for temporary
+# tables.
 _OBJECTS = rendered("""
 SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
     format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
@@ -79,7 +79,7 @@ _APPLIED = rendered(f"INSERT INTO {_RECORD} (name, applied_at) VALUES (:name, :a
 
 
 class PostgresTables(schema.Tables):
-    """The tables of a database, made over a connection without time limits or an open transaction."""
+    """The migrations of a database, over a connection without time limits and without an open transaction."""
 
     engine = "postgres"
 
@@ -127,8 +127,8 @@ def _as_it_is(statement: str) -> SqlStatement:
 def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
     """Return what somebody has changed in the tables of an up-to-date database; see `AuditUnit.unlike_made`.
 
-    They are compared with temporary ones, which are made in a transaction that is rolled back. Where these
-    cannot be made, as on a standby, only the names are compared.
+    The tables are compared with temporary ones, which are created in a transaction that is rolled back. If
+    these cannot be created, as on a standby, only the names are compared.
     """
     if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
         PostgresTables(connection).require_all_there()
@@ -141,7 +141,7 @@ def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
             connection.send(_as_it_is(statement.replace(_UNLOGGED, "")))
     connection.settle()
     parts_made = definitions(connection)
-    # PostgreSQL writes a view in other words once it was restored from a dump.
+    # After a restore from a dump, PostgreSQL prints the same view in other words.
     for (kind, name), definition in parts_made.items():
         if kind == "view":
             words = f"CREATE OR REPLACE VIEW {name} AS {definition}"
@@ -157,6 +157,6 @@ def unlike_made(connection: PostgresConnection) -> list[tuple[str, str]]:
 
 
 def definitions(connection: PostgresConnection) -> dict[schema.Object, str]:
-    """Return how each table, index, constraint, view and trigger is defined."""
+    """Return the definition of each table, index, constraint, view and trigger."""
     rows = connection.rows(_OBJECTS, {})
     return {(row["kind"], row["name"]): row["definition"] for row in rows}

@@ -1,8 +1,8 @@
-"""The commits of other servers: each is announced with NOTIFY, and the heads of the books show it anyway.
+"""Follows the commits of other servers: NOTIFY announces each, and the rows of `heads` count them all.
 
-A notification is a hint that saves time, and may be lost. So it is read now and then how many commits of
-other servers announced something, and when that is not how many notifications came, all topics are announced.
-No clock matters for it.
+A notification may be lost; it only saves time. So this also reads at intervals how many commits of other
+servers announced something. If that differs from the number of notifications, all topics are announced.
+Nothing here depends on a clock.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.seen import Commits, SeenCommits
 
 CHANNEL = "ledger_commits"
-POLL_S = 0.5  # how often the heads are read next to notifications
-_AGAIN_S = 0.1  # after so long a commit that is to be seen should have been notified
+POLL_S = 0.5  # how often the rows of `heads` are read, in addition to notifications
+_AGAIN_S = 0.1  # a commit that is visible should have been notified within this time
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
 _ANNOUNCED = rendered(f"SELECT server, announced, moment FROM heads WHERE {OF_SERVERS} AND server <> :server")
-# Commits that wait for the standby longer than any does that is well. When the wait is cancelled, everybody
-# sees the commit at once, so servers are in doubt before that.
+# Counts commits that wait for the standby for longer than a healthy standby takes. If somebody cancels the
+# wait, everybody sees the commit at once, so servers must be in doubt before that.
 _WAITING = rendered(
     "SELECT count(*) AS commits FROM pg_stat_get_activity(NULL)"
     " WHERE wait_event = 'SyncRep' AND clock_timestamp() - query_start > interval '0.3 seconds'"
@@ -40,7 +40,7 @@ Announce = Callable[[frozenset[str]], None]
 
 
 def notify(connection: PostgresConnection, server: int, number: int, topics: set[str]) -> None:
-    """Tell other servers the topics of a commit that the standby has: the server's one with this number."""
+    """Tell other servers the topics of commit `number` of this server, once the standby has it."""
     if topics:
         connection.send(_NOTIFY, {"payload": f"{server} {number} {' '.join(sorted(topics))}"})
 
@@ -85,22 +85,23 @@ class NotificationFollower:
                     connection.send(rendered(f"LISTEN {CHANNEL}"))
                     connection.settle()
                 self._follow(connection)
-            except Exception as error:  # of any kind: without this thread other servers' commits come late
+            # Any error: without this thread other servers' commits are noticed late.
+            except Exception as error:
                 if not isinstance(error, (ConnectionLost, DatabaseFailed)):
                     log.exception("the commits of other servers cannot be followed")
                 if connection is not None:
                     connection.close()
                 connection = None
-                # Nobody knows what was announced in between.
+                # Announce all topics, because the topics of this interval are unknown.
                 self._stopping.wait(_RECONNECT_S)
                 self._announce(Everything())
         if connection is not None:
             connection.close()
 
     def _follow(self, connection: PostgresConnection) -> None:
-        """Follow the commits of other servers until asked to stop. Raises what the connection raises."""
+        """Follow the commits of other servers until asked to stop. Raises the errors of the connection."""
         counts = self._announced(connection)
-        self._confirmations.doubt(counts)  # nobody knows which of these commits the standby has
+        self._confirmations.doubt(counts)  # it is unknown which of these commits the standby has
         late: dict[int, int] = {}
         due = time.monotonic() + POLL_S
         while not self._stopping.is_set():
@@ -124,14 +125,17 @@ class NotificationFollower:
         server, number, *topics = payload.split(" ")
         if int(server) == self._seen_commits.server:
             return []
-        if not number.isdigit():  # by a server of an earlier version, which also notifies of unconfirmed ones
+        # From a server of an earlier version, which sends notifications without a number, also for
+        # unconfirmed commits.
+        if not number.isdigit():
             return [number, *topics]
-        counts[int(server)] = counts.get(int(server), 0) + 1  # another one may have been lost
+        # Not `number`, because an earlier notification may have been lost.
+        counts[int(server)] = counts.get(int(server), 0) + 1
         self._confirmations.confirm(int(server), int(number))
         return topics
 
     def _doubt(self, connection: PostgresConnection, late: Mapping[int, int]) -> None:
-        """Be in doubt because of commits without a notification, and of commits that wait for long."""
+        """Begin a doubt if commits came without a notification, or if a commit waits for long."""
         late = self._confirmations.unconfirmed(late)
         if late and not self._confirmations.are_doubted(late):
             self._confirmations.doubt(late)

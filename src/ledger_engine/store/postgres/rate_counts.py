@@ -1,7 +1,7 @@
-"""Counts of requests in a table that all servers of one database share.
+"""Counts requests in a table that all servers of one database share.
 
-Each count is a transaction on a connection of its own, apart from the works: it waits for no posting, and no
-posting waits for it. The windows follow the database's clock, so the clocks of the servers do not matter.
+Each count is a transaction on a connection of its own, so counts and postings never wait for each other. The
+windows follow the database's clock, so the clocks of the servers do not matter.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ledger_engine.store.postgres.connection import PostgresConnection
 from ledger_engine.store.postgres.errors import ConnectionLost
 from ledger_engine.store.postgres.rendering import SqlStatement, rendered
 
-ANSWER_S = 1.0  # after this time a server counts by itself
+ANSWER_S = 1.0  # seconds without an answer, after which a server counts by itself
 CLEAN_EVERY_S = 60
 _TYPES = (rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.UNKNOWN, rendering.INT8)
 _NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LEAST = "least(requests, per_minute, per_second)"
-# A statement that has waited for another server's count has an older time than that count: the newer window
-# stays, unless the clock of the database was set back. `grants` is how many of the requests are let through.
-# Callers come in order, so two servers never wait for each other.
+# A statement that waited for another server's count has an older time than that count; then the newer window
+# stays, unless the clock of the database was set back. `granted` is how many of the requests are let through.
+# The callers are sorted, so two servers never wait for each other in a circle.
 _COUNT = SqlStatement(
     f"""
 INSERT INTO rate_counts AS c
@@ -58,7 +58,7 @@ RETURNING who, granted, in_minute, moment
 """.encode(),
     (), False, True,
 )  # fmt: skip
-# Without waiting for a caller who is counted at this moment.
+# Deletes old counts, and skips callers who are being counted at this moment.
 _CLEAN = rendered(
     "DELETE FROM rate_counts WHERE who IN"
     f" (SELECT who FROM rate_counts WHERE moment < {_NOW} - 120000 LIMIT 10000 FOR UPDATE SKIP LOCKED)"
@@ -66,7 +66,7 @@ _CLEAN = rendered(
 
 
 class CountRequest(NamedTuple):
-    """Requests of one caller to be counted; with 0 requests the counts are only read."""
+    """Requests of one caller to be counted. With `requests` 0 the counts are only read."""
 
     who: str
     requests: int
@@ -75,7 +75,7 @@ class CountRequest(NamedTuple):
 
 
 class CountResult(NamedTuple):
-    """The number of requests let through, and the count of the minute with them.
+    """The number of requests let through, and the count of the minute including them.
 
     `now` is the database's time in milliseconds, which decides the windows.
     """
@@ -93,7 +93,7 @@ class RateCounts:
         connect: Callable[[float, Sequence[str]], PostgresConnection],
         wall_clock: WallClock | None = None,
     ) -> None:
-        """With a `wall_clock` the windows follow that clock instead of the database's."""
+        """Hold a connection for counting; the windows follow `wall_clock`, or else the database's clock."""
         self._connect = connect
         self._wall_clock = wall_clock
         self._connection: PostgresConnection | None = None
@@ -102,7 +102,7 @@ class RateCounts:
         self._cleans_at = time.monotonic() + CLEAN_EVERY_S
 
     async def count(self, requests: Sequence[CountRequest]) -> list[CountResult]:
-        """Count requests of different callers, and return a result for each, in the same order.
+        """Count requests of different callers, and return a result for each caller, in the same order.
 
         A caller gets at most the requests that are left in the minute and in the second; a refused request
         does not count. Raises ConnectionLost and DatabaseFailed.
@@ -120,7 +120,8 @@ class RateCounts:
             connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
             result = await self._answer_of(connection)
         except BaseException:
-            # Cancelled too: what is under way would be taken for the answer to the next question.
+            # After a cancellation too, because the late answer would be taken for the answer to the next
+            # question.
             await self.close()
             raise
         assert result is not None, "the statement returns a row for each caller"
@@ -130,14 +131,14 @@ class RateCounts:
         return [results[each.who] for each in requests]
 
     async def close(self) -> None:
-        """Close the connection; it opens again when needed."""
+        """Close the connection; the next use opens it again."""
         connection, self._connection = self._connection, None
         if connection is not None:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             connection.close()
 
     async def _open(self) -> PostgresConnection:
-        # A count may be lost with a crash of the database, so nothing waits for its disk.
+        # A crash of the database may lose counts, so nothing waits for the disk.
         settings = [
             f"SET statement_timeout TO {int(ANSWER_S * 1000)}",
             "SET synchronous_commit TO off",
@@ -148,7 +149,7 @@ class RateCounts:
         return connection
 
     async def _answer_of(self, connection: PostgresConnection) -> PGresult | None:
-        """Return the result of the statement sent; other tasks use the event loop until then."""
+        """Wait for the result of the sent statement without blocking the event loop, and return it."""
         self._answer = asyncio.get_running_loop().create_future()
         connection.end()
         await self._answer
@@ -162,7 +163,7 @@ class RateCounts:
         try:
             has_answered = self._connection.has_answered()
         except ConnectionLost as error:
-            # At once, because the descriptor is closed and may soon belong to another file.
+            # Remove it at once, because the closed descriptor's number may soon belong to another file.
             asyncio.get_running_loop().remove_reader(self._descriptor)
             self._connection = None
             if answer is not None and not answer.done():
@@ -174,11 +175,11 @@ class RateCounts:
 
 @lru_cache(maxsize=4096)
 def _dumped(request: CountRequest) -> tuple[bytes, ...]:
-    """Return the elements of the statement's arrays for one caller, who comes again and again."""
+    """Return one caller's elements of the statement's arrays; they are cached, because callers return."""
     return tuple([rendering.element(value) for value in request])
 
 
 def _counted(result: PGresult, row: int) -> CountResult:
-    """Return what came of one caller's requests."""
+    """Return the result of one caller's requests."""
     grants, in_minute, now = [int(result.get_value(row, column) or b"") for column in (1, 2, 3)]
     return CountResult(grants, in_minute, now)

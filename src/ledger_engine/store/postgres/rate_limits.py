@@ -1,8 +1,8 @@
-"""Rate limits that servers on one database count together, in the table of `rate_counts`.
+"""Rate limits that all servers on one database enforce together, with the table of `rate_counts`.
 
-Requests that arrive together are counted by one statement: a busy server sends few statements and an idle
-one does not wait. A refusal is remembered until its window ends, so a flood is answered from memory. When the
-table does not answer, each server counts by itself and tries the table again in the background.
+One statement counts all requests that arrive together: a busy server sends few statements and an idle one
+does not wait. A refusal is remembered until its window ends, so a flood is answered from memory. If the table
+does not answer, each server counts by itself and tries the table again in the background.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.limits import Verdict, Windows, end_of_minute
 from ledger_engine.store.postgres.rate_counts import ANSWER_S, CountRequest, CountResult, RateCounts
 
-RETRY_S = 1.0  # a server that counts by itself tries the table again after so long
+RETRY_S = 1.0  # seconds after which a server that counts by itself tries the table again
 CALLERS_AT_ONCE = 256
 _REFUSALS_MAX = 10_000
 
@@ -31,10 +31,10 @@ class _Waiter(NamedTuple):
 
 
 class _Refusal(NamedTuple):
-    """Until when in seconds a caller's requests are refused, on the clock of the counter."""
+    """Until when a caller's requests are refused, in seconds of the counter's clock."""
 
     until: int
-    ahead: float  # that clock, less the monotonic one of this process
+    ahead: float  # the counter's clock minus this process's monotonic clock
     limits: tuple[int, int]
     reset: int
 
@@ -47,12 +47,12 @@ class CountedTogether:
         self._monotonic = monotonic
         self._alone = Windows()
         self._alone_until: float | None = None
-        self._waiting: dict[str, list[_Waiter]] = {}  # by caller
+        self._waiting: dict[str, list[_Waiter]] = {}  # the requests that wait for a verdict, by caller
         self._asking: asyncio.Task[None] | None = None
         self._refusals: dict[str, _Refusal] = {}
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`; one refused because of its burst does not count for the minute."""
+        """Count one request of `who`. A request refused because of a burst does not count for the minute."""
         refusal = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
         return refusal or await self._ask(CountRequest(who, 1, per_minute, per_second))
 
@@ -61,7 +61,7 @@ class CountedTogether:
         return await self._ask(CountRequest(who, 0, per_minute, per_minute))
 
     async def close(self) -> None:
-        """Close the connection; who still waits is counted by this server alone."""
+        """Close the connection; this server alone counts the requests that still wait."""
         self._alone_until = float("inf")
         await cancel(self._asking)
         await self._settle_alone()
@@ -75,19 +75,19 @@ class CountedTogether:
         waiter = _Waiter(request, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(request.who, []).append(waiter)
         if self._asking is None or self._asking.done():
-            # It begins in the next iteration of the loop, with all that is asked in this one.
+            # The task begins in the next iteration of the loop, with all requests that arrive in this one.
             self._asking = asyncio.create_task(self._answer_all())
         return await waiter.verdict
 
     async def _answer_all(self) -> None:
-        """Ask until nobody waits."""
+        """Count the waiting requests until none is left."""
         while self._waiting:
             callers = {who: self._waiting.pop(who) for who in [*self._waiting][:CALLERS_AT_ONCE]}
             began = self._monotonic()
             try:
                 async with asyncio.timeout(ANSWER_S):
                     results = await self._counter.count([_together(waiters) for waiters in callers.values()])
-            except BaseException as error:  # of any kind: whoever waits must be answered
+            except BaseException as error:  # any error: every waiting request must get a verdict
                 for who, waiters in callers.items():
                     self._waiting[who] = waiters + self._waiting.get(who, [])
                 if not isinstance(error, Exception):
@@ -103,11 +103,11 @@ class CountedTogether:
                 self._settle(waiters, result, began)
 
     async def _try_again(self, request: CountRequest) -> None:
-        """Ask the counter, for nobody, and count there from now on if it answers."""
+        """Test whether the counter answers, with a request that counts nothing, and use it again if so."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self._counter.count([request])
-        except Exception:  # of any kind: it cannot be asked
+        except Exception:  # any error: the counter cannot be used
             self._alone_until = self._monotonic() + RETRY_S
         else:
             self._alone_until = None
@@ -125,7 +125,7 @@ class CountedTogether:
         return await self._alone.peek(request.who, request.per_minute)
 
     def _settle(self, waiters: list[_Waiter], result: CountResult, began: float) -> None:
-        """Give each request of one caller its verdict: the first of them are let through."""
+        """Give each request of one caller its verdict; the earliest requests are let through."""
         now = result.now // 1000
         reset = end_of_minute(now)
         number, most = result.in_minute - result.granted, result.in_minute
@@ -150,8 +150,8 @@ class CountedTogether:
     def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
         """Return the verdict for a caller whose window is used up, or None.
 
-        The time of the counter is overestimated by the time that its answer took, so nobody is refused longer
-        than the window lasts.
+        The estimated time of the counter is too late by the time that its answer took, so nobody is refused
+        longer than the window lasts.
         """
         refusal = self._refusals[who]
         now = int(self._monotonic() + refusal.ahead)
@@ -163,7 +163,7 @@ class CountedTogether:
 
 
 def _together(waiters: list[_Waiter]) -> CountRequest:
-    """Return the requests of one caller as one."""
+    """Return the requests of one caller as a single one."""
     last = waiters[-1].asked
     counting = [waiter.asked for waiter in waiters if waiter.asked.requests] or [last]
     return last._replace(

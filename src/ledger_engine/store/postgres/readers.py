@@ -13,13 +13,13 @@ from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.threaded import QueuedWork, ReadingThreads, call_soon, insist
 
 READERS = 4
-TRIES = 3  # of a work whose connection is lost, the last ones on connections just opened
+TRIES = 3  # attempts for a work whose connection is lost; the later ones use new connections
 _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 
 class Readers(ReadingThreads):
-    """Run works in parallel, each on a snapshot of the database."""
+    """Runs works in parallel, each on a snapshot of the database."""
 
     def __init__(
         self, connect: Callable[[], PostgresConnection], clock: Clock, ids: IdSource, numeric: Numeric
@@ -33,7 +33,7 @@ class Readers(ReadingThreads):
     def _run(self) -> None:
         connection: PostgresConnection | None = None
         while (job := self._next()) is not None:
-            if job.outcome.done():  # given up or cancelled
+            if job.outcome.done():  # the job has failed for lack of time, or was cancelled
                 continue
             for left in reversed(range(TRIES)):
                 try:
@@ -52,7 +52,7 @@ class Readers(ReadingThreads):
             connection.close()
 
     def _answer(self, connection: PostgresConnection, job: QueuedWork) -> None:
-        """Run a work in a transaction, the end of which nobody waits for."""
+        """Run a work in a transaction, without waiting for the end of the transaction."""
         connection.send(_BEGIN)
         try:
             unit = PostgresUnit(connection, self._clock, self._ids, self._numeric)

@@ -1,7 +1,7 @@
-"""Statements and values as PostgreSQL reads them: numbered parameters, and no hints for SQLite.
+"""Renders statements and values for PostgreSQL: numbered parameters, and no hints for SQLite.
 
-Values are whole numbers, text, and NULL. All whole numbers are int8, so that a statement is prepared once,
-whatever the values. `store/sql_text.py` is about the one character that text cannot have.
+Values are whole numbers, text, and NULL. All whole numbers are int8, so a statement is prepared once,
+whatever the values. `store/sql_text.py` explains the one character that PostgreSQL's text cannot contain.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PLACEHOLDERS = re.compile(
     r"|(?P<hint>\s+NOT INDEXED\b|\bCROSS (?=JOIN \w+ AS \w+\s+ON\b))",
 )
 _BY_TYPE = re.compile(r" INDEXED BY transactions_by_type WHERE type = :type AND book = ")
-_OF_TYPE = " WHERE type || book = :type || "  # as in the index, which is on an expression here
+_OF_TYPE = " WHERE type || book = :type || "  # the same expression as in the index
 _RETURNS = re.compile(r"\bRETURNING\b", re.IGNORECASE)
-INT8, INT8_ARRAY, TEXT, UNKNOWN = 20, 1016, 25, 0  # types by PostgreSQL's numbers
+INT8, INT8_ARRAY, TEXT, UNKNOWN = 20, 1016, 25, 0  # PostgreSQL's numbers of these types
 _BOOL, _INT2, _INT4, _NUMERIC = 16, 21, 23, 1700
 _FLOATS = (700, 701)
 
@@ -35,8 +35,8 @@ _FLOATS = (700, 701)
 class SqlStatement:
     """A statement and the names of its parameters, in the order of their numbers.
 
-    `reads` says that it changes nothing, `has_rows` that it has a result to wait for; `words` contains the
-    names of its tables, among others.
+    `reads` is whether it changes nothing, and `has_rows` whether it returns a result. `words` contains the
+    names of its tables, among other words.
     """
 
     text: bytes
@@ -48,7 +48,7 @@ class SqlStatement:
 
 @lru_cache(maxsize=KEPT)
 def rendered(sql: str) -> SqlStatement:
-    """Return a statement with `:name` parameters as PostgreSQL reads it."""
+    """Return a statement with `:name` parameters in PostgreSQL's form."""
     numbers: dict[str, int] = {}
 
     def replacement(match: re.Match[str]) -> str:
@@ -64,9 +64,9 @@ def rendered(sql: str) -> SqlStatement:
 
 @lru_cache(maxsize=256)
 def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | None) -> SqlStatement:
-    """Return the statement that inserts a row, or many with the values of each column as an array.
+    """Return the statement that inserts one row, or many rows if the values of each column come as an array.
 
-    `numeric` contains the columns of whole numbers; None is for one row.
+    `numeric` contains the columns of whole numbers, which arrays need; None means one row.
     """
     if numeric is None:
         rows = f"VALUES ({', '.join(f'${number}' for number in range(1, len(columns) + 1))})"
@@ -81,28 +81,31 @@ def insertion(table: str, columns: tuple[str, ...], numeric: frozenset[str] | No
 
 
 def dumped(value: Value) -> bytes | None:
-    """Return a value as PostgreSQL reads it."""
+    """Return a value in PostgreSQL's text form."""
     if value is None:
         return None
     if isinstance(value, str):
         return substituted(value).encode()
-    return b"%d" % value  # bool too
+    return b"%d" % value  # int or bool
 
 
 def type_of(value: Value) -> int:
-    """Return the type of a value; UNKNOWN for None, which takes the type of its place."""
+    """Return the type of a value.
+
+    For None it is UNKNOWN: PostgreSQL then chooses the type from the statement.
+    """
     if value is None:
         return UNKNOWN
     return TEXT if value.__class__ is str else INT8
 
 
 def array(values: Sequence[Value]) -> bytes:
-    """Return values of one column as an array."""
+    """Return the values of one column as an array."""
     return b"{" + b",".join([element(value) for value in values]) + b"}"
 
 
 def element(value: Value) -> bytes:
-    """Return a value as an element of an array."""
+    """Return a value in the form of an array's element."""
     if value is None:
         return b"NULL"
     if not isinstance(value, str):
@@ -111,7 +114,7 @@ def element(value: Value) -> bytes:
 
 
 class RenderedRow(tuple[Any, ...]):
-    """A row of a result, by column name or position; made by `rows_of`."""
+    """A row of a result, by column name or position; `rows_of` makes it."""
 
     __slots__ = ()
     _index: dict[str, int] = {}
@@ -163,7 +166,7 @@ def _load_bool(value: bytes | None) -> int | None:
 def _load_numeric(value: bytes | None) -> int | float | None:
     if value is None:
         return None
-    return float(value) if b"." in value else int(value)  # sums of whole numbers are whole
+    return float(value) if b"." in value else int(value)  # a sum of whole numbers has no point
 
 
 def _load_float(value: bytes | None) -> float | None:

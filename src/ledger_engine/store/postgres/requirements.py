@@ -1,4 +1,4 @@
-"""The ledger's requirements of a database, and how fine its locks for serializable transactions are."""
+"""Checks that a database can store a ledger, and how precisely its serializable transactions track reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ledger_engine.store.postgres.rendering import rendered
 
 OLDEST = 160_000  # PostgreSQL 16
 _VERSION = rendered("SELECT version() AS version")
-# By its defaults PostgreSQL takes three rows read of a page for the page, and 33 of a table for the table.
+# With its defaults PostgreSQL tracks a whole page after three of its rows were read, and a whole table after
+# 33. The limits here are the fewest rows of a page, of a table and of all tables that a ledger needs.
 _ROWS_OF_PAGE, _ROWS_OF_TABLE, _ROWS_OF_ALL = 100, 10_000, 50_000
 _ROWS_APART = rendered(
     "SELECT current_setting('max_pred_locks_per_page')::bigint AS of_page,"
@@ -21,7 +22,7 @@ _ROWS_APART = rendered(
     " * current_setting('max_connections')::bigint AS of_all"
 )
 
-_POOL_TRIES = 5  # as others may use the pool too
+_POOL_TRIES = 5  # several attempts, because other users of the pool may get in between
 _PROCESS = rendered("SELECT pg_backend_pid() AS process")
 SHARED = (
     "PgBouncer, or another pooler before it, does not give each connection a session of its own; use its"
@@ -47,7 +48,7 @@ def require_usable(connection: PostgresConnection, connect: Callable[[], Postgre
 def require_version(number: int, version: str) -> None:
     """Raise StorageUnavailable for an older version of PostgreSQL, and for another engine.
 
-    `number` is the version as PostgreSQL counts, such as 180001, and `version` the answer of `version()`.
+    `number` is the version in PostgreSQL's form, such as 180001, and `version` the answer of `version()`.
     Some engines that speak PostgreSQL's protocol offer advisory locks that lock nothing, so two servers could
     write one book at a time.
     """
@@ -57,9 +58,9 @@ def require_version(number: int, version: str) -> None:
 
 
 def tells_rows_apart(connection: PostgresConnection) -> bool:
-    """Return whether the database remembers enough rows that serializable transactions have read.
+    """Return whether serializable transactions track their reads by rows rather than by pages or tables.
 
-    Then a transaction does not fail because a concurrent one writes other rows (docs/postgresql.md#sizing).
+    If so, a transaction does not fail because a concurrent one writes other rows (docs/postgresql.md#sizing).
     """
     (limits,) = connection.rows(_ROWS_APART, {})
     least = (("of_page", _ROWS_OF_PAGE), ("of_table", _ROWS_OF_TABLE), ("of_all", _ROWS_OF_ALL))
@@ -70,8 +71,9 @@ def _require_sessions(connection: PostgresConnection, connect: Callable[[], Post
     """Raise StorageUnavailable if transactions of several connections share a session.
 
     Locks, prepared statements, settings and notifications belong to sessions, so a ledger would seem to work
-    there, and lose its locks. A pooler gives a connection a number that differs from its process's. Whether
-    it also takes the session away after a transaction shows when that goes to the next one who asks.
+    there, and lose its locks. A pooler gives a connection a number that differs from its process's number. To
+    find out whether the pooler also takes the session away after each transaction, this opens further
+    connections and checks whether one of them gets the session.
     """
     own = _process_of(connection)
     if own == connection.process:
@@ -81,7 +83,7 @@ def _require_sessions(connection: PostgresConnection, connect: Callable[[], Post
             try:
                 other.send(rendered("BEGIN"))
                 others = _process_of(other)
-            except ConnectionLost as error:  # if not even a transaction keeps one session
+            except ConnectionLost as error:  # the pooler does not even keep one session for a transaction
                 raise StorageUnavailable(SHARED) from error
         if others == own or _process_of(connection) != own:
             raise StorageUnavailable(SHARED)

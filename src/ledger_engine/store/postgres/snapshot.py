@@ -21,7 +21,7 @@ _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 @contextmanager
 def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[ReadSnapshot]:
-    """Open the database for this many threads that all see the same state of it, without changing it.
+    """Open the database for this many threads, which all see one state of it and change nothing.
 
     `report` is called with the numbers of rows that long works have read. Raises StorageUnavailable.
     """
@@ -49,7 +49,7 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> Iterator[ReadSn
 
 
 def _begin(connection: PostgresConnection, snapshot: str | None) -> str:
-    """Begin on this snapshot, or on a new one; return its name."""
+    """Begin a transaction on this snapshot, or on a new one; return the name of the snapshot."""
     connection.send(_BEGIN)
     if snapshot is None:
         return str(connection.rows(_EXPORT, {})[0]["name"])

@@ -21,13 +21,13 @@ _NUMERIC_COLUMNS = rendered(
     " AND table_name = :table AND data_type = 'bigint'"
 )
 
-Numeric = dict[str, frozenset[str]]  # the columns of whole numbers, by the table; kept for all units
+Numeric = dict[str, frozenset[str]]  # the columns of whole numbers by table, shared by all units
 
 
 class PostgresUnit(CachingUnit):
     """The `Unit` of a PostgreSQL connection.
 
-    Statements that write are sent without waiting for their results. An error of such a statement comes up
+    It sends statements that write without waiting for their results. The error of such a statement is raised
     with the next result.
     """
 

@@ -1,4 +1,4 @@
-"""Copying a database file while it is in use, and replacing one."""
+"""Copies a database file while it is in use, and replaces a database file."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 from ledger_engine.store.sqlite.log import log_file, require_own_log
 from ledger_engine.store.sqlite.migrations import SqliteTables
 
-_CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages repeatedly
-_CACHE_OF_COPY_KB = 2_000  # a copy reads each page once; filling a larger one takes a fifth of its time
+_CACHE_KB = 65_536  # with a smaller cache, an audit of a large file reads the same pages repeatedly
+# A copy reads each page once, so a larger cache is of no use; filling it takes a fifth of the copy's time.
+_CACHE_OF_COPY_KB = 2_000
 _MAPPED_MAX = 2**31 - 1  # bytes
 _SMALLEST_PAGE = 512
-_HERE, _NO_REPLACE = -100, 1  # AT_FDCWD and RENAME_NOREPLACE of renameat2(2)
+_HERE, _NO_REPLACE = -100, 1  # the numbers of AT_FDCWD and RENAME_NOREPLACE for renameat2(2)
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy the database `source` as it is at one moment to the new file `target`, private to its owner.
+    """Copy the database `source`, in its state at one moment, to the new, private file `target`.
 
-    Writers to the source are neither stopped nor slowed. Not for a process whose connections have the source
-    open (`require_own_log`). Raises StorageUnavailable, which names the file that failed or both, also when
-    the source is not a ledger.
+    Writers to the source are neither stopped nor slowed. Do not call this in a process whose connections have
+    the source open (`require_own_log`). Raises StorageUnavailable, which names the failed file or both files,
+    also if the source is not a ledger.
     """
     with closing(open_to_copy(source)) as connection:
         copy_of_open(connection, source, target)
@@ -62,15 +63,17 @@ def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path, *, 
 
 
 def overwrite(connection: sqlite3.Connection, source: Path) -> None:
-    """Replace all that is in the database of an open connection by the content of `source`, in one commit.
+    """Replace the content of an open connection's database by the content of `source`, in one commit.
 
-    Readers finish the reads that they have begun. Raises StorageUnavailable for a file that is no ledger.
+    Readers first finish the reads that they have begun. Raises StorageUnavailable for a file that is not a
+    ledger.
     """
     require_own_log(source)
     with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as source_connection:
-        # Saves a call of the system for each page. A disk that fails ends the process; nothing is changed.
+        # Saves a system call for each page. A read error of the disk then ends the process; nothing is
+        # changed.
         source_connection.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
-        # The log is synced with the next commit. Until then a loss of power loses this one, and no more.
+        # The next commit syncs the log. A loss of power before that loses this commit, and nothing else.
         connection.execute("PRAGMA synchronous=NORMAL")
         try:
             source_connection.backup(connection, pages=-1)
@@ -81,14 +84,15 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
 def fold(database: Path, target: Path, *, alone: bool) -> int:
     """Create the file `target` from a database and its log; return how many frames of the log were applied.
 
-    With `alone` the database is left out, because the log contains every page. Neither file is changed.
+    With `alone` the database itself is left out, because the log contains every page. Neither file is
+    changed.
     """
     log = log_file(database)
     log_of_target = target.with_name(f"{target.name}-wal")
     make_private(target)
     make_private(log_of_target)
     if alone:
-        target.write_bytes(b"\0" * _SMALLEST_PAGE)  # SQLite deletes the log of an empty file
+        target.write_bytes(b"\0" * _SMALLEST_PAGE)  # SQLite would delete the log next to an empty file
     else:
         shutil.copyfile(database, target)
     shutil.copyfile(log, log_of_target)
@@ -102,7 +106,7 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
 
 
 def read_copy(file: Path, work: AuditWork[T]) -> T:
-    """Run a reading work on a file that nobody uses, without changing it. Raises StorageUnavailable."""
+    """Run a reading work on a file that nobody uses, without changing the file. Raises StorageUnavailable."""
     require_own_log(file)
     try:
         with closing(open_to_read(file)) as connection:
@@ -116,8 +120,8 @@ def read_copy(file: Path, work: AuditWork[T]) -> T:
 def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
     """Rename `file` to `target`, in one step and durably.
 
-    Raises FileExistsError unless it may overwrite, and StorageUnavailable for a file that is still open, or
-    when a log exists that SQLite would apply to the file.
+    Raises FileExistsError if the target exists and `overwrite` is false. Raises StorageUnavailable if the
+    file is still open, or if there is a log that SQLite would apply to it.
     """
     if any(each.exists() and each.stat().st_size for each in companions(file)):
         raise StorageUnavailable(f"{file} was not closed properly, and part of it is in its log file")
@@ -133,12 +137,13 @@ def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
-    """Replace `database` by the file `new`, and keep the former one as `aside`.
+    """Replace `database` by the file `new`, and keep the former database as `aside`.
 
     Call it while holding the serving lock; `folder` is for intermediate files. At each moment the name leads
-    to the whole former database or to the whole new one, and no file has two names: a copy is kept. A
-    database that cannot be opened is kept as it is with its log; so is a log whose file is missing. Raises
-    StorageUnavailable for a database of another program, and while anyone else uses the database.
+    to the whole former database or to the whole new one, and no file has two names, because a copy is kept. A
+    database that cannot be opened is kept unchanged, together with its log; a log without its database is
+    kept too. Raises StorageUnavailable for a database of another program, and while anyone else uses the
+    database.
     """
     if not (database.exists() and _replace_sound(database, new, aside, folder)):
         _keep_as_it_is(database, aside, folder)
@@ -146,7 +151,7 @@ def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
 
 
 def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool:
-    """Replace a database that can be opened; return False and change nothing if it cannot."""
+    """Replace a database that can be opened; return False and change nothing if it cannot be opened."""
     former = folder / "former.db"
     try:
         require_own_log(database)
@@ -154,13 +159,13 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         return False
     log = log_file(database)
     if log.exists():
-        # SQLite deletes a log next to a file that it cannot read.
+        # Copy the log first, because SQLite deletes a log next to a file that it cannot read.
         _copy_bytes(log, folder / f"{aside.name}-wal")
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             SqliteTables(connection).require_no_others()
             _give_up_log(connection, database)
-            # Nobody may open it before the new file is in its place: their changes would be lost.
+            # Let nobody open it before the new file is in place, because their changes would be lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("COMMIT")
@@ -172,7 +177,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
             put_in_place(new, database, overwrite=True)
             return True
     except sqlite3.OperationalError as error:
-        # An error without a code is the one raised above. For a failed unlock SQLite reports PROTOCOL.
+        # The error raised above has no code. SQLite reports PROTOCOL if it failed to unlock.
         in_use = code_of(error) in {None, sqlite3.SQLITE_BUSY}
         raise StorageUnavailable(f"{database}{' is in use' * in_use}: {error}") from error
     except sqlite3.DatabaseError:
@@ -181,7 +186,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
 
 
 def _keep_as_it_is(database: Path, aside: Path, folder: Path) -> None:
-    """Copy a database and its logs byte for byte, then remove the logs, which are not the new file's."""
+    """Copy a database and its logs byte for byte, then remove the logs, which the new file must not use."""
     for file, copy in zip((database, *companions(database)), (aside, *companions(aside)), strict=True):
         temporary = folder / copy.name
         if file.exists() and not temporary.exists() and not file.name.endswith("-shm"):
@@ -201,10 +206,10 @@ def _copy_bytes(file: Path, target: Path) -> None:
 
 
 def _rename_to_new(file: Path, target: Path) -> None:
-    """Rename `file` to `target`. Raises FileExistsError when that exists.
+    """Rename `file` to `target`. Raises FileExistsError if `target` exists.
 
-    This is one step where the system offers that. A hard link would give one file two names until the first
-    is removed.
+    On Linux this is one step. A hard link would be one step elsewhere, but would give the file two names for
+    a moment.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -223,35 +228,37 @@ def _copy(source: sqlite3.Connection, target: Path, *, durable: bool = True) -> 
     with closing(sqlite3.connect(target)) as new:
         if not durable:
             new.execute("PRAGMA synchronous=OFF")
-        # In one step: with several, each write by another process would restart the copy.
+        # Copy in one step: between several steps, each write by another process would restart the copy.
         source.backup(new, pages=-1)
         # The copy must be one file, without a write-ahead log.
         _give_up_log(new, target)
 
 
 def _at_fault(code: int | None, source: Path, target: Path) -> str:
-    """Return what an error of copying is about, by SQLite's primary code of it."""
-    if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}:  # the source is open, and is only read
+    """Return the name of the file that an error is about, from SQLite's primary code of the error."""
+    # The source is already open and only read, so these are errors of the target.
+    if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}:
         return str(target)
-    # SQLite does not say on which side the system failed.
+    # SQLite does not report which of the two files had the input or output error.
     return f"{source}, copied to {target}" if code == sqlite3.SQLITE_IOERR else str(source)
 
 
 def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
-    """Move the write-ahead log of `file` into it, and note in the file that it has none.
+    """Move the write-ahead log of `file` into the file, and mark the file as having no log.
 
-    Raises sqlite3.Error while anybody else uses it, and StorageUnavailable when the disk fails: then SQLite
-    only reports that the mode is unchanged.
+    Raises sqlite3.Error while anyone else uses the file, and StorageUnavailable if the disk fails: SQLite
+    then only reports that the mode is unchanged.
     """
     if connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
         raise StorageUnavailable(f"{file}: its log could not be moved into it")
 
 
 def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = True) -> sqlite3.Connection:
-    """Open a connection that only reads and never checkpoints.
+    """Open a connection that only reads and never makes a checkpoint.
 
-    Call `require_own_log` before a process's first one. Raises StorageUnavailable for a file that is not a
-    ledger of this version, or with `up_to_date` false, of this one or an older one.
+    Call `require_own_log` before a process opens the file for the first time. Raises StorageUnavailable for a
+    file that is not a ledger of this version; with `up_to_date` false, a ledger of an older version is
+    accepted too.
     """
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
@@ -273,7 +280,7 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = Tr
 
 
 def _sync(path: Path) -> None:
-    """Sync a file to the disk, or a folder, so that its names last."""
+    """Sync a file to the disk; for a folder, sync the names in it."""
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)

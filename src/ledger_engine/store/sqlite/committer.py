@@ -1,4 +1,4 @@
-"""The transaction of SQLite in which the works of a group run (`store/group_committer.py`)."""
+"""The SQLite transaction in which the works of a group run (`store/group_committer.py`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger_engine.store.threaded import QueuedWork
 
 
 class CommitFailed(Exception):
-    """A commit failed, though all of it may have reached the disk."""
+    """A commit failed, although all of its pages may have reached the disk."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(reason)
@@ -24,8 +24,8 @@ class CommitFailed(Exception):
 class Committer(GroupCommitter[SqliteUnit]):
     """Commits groups in sequence.
 
-    `begin` begins the transaction of each group. It returns whether others changed the database since the
-    group before; if not, its cache is still true.
+    `begin` begins the transaction of each group, and returns whether others have changed the database since
+    the last group. If they have not, the cache of that group is still valid.
     """
 
     def __init__(self, clock: Clock, ids: IdSource, begin: Callable[[sqlite3.Connection], bool]) -> None:
@@ -33,13 +33,12 @@ class Committer(GroupCommitter[SqliteUnit]):
         self.clock = clock
         self.ids = ids
         self.begin = begin
-        self.newest_event = ""  # the greatest id of an event that was committed, or that others have
+        self.newest_event = ""  # the greatest id of a committed event, by this process or others
 
     def commit(self, connection: sqlite3.Connection, group: list[QueuedWork]) -> set[str]:
-        """Run the works in one transaction and return the topics they announced.
+        """Run the works in one transaction and return the topics that they announced.
 
-        Raises sqlite3.Error or CommitFailed when none of them was committed. Then the connection is of no
-        more use.
+        Raises sqlite3.Error or CommitFailed if nothing was committed; the connection must then be closed.
         """
         return self.commit_group(_Transaction(self, connection, group))
 
@@ -62,7 +61,7 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
         return unit, self._group
 
     def require_sound(self, error: BaseException) -> None:
-        # A full disk rolls back the whole transaction unasked, including earlier works.
+        # On a full disk SQLite itself rolls back the whole transaction, including earlier works.
         if not self._connection.in_transaction or code_of(error) in FATAL:
             raise sqlite3.OperationalError(reason_of(error)) from error
 
@@ -79,5 +78,5 @@ class _Transaction(DatabaseTransaction[SqliteUnit]):
 
     def roll_back(self, error: BaseException) -> None:
         self._committer.forget()
-        if isinstance(error, WorkFailed):  # after any other error the connection is closed
+        if isinstance(error, WorkFailed):  # after any other error the caller closes the connection
             self._connection.execute("ROLLBACK")

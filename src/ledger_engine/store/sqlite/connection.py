@@ -1,4 +1,4 @@
-"""Connections to the SQLite file: opening one, and the meaning of its errors."""
+"""Opens connections to the SQLite file, and explains its errors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from ledger_engine.store.sqlite.log import require_file_of_log
 from ledger_engine.store.sqlite.migrations import SqliteTables
 
 BUSY_TIMEOUT_MS = 5000
-# Checkpoint when the write-ahead log reaches this many pages (16 MB). The last pages of a busy account are
-# written with each group, and with SQLite's default of 1000 pages they were checkpointed every ten groups,
-# which took a twentieth of the time. Up to 4062 pages share one index, so that readers find a page in one
-# lookup.
+# Checkpoint when the write-ahead log reaches this many pages (16 MB). Each group writes the last pages of a
+# busy account. With SQLite's default of 1000 pages they were checkpointed every ten groups, which took a
+# twentieth of the time. Up to 4062 pages share one index, so readers find a page in one lookup.
 CHECKPOINT_PAGES = 4000
-# A batch of 1,000 writes 1.4 MB of new pages and some hundred old ones. They do not fit into SQLite's own
-# 2 MB, and reading the same pages again and again took a seventh of its time.
+# A batch of 1,000 writes 1.4 MB of new pages and some hundred old ones. SQLite's default of 2 MB cannot hold
+# them, and reading the same pages again and again took a seventh of the time.
 WRITER_CACHE_KB = 8000
-# Holds most inner pages of the table and indexes of ten million transactions, where SQLite's 2 MB do not. A
-# larger cache is no faster, and filling it with pages that are read only once costs time.
+# This holds most inner pages of the table and indexes of ten million transactions; SQLite's default of 2 MB
+# does not. A larger cache is no faster, and filling it with pages that are read only once costs time.
 READER_CACHE_KB = 16_000
 
 _PRAGMAS = (
@@ -33,10 +32,10 @@ _PRAGMAS = (
     "PRAGMA trusted_schema=OFF",
     "PRAGMA cell_size_check=ON",
     "PRAGMA journal_size_limit=67108864",
-    # Savepoints keep their undo data here; in a file it took a fifth of the time of each posting.
+    # Savepoints keep their undo data here. In a file it took a fifth of the time of each posting.
     "PRAGMA temp_store=MEMORY",
 )
-# After one of these errors the connection's state is not reliable, and it is opened again.
+# After one of these errors the state of the connection is unreliable, so it is opened again.
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
 _OUR_MISTAKES = {
     None,
@@ -46,13 +45,13 @@ _OUR_MISTAKES = {
     sqlite3.SQLITE_MISUSE,
 }
 
-Identity = tuple[int, int]  # device and inode
+Identity = tuple[int, int]  # a file's device and inode
 
 
 def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
-    """Open a connection with the settings of this project to an existing file.
+    """Open a connection with this project's settings to an existing file.
 
-    Raises StorageUnavailable if the file is not in WAL mode yet and is not a ledger.
+    Raises StorageUnavailable if the file is neither in WAL mode nor a ledger.
     """
     require_file_of_log(path)
     connection = sqlite3.connect(
@@ -78,11 +77,12 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to a write-ahead log. The file keeps this setting, so a file of another program is
-    refused first.
+    """Switch the file to a write-ahead log.
 
-    If another connection is switching the same new file, SQLite fails at once instead of waiting (two readers
-    that both want to write would deadlock), so this tries again.
+    The file keeps this setting, so another program's file is refused first.
+
+    If another connection is switching the same new file, SQLite fails at once instead of waiting, because two
+    readers that both want to write would deadlock. So this tries again.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
@@ -90,7 +90,7 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                 SqliteTables(
                     connection
-                ).pending()  # raises for a file of another program, before it is changed
+                ).pending()  # raises an error for another program's file before anything is changed
                 connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
@@ -102,7 +102,7 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 def make_private(path: Path) -> None:
     """Create an empty file that only its owner can read.
 
-    An existing file stays as it is, except that an empty one becomes readable by its owner only.
+    An existing file stays as it is, but an empty one becomes readable only by its owner.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -114,10 +114,10 @@ def make_private(path: Path) -> None:
 def close_to_others(path: Path) -> None:
     """Remove other users' rights from a ledger and its companion files, which contain secrets and hashes.
 
-    A file that only a group can read besides its owner was shared on purpose, and stays as it is.
+    A file that its owner's group can read, but nobody else, was shared on purpose and stays as it is.
     """
     for file in (path, *companions(path)):
-        # Another user's file is theirs to protect.
+        # A file of another user is that user's to protect.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if file.stat().st_mode & stat.S_IRWXO:
                 file.chmod(0o600)
@@ -126,7 +126,7 @@ def close_to_others(path: Path) -> None:
 def require_one_name(path: Path) -> None:
     """Raise StorageUnavailable for a file with hard links.
 
-    SQLite finds the log, and we find our lock, by the file's name: processes that open one file under two
+    SQLite finds the log, and we find our lock, by the file's name. Two processes that open one file under two
     names use two logs, and overwrite each other's data.
     """
     if path.is_file() and path.stat().st_nlink > 1:
@@ -137,20 +137,18 @@ def require_one_name(path: Path) -> None:
 
 
 def companions(path: Path) -> list[Path]:
-    """Return the files next to a database file in use: the write-ahead log, its index, and the rollback
-    journal.
-    """
+    """Return the files next to a database file in use: the log, its index, and the rollback journal."""
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
 def identity(path: Path | str) -> Identity:
-    """Return the device and inode of a file. Raises OSError when it does not exist."""
+    """Return the device and inode of a file. Raises OSError if the file does not exist."""
     status = os.stat(path)
     return status.st_dev, status.st_ino
 
 
 def code_of(error: BaseException) -> int | None:
-    """Return SQLite's primary code of an error, None for an error of another kind."""
+    """Return SQLite's primary code of an error; None if the error is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
@@ -163,7 +161,8 @@ def reason_of(error: BaseException) -> str:
         return error.message
     if isinstance(error, MemoryError):
         return NO_MEMORY
-    if isinstance(error, UnicodeDecodeError):  # of SQLite's message, which names a part of the tables
+    # The undecodable text is SQLite's message, which quotes a part of the damaged tables.
+    if isinstance(error, UnicodeDecodeError):
         return "the database is damaged: the definitions of its tables cannot be read"
     if code_of(error) == sqlite3.SQLITE_FULL:
         return "the disk is full"
@@ -172,15 +171,15 @@ def reason_of(error: BaseException) -> str:
     if code_of(error) == sqlite3.SQLITE_READONLY:
         return "its file, or the folder of its file, cannot be written"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()  # without the file's path, which clients must not see
+        return error.strerror.lower()  # without the path of the file, which clients must not see
     return (str(error) or type(error).__name__).rstrip(".")
 
 
 def reason_not_opened(file: Path, error: Exception) -> str:
-    """Return in words why a file could not be opened.
+    """Return in words why a file could not be opened, and what to do.
 
-    SQLite also needs the files next to a ledger to read it. `immutable` avoids that, but such a reader would
-    miss the changes of a process that opens the ledger later.
+    To read a ledger, SQLite also needs the files next to it. `immutable` would avoid that, but such a reader
+    would miss the changes of a process that opens the ledger later.
     """
     folder = file.resolve().parent
     if code_of(error) in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN} and not os.access(
@@ -194,12 +193,12 @@ def reason_not_opened(file: Path, error: Exception) -> str:
 
 
 def public_error(error: BaseException) -> BaseException:
-    """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
+    """Return the error for the caller: StorageUnavailable if the storage failed, else the same error."""
     if isinstance(error, OSError | MemoryError):
         return StorageUnavailable(reason_of(error))
     if isinstance(error, sqlite3.DatabaseError) and code_of(error) not in _OUR_MISTAKES:
         return StorageUnavailable(reason_of(error))
-    if isinstance(error, StopIteration):  # which a future does not accept
+    if isinstance(error, StopIteration):  # a future does not accept a StopIteration
         return RuntimeError(repr(error))
     if isinstance(error, sqlite3.IntegrityError):  # of a constraint, a unique index, or a trigger's RAISE
         error.add_note(schema.REFUSED)

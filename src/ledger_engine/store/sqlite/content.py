@@ -1,11 +1,10 @@
-"""Whether a database file in use still contains the pages that SQLite wrote, or another file was copied into
-it.
+"""Checks whether a database file in use still contains SQLite's pages, or was overwritten with another.
 
-SQLite does not notice `cp backup.db ledger.db`, which keeps the file and replaces its content. At its next
-checkpoint it would write the pages of the log over the pages of the other file.
+SQLite does not notice `cp backup.db ledger.db`, which replaces the content of the file. At its next
+checkpoint it would write the pages of the log over the pages of the other database.
 
-The file is read by the descriptor that SQLite has opened. When a process closes a descriptor of its own, it
-loses all its locks on the file (`lock`).
+This module reads the file through a descriptor that SQLite has opened. It must not open and close one of its
+own, because the process would then lose all its locks on the file (`lock`).
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from pathlib import Path
 
 from ledger_engine.store.sqlite import log
 
-_HEADER = 100  # bytes; SQLite changes them with each checkpoint of page 1
+_HEADER = 100  # bytes; a checkpoint of page 1 changes them
 _PAGE_MAX = 65_536  # bytes
-_WITH_LOG = b"\2\2"  # the header's versions for writing and reading of a file with a log
+_WITH_LOG = b"\2\2"  # the two versions in the header, for writing and reading, of a file with a log
 _DESCRIPTORS = Path("/dev/fd")
 
 Identity = tuple[int, int]
 
 
 class FileContent:
-    """The content of the file with this identity, which a connection of this process reads."""
+    """The content of the file with this identity, which a connection of this process has open."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
@@ -39,17 +38,18 @@ class FileContent:
 
     @property
     def is_known(self) -> bool:
-        """Whether a header was accepted."""
+        """Return whether a header was accepted."""
         return self._header is not None
 
     def accept(self) -> None:
-        """Accept the header as it is: it was checked before the file was opened."""
+        """Accept the current header, because the file was checked before it was opened."""
         self._header = self._read(_HEADER)
 
     def why_not_ours(self, log_lock: int) -> str | None:
-        """Return what shows that the content is not what our log belongs to; None for nothing.
+        """Return a reason why the content does not belong to our log; None if there is none.
 
-        `log_lock` is a descriptor of the log. Accept our own header, after a checkpoint.
+        `log_lock` is a descriptor of the log. If the content is ours, for example after a checkpoint, accept
+        its header.
         """
         with FileIO(log_lock, closefd=False) as file:
             file.seek(0)
@@ -58,7 +58,7 @@ class FileContent:
         size = self._size()
         if content is None or size is None:
             return None
-        if frames is None:  # as after a transaction that was rolled back: little is known
+        if frames is None:  # for example after a rollback; there is little to compare
             is_ours = content[18:20] == _WITH_LOG
             reason = None if is_ours else "it is a copy without a log, such as a backup"
         else:
@@ -68,7 +68,7 @@ class FileContent:
         return reason
 
     def forget(self) -> None:
-        """Forget the descriptor: the connection that it belongs to is being closed."""
+        """Forget the descriptor, because the connection that it belongs to is being closed."""
         self._descriptor = None
 
     def _read(self, size: int) -> bytes | None:
@@ -87,7 +87,7 @@ class FileContent:
     def _find(self) -> int | None:
         try:
             numbers = sorted(int(entry.name) for entry in _DESCRIPTORS.iterdir())
-        except OSError:  # a system that does not list them
+        except OSError:  # a system that does not list descriptors
             return None
         return next((number for number in numbers if self._is_ours(number)), None)
 

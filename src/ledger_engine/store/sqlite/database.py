@@ -1,7 +1,7 @@
 """The SQLite database: one writer thread that commits in groups, and a few readers.
 
-All waiting works are run in one transaction and answered only after the commit is on the disk
-(`synchronous=FULL`). So durability costs one fsync for a group instead of one for each request.
+All waiting works run in one transaction, and are answered only after the commit is on the disk
+(`synchronous=FULL`). So durability costs one fsync for each group instead of one for each request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger("ledger_engine.store")
 
 
 class SqliteDatabase(ThreadedDatabase):
-    """One SQLite file. Open with `open_database`."""
+    """One SQLite file. Open it with `open_database`."""
 
     _readers: Readers
 
@@ -51,9 +51,9 @@ class SqliteDatabase(ThreadedDatabase):
         self._clock = clock
         self._path = path
         self.ids = IdSource()
-        self._steps: queue.SimpleQueue[QueuedWork] = queue.SimpleQueue()  # to run between two groups
+        self._steps: queue.SimpleQueue[QueuedWork] = queue.SimpleQueue()  # steps to run between two groups
         self._looking: Callable[[Any], None] = self._look
-        self._is_doubted = False  # whether a reader has found the file malformed
+        self._is_doubted = False  # whether a reader has reported that the file is malformed
         self._seen_version = -1
         self._file = DatabaseFile(path, checkpoints=checkpoints)
         self.losses = self._file.losses
@@ -64,9 +64,9 @@ class SqliteDatabase(ThreadedDatabase):
             tables = SqliteTables(self._writer)
             tables.bring_up_to_date()
             tables.require_all_there()
-            close_to_others(path)  # only when it is known to be a ledger
-            # Before the first read: a clock set back while nothing was served must not revive what has
-            # expired.
+            close_to_others(path)  # not before, because the file might not be a ledger
+            # Before the first read: if the clock was set back while nothing was served, nothing expired may
+            # become valid again.
             self._follow_other_writers(self._writer)
         except BaseException:
             self._close_files()
@@ -90,7 +90,7 @@ class SqliteDatabase(ThreadedDatabase):
     async def between_groups(self, step: Callable[[sqlite3.Connection], T]) -> T:
         """Run `step` on the writer's connection while no group is being committed."""
         loop = asyncio.get_running_loop()
-        # A step is no work: it runs without a transaction and a unit of its own.
+        # A step is not a work: it runs without a transaction or unit.
         result = loop.create_future()
         job = self._job(cast(Work[Any], step), result, loop, 0, writes=True)
         self._steps.put(job)
@@ -108,11 +108,11 @@ class SqliteDatabase(ThreadedDatabase):
         self._committer.observer = observer
 
     def _note_malformed(self) -> None:
-        """Let the writer's thread check whether the file has become another one."""
+        """Make the writer's thread check whether the file was overwritten with another one."""
         self._is_doubted = True
         self._writes.put([])
 
-    # The writer's thread
+    # Methods of the writer's thread
 
     def _write_until_closed(self) -> None:
         while (group := self._writes.get()) is not None:
@@ -133,19 +133,19 @@ class SqliteDatabase(ThreadedDatabase):
                 job.error = public_error(error)
                 self._close_writer()
             if job.work is not self._looking:
-                self._seen_version = -1  # the step may have changed anything
+                self._seen_version = -1  # -1 means that the step may have changed anything
             call_soon(job.loop, job.settle)
 
     def _close_files(self) -> None:
         self._file.release()
-        # The last connection to close checkpoints the write-ahead log.
+        # The last connection to close makes the checkpoint of the write-ahead log.
         self._close_writer()
         self._file.close()
 
     def _close_writer(self) -> None:
         connection, self._writer = self._writer, None
         if connection is not None:
-            connection.close()  # rolls back what is open
+            connection.close()  # this rolls back an open transaction
 
     def _write_group(self, group: list[QueuedWork]) -> None:
         topics: set[str] = set()
@@ -155,13 +155,13 @@ class SqliteDatabase(ThreadedDatabase):
             topics = self._committer.commit(writer, group)
             if self._is_lost:
                 self._check_space(writer)
-        except Exception as error:  # of any kind: without this thread nothing would ever be written
+        except Exception as error:  # any error: without this thread nothing would ever be written
             self._set_lost(error.reason if isinstance(error, CommitFailed) else error)
             insist(self._give_up, group, error)
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
-        """Return the connection that writes, opening it again if the last one failed."""
+        """Return the connection that writes; open it again if the last one failed."""
         try:
             self._file.require_own()
         except OSError:
@@ -173,17 +173,17 @@ class SqliteDatabase(ThreadedDatabase):
         return self._writer
 
     def _begin(self, connection: sqlite3.Connection) -> bool:
-        """Begin the transaction of a group, and return whether others have written since the last one."""
+        """Begin the transaction of a group, and return whether others have written since the last group."""
         self._file.begin_to_write(connection)
         return self._follow_other_writers(connection)
 
     def _look(self, connection: sqlite3.Connection) -> None:
-        """Look whether others have written, while nothing is written here: for the health check."""
+        """Check whether others have written, while this process writes nothing; the health check needs it."""
         if self._follow_other_writers(connection):
             self._committer.forget()
 
     def _follow_other_writers(self, connection: sqlite3.Connection) -> bool:
-        """Return whether another process has written; this group is then dated after all of that."""
+        """Return whether another process has written; if so, advance the clock past its changes."""
         version = connection.execute("PRAGMA data_version").fetchone()[0]
         if version == self._seen_version:
             return False
@@ -208,18 +208,18 @@ class SqliteDatabase(ThreadedDatabase):
         log.error("%s", self.losses.accepted)
 
     def _give_up(self, group: list[QueuedWork], error: Exception) -> None:
-        """Restore the connection, and set the outcome of every work of the group."""
+        """Restore the connection, and give every work of the group its error."""
         committing = isinstance(error, CommitFailed)
         reason = error.reason if isinstance(error, CommitFailed) else error
         self._seen_version = -1
         self._close_writer()
-        # A group that waited for a lock in vain has written nothing, and would wait as long again.
+        # A group that could not get a lock has written nothing, and reopening would wait as long again.
         unknown = code_of(reason) != sqlite3.SQLITE_BUSY and not self._reopen() and committing
         for job in group:
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
     def _set_lost(self, reason: Exception | None) -> None:
-        """Note whether nothing can be written, and why; log it when that changes."""
+        """Note whether the ledger can be written, and log every change of that."""
         was_lost, self._is_lost = self._is_lost, reason is not None
         if reason is not None and not was_lost:
             log.error("the ledger cannot be written: %s", reason_of(reason))
@@ -227,15 +227,15 @@ class SqliteDatabase(ThreadedDatabase):
             log.warning("the ledger can be written again")
 
     def _reopen(self) -> bool:
-        """Open the file again and commit nothing; return False when that fails.
+        """Open the file again and write one page; return False if that fails.
 
         A commit that failed at its end may have left all its pages in the log. They do not count now, but
-        after a crash they would, unless they are overwritten.
+        after a crash they would, unless other pages overwrite them.
         """
         try:
             writer = self._sound_writer()
             probe_write(SqliteUnit(writer, self._clock, self.ids))
-        except Exception:  # of any kind, as above
+        except Exception:  # any error, for the same reason
             self._close_writer()
             return False
         self._check_space(writer)
@@ -243,16 +243,17 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _check_space(self, writer: sqlite3.Connection) -> None:
         try:
-            self._file.require_own()  # before the log, which contains the evidence, is written to
+            self._file.require_own()  # check first, because writing to the log would destroy evidence in it
             self._set_lost(None if has_space(writer) else StorageUnavailable(FULL))
-        except Exception as error:  # of any kind: what was committed before stays so
+        except Exception as error:  # any error: the committed changes stay committed
             self._set_lost(error)
         if self._is_lost:
             self._close_writer()
 
     def _look_at_content(self) -> None:
         self._is_doubted = False
-        with contextlib.suppress(OSError):  # which is logged, and said to all who read or write from now on
+        # The error is logged, and everybody who reads or writes from now on gets it.
+        with contextlib.suppress(OSError):
             self._file.require_own()
 
 
@@ -264,11 +265,11 @@ def _size(file: Path) -> int:
 
 
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:
-    """Open the file, creating and migrating it as needed, readable only by its owner (0600).
+    """Open the file, creating and migrating it as needed; only its owner may read it (0600).
 
-    `checkpoints` is for the one process that serves the file: before SQLite 3.51.3 two connections that write
-    and checkpoint at once can damage a database, so no other process may. Raises StorageUnavailable when the
-    file is not a ledger, is of a newer version, or cannot be used.
+    `checkpoints` is true for the one process that serves the file. No other process may make checkpoints,
+    because before SQLite 3.51.3 two connections that write and checkpoint at once can damage a database.
+    Raises StorageUnavailable if the file is not a ledger, is of a newer version, or cannot be used.
     """
     try:
         return SqliteDatabase(path, clock, checkpoints=checkpoints)
@@ -277,7 +278,7 @@ def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatab
 
 
 class SqliteRewinder:
-    """The `Rewinder` of a SQLite file. Both steps run in the writer's thread, so no commit is half of one."""
+    """The `Rewinder` of a SQLite file. Both operations run in the writer's thread, between two commits."""
 
     def __init__(self, path: Path, database: SqliteDatabase) -> None:
         self._path = path
@@ -292,7 +293,8 @@ class SqliteRewinder:
 
     async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
         def replace(writer: sqlite3.Connection) -> None:
-            # The new pages go through the log: whoever reads goes on reading, and a crash leaves all or none.
+            # The new pages go through the log, so current readers can continue, and after a crash either all
+            # or none of the pages count.
             backup.overwrite(writer, file)
             self._database.ids.go_back(mark)
             then()

@@ -1,4 +1,4 @@
-"""The database file of a process: the file that it opened first, as long as that file has its name."""
+"""The database file of a process: the file that it opened first, as long as that file keeps its name."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from ledger_engine.store.sqlite.lock import hold_log
 from ledger_engine.store.sqlite.log import log_file, require_own_log
 
 _SPACE = 1 << 20  # bytes
-_SMALL_CACHE, _USUAL_CACHE = 10, -2000  # pages, and SQLite's own size in kilobytes
+_SMALL_CACHE, _USUAL_CACHE = 10, -2000  # a number of pages, and SQLite's default in kilobytes
 OVERWRITTEN = "the content of its file was replaced while it was in use"
 OVERWRITTEN_NOTICE = (
     "The content of the database file was replaced while it was in use, so it is not used any more. Its log"
     " is kept, with the last changes: stop the server, and `ledger-engine recover` writes them to a new file."
 )
 REPLACED = "the file was moved or replaced; put it back, or start the server again"
-# After a lock that was not released, SQLite considers it held until this process closes all its connections.
-# It tries for ten seconds to begin to read, and then says `SQLITE_PROTOCOL`.
+# If SQLite failed to release a lock, it considers the lock held until this process closes all its
+# connections. It then tries to begin a read for ten seconds, and reports `SQLITE_PROTOCOL`.
 _LOCKING_FAILED = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_IOERR_LOCK,
@@ -52,18 +52,18 @@ log = logging.getLogger("ledger_engine.store")
 class DatabaseFile:
     """Opens connections to one file, which is created if necessary.
 
-    It keeps one connection open. While one is open, SQLite keeps the log's index instead of reading the log
-    again, so that a commit that failed half way cannot become valid when the writer is opened again.
+    It keeps one connection open. While a connection is open, SQLite keeps the log's index instead of reading
+    the log again, so a commit that failed half way cannot become valid when the writer is opened again.
     """
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:
-        """Open the file. Raises StorageUnavailable when it must not be opened, sqlite3.Error and OSError."""
+        """Open the file. Raises StorageUnavailable if it must not be opened, sqlite3.Error and OSError."""
         require_own_log(path)
         self._checkpoints = checkpoints
-        self._path = path.resolve()  # as SQLite does to find the log
+        self._path = path.resolve()  # resolved, because SQLite finds the log in the same way
         require_one_name(self._path)
         make_private(self._path)
-        self._name = str(self._path)  # once, because each group of works checks whether the file still has it
+        self._name = str(self._path)  # made only once, because each group of works checks the name
         self._identity = identity(self._name)
         self._kept_open: sqlite3.Connection | None = None
         self._log_file = log_file(self._path)
@@ -75,9 +75,9 @@ class DatabaseFile:
         self.losses = Losses()
 
     def require_same(self) -> None:
-        """Raise OSError when the file has lost its name, or is not used any more.
+        """Raise OSError if the file has lost its name, or is not used any more.
 
-        Later writes to it are lost, and a file that took its place is not ours.
+        Later writes to such a file would be lost, and a file that took its place is not ours.
         """
         if self._is_overwritten:
             raise OSError(OVERWRITTEN)
@@ -87,13 +87,13 @@ class DatabaseFile:
             raise OSError(REPLACED)
 
     def has_changed(self) -> bool:
-        """Return whether a checkpoint, or somebody else, has written to the file since `require_own`."""
+        """Return whether a checkpoint, or another program, has changed the file since `require_own`."""
         return self._content.has_changed()
 
     def require_own(self) -> None:
-        """Raise OSError when another file was copied into ours.
+        """Raise OSError if another file was copied over ours.
 
-        To be called by the thread that writes, between two works.
+        Only the thread that writes may call this, between two works.
         """
         self.require_same()
         if self._log_lock is None or not self._content.has_changed():
@@ -137,7 +137,7 @@ class DatabaseFile:
     def begin_to_read(self, connection: sqlite3.Connection) -> int:
         """Begin a transaction of a connection that cannot write.
 
-        Return a number that differs from the last one if anybody has written since.
+        Return a number that changes when anybody else has written.
         """
         try:
             connection.execute("BEGIN")
@@ -154,23 +154,26 @@ class DatabaseFile:
         except sqlite3.Error as error:
             self._require_locks(error)
             raise
-        self.require_own()  # now, as a restore may have replaced the file while we waited for the lock
+        # Only now, because a restore may have replaced the file while we waited for the lock.
+        self.require_own()
 
     def note_log(self) -> None:
-        """Remember which log is ours.
+        """Remember the identity of the current log.
 
-        Not to be called for each group: the sync of a file that was looked at takes longer.
+        Do not call this for each group, because after a look at a file its next sync takes longer.
         """
         self._log = _identity_of(self._log_file) or self._log
 
     def disown_log(self) -> None:
-        """Move our log away from another file that has our file's name.
+        """Move our log away if another file has taken the name of ours.
 
-        A process that opened that file would replay the log over it, which damages it.
+        A process that opened the other file would apply our log to it, which damages that file.
         """
         if self._is_overwritten or self._cannot_lock:
-            return  # it stays: beside our own file, or so that nobody opens this one without a warning
-        # The name may lead to another file by now, through a link, and to that one's log.
+            # The log stays: it is next to our own file, or it makes sure that nobody opens the file without a
+            # warning.
+            return
+        # Through a link, the name may by now lead to another file and that file's log.
         if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
             kept = self._path.with_name(f"{self._path.name}.replaced")
             for file, aside in zip(companions(self._path), companions(kept), strict=True):
@@ -178,9 +181,10 @@ class DatabaseFile:
                     file.rename(aside)
 
     def release(self) -> None:
-        """Close the connection that is kept open.
+        """Close the connection that was kept open.
 
-        Not while the file contains other data: the last connection to close would write the log into it.
+        If the file contains other data, leave it open: the last connection to close would write the log into
+        the file.
         """
         with contextlib.suppress(OSError):
             self.require_own()
@@ -188,20 +192,20 @@ class DatabaseFile:
         if connection is not None and self._is_overwritten:
             ctypes.pythonapi.Py_IncRef(
                 ctypes.py_object(connection)
-            )  # Python does not close it at exit either
+            )  # so that Python does not close it at exit either
         elif connection is not None:
             self._content.forget()
             connection.close()
 
     def close(self) -> None:
-        """Close everything except the connections that were returned."""
+        """Close everything except the connections that were given out."""
         self.release()
         if self._log_lock is not None:
             os.close(self._log_lock)
             self._log_lock = None
 
     def _require_locks(self, error: sqlite3.Error) -> None:
-        """Use the file no more, and raise OSError, after an error by which its locks do not work."""
+        """After an error that shows broken locks, stop using the file and raise OSError."""
         if error.sqlite_errorcode not in _LOCKING_FAILED:
             return
         if not self._cannot_lock:
@@ -228,22 +232,23 @@ def _identity_of(file: Path) -> Identity | None:
 
 
 def probe_read(unit: Unit) -> None:
-    """Read as little as possible, to test whether reading works."""
+    """Test reading with the smallest possible read."""
     unit.execute("PRAGMA schema_version")
 
 
 def probe_write(unit: Unit) -> None:
-    """Write a page without changing anything: this number is not used."""
+    """Test writing: write a page without a change, because nothing uses this number."""
     unit.execute("PRAGMA user_version = 0")
 
 
 def has_space(connection: sqlite3.Connection) -> bool:
-    """Return whether the log can grow by more than any group needs, which is then rolled back.
+    """Return whether the log can grow by more than any group needs; the test is rolled back.
 
-    A single page may still find space on a disk that is full for every posting.
+    A disk that is full for every posting may still have space for a single page.
     """
     try:
-        connection.execute(f"PRAGMA cache_size={_SMALL_CACHE}")  # so that pages go to the log at once
+        # A small cache sends the pages to the log at once.
+        connection.execute(f"PRAGMA cache_size={_SMALL_CACHE}")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("CREATE TABLE probe (bytes BLOB)")
         connection.execute(f"INSERT INTO probe VALUES (randomblob({_SPACE}))")
@@ -255,6 +260,6 @@ def has_space(connection: sqlite3.Connection) -> bool:
 
 
 def _opened(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Read once, so that SQLite opens the log."""
+    """Read once, so that SQLite opens the log; return the connection."""
     connection.execute("PRAGMA schema_version").fetchall()
     return connection

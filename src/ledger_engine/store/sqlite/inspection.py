@@ -1,4 +1,4 @@
-"""Whether a SQLite file is sound: pages, rows and indexes, and the tables as the ledger made them."""
+"""Checks that a SQLite file is sound: pages, rows and indexes, and the tables as the ledger created them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOT_NOW = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR,
 
 
 class SqliteAuditUnit(SqliteUnit):
-    """The `AuditUnit` of a SQLite connection that only reads."""
+    """The `AuditUnit` of a read-only SQLite connection."""
 
     __slots__ = ("report",)
 

@@ -3,10 +3,10 @@
 The operating system holds the lock on `<database>.lock` and releases it when the process ends, however it
 ends. The content of the file only describes the first process to a second one.
 
-If the lock file is deleted while it is held, a second process would lock a new file. So the server also locks
-its write-ahead log, which exists as long as the database is open. It does not lock the database itself:
-SQLite holds its own locks there, the process would lose them with the first descriptor of the file that it
-closes, and on some systems the two kinds of locks exclude each other. SQLite never locks the log.
+If somebody deletes the lock file while it is locked, a second process would lock a new file. So the server
+also locks its write-ahead log, which exists while the database is open; SQLite never locks the log. The
+server does not lock the database itself: SQLite holds its own locks there, the process would lose those when
+it closes any descriptor of the file, and on some systems the two kinds of locks exclude each other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.store.sqlite.log import log_file
 
-_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors of a lock that another process has
+_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors if another process holds the lock
 
 
 def _lock(file: int) -> None:
@@ -72,10 +72,10 @@ class LockHolder:
 
 
 class ServingLock:
-    """Held from its creation until `release`, or until the process ends."""
+    """The lock of one database, held from its creation until `release` or the end of the process."""
 
     def __init__(self, database: Path) -> None:
-        """Take the lock of a database file. Raises StorageUnavailable while another process holds it."""
+        """Take the lock of a database file. Raises StorageUnavailable if another process holds it."""
         database = database.resolve()
         self._name = lock_file(database)
         self._is_new = not self._name.exists()
@@ -100,9 +100,10 @@ class ServingLock:
         self._write()
 
     def release(self) -> None:
-        """Release the lock, and remove its file if it was made for this lock.
+        """Release the lock, and remove its file if this lock created it.
 
-        A process that opened the removed file sees that the file has lost its name, and opens a new one.
+        A process that has opened the removed file notices that the file has no name any more, and opens a new
+        one.
         """
         os.ftruncate(self._file, 0)
         with contextlib.suppress(OSError):  # the file may be gone
@@ -119,9 +120,9 @@ class ServingLock:
 
 @contextlib.contextmanager
 def serving_lock(database: Location) -> Iterator[ServingLock | None]:
-    """Hold the lock of a file, of which one process is the server; of a PostgreSQL database any number are.
+    """Hold the lock of a file. A PostgreSQL database may have many servers, so it needs no lock.
 
-    Raises StorageUnavailable while another process holds it.
+    Raises StorageUnavailable if another process holds the lock.
     """
     if isinstance(database, str):
         yield None
@@ -134,9 +135,9 @@ def serving_lock(database: Location) -> Iterator[ServingLock | None]:
 
 
 def hold_log(database: Path) -> int | None:
-    """Lock the log of `database` and return the descriptor that holds the lock; None without a log.
+    """Lock the log of `database` and return the descriptor that holds the lock; None if there is no log.
 
-    Raises StorageUnavailable while another process holds it.
+    Raises StorageUnavailable if another process holds the lock.
     """
     try:
         log = os.open(log_file(database), os.O_RDWR)
@@ -165,13 +166,13 @@ def _locked(file: Path, database: Path) -> int:
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
                 os.ftruncate(descriptor, 0)  # a killed process left its entry, which now looks like ours
                 return descriptor
-        except FileNotFoundError:  # deleted between the open and the lock
+        except FileNotFoundError:  # the log was deleted between the open and the lock
             pass
         os.close(descriptor)
 
 
 def _refusal(error: OSError, file: Path, held_by_other: str) -> StorageUnavailable:
-    """Return why a file was not locked: another process holds it (`held_by_other`), or the system failed."""
+    """Return the error for a file that was not locked, because of another process or of the system."""
     return StorageUnavailable(
         held_by_other if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}"
     )

@@ -1,4 +1,4 @@
-"""Reading in the event loop's thread, when the way to another thread would take longer than the work."""
+"""Reads in the event loop's thread, for works that take less time than passing them to another thread."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ledger_engine.store.sqlite.connection import code_of
 from ledger_engine.store.sqlite.file import DatabaseFile
 from ledger_engine.store.sqlite.unit import ReadingUnit
 
-STEPS = 1000  # of SQLite's virtual machine, after which it is asked whether to go on
-# times this many for one work: about a millisecond at most. 100 transactions take 1,700 steps.
+STEPS = 1000  # after this many steps of its virtual machine, SQLite asks whether to continue
+# A work may take this many times STEPS: about a millisecond at most. 100 transactions take 1,700 steps.
 STEPS_MAX = 20
 SLOW_S = 0.001
-# After a slow work this many works go to the threads, after the next slow one twice as many, up to a limit;
-# each fast work makes them one fewer. So where the file is not in memory hardly one in a hundred requests
-# waits for the read of another.
+# After a slow work this many works go to the threads; after the next slow work twice as many, up to the
+# maximum; each fast work reduces the number by one. So if the file is not in memory, hardly one in a hundred
+# requests waits for the read of another.
 SENT_AWAY, SENT_AWAY_MAX = 32, 1024
 
 
 def _count_disk_reads() -> int:
-    """Return how much this thread has read from the disk.
+    """Return a number for how much this thread has read from the disk.
 
-    A read can also take long because other threads hold the processor or the interpreter's lock, and reading
-    in another thread would only add to that. If the system gives no number, each call returns a different
-    one.
+    A slow read that read nothing from the disk was slow because other threads held the processor or the
+    interpreter's lock; another thread would only make that worse. If the system offers no such number, each
+    call returns a different one.
     """
     if sys.platform != "linux":
         return next(_CALLS)
@@ -46,10 +46,10 @@ _CALLS = itertools.count()
 class LoopReader:
     """Runs short works in the thread of an event loop, on a connection of its own.
 
-    The works of one turn of the loop share a snapshot, which ends before anything that has happened since is
-    handled: so a client that was answered sees what it wrote. The cache of their unit is kept for the next
-    turn, unless somebody has written. Works that fail here go to a thread, which meets the same error and
-    handles it.
+    The works in one turn of the loop share a snapshot, which ends with the turn, before the loop handles
+    anything newer. So a client that got an answer sees its own changes. The cache of the unit is kept for the
+    next turn, unless somebody has written. A work that fails here is run again in a thread, which handles the
+    error.
     """
 
     def __init__(self, file: DatabaseFile, clock: Clock, ids: IdSource) -> None:
@@ -57,20 +57,20 @@ class LoopReader:
         self._clock = clock
         self._ids = ids
         self._connection: sqlite3.Connection | None = None
-        self._unit: ReadingUnit | None = None  # of the turn under way
-        self._kept: ReadingUnit | None = None  # the unit of the last turn, with its cache …
-        self._version = 0  # … and is true until this is another number
-        self._in_use = threading.Lock()  # held for a turn, and to close the connection
-        self._loop: asyncio.AbstractEventLoop | None = None  # of the last turn
-        self._disk_reads = 0  # of this thread, when the turn began
-        self._questions = 0  # how often SQLite has asked whether to go on
-        self._sent_away = 0  # works that are still to go to the threads …
-        self._to_send_away = 0  # … and the number at the last slow work, less the fast ones since
+        self._unit: ReadingUnit | None = None  # the unit of the current turn
+        self._kept: ReadingUnit | None = None  # the unit of the last turn, with its cache
+        self._version = 0  # the cache in `_kept` is valid while the database has this version
+        self._in_use = threading.Lock()  # held during a turn, and to close the connection
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the last turn
+        self._disk_reads = 0  # the disk reads of this thread when the turn began
+        self._questions = 0  # how often SQLite has asked whether to continue
+        self._sent_away = 0  # works that are still to go to the threads
+        self._to_send_away = 0  # the number sent away after the last slow work, minus the fast works since
 
     def run(self, work: Work[T]) -> tuple[T] | None:
-        """Run a short work; return its result in a tuple, or None if it is to run in a thread.
+        """Run a short work; return its result in a tuple, or None if it must run in a thread.
 
-        Raises what the work raises.
+        Raises the errors of the work.
         """
         if self._sent_away:
             self._sent_away -= 1
@@ -80,7 +80,7 @@ class LoopReader:
             unit = self._unit_of_turn()
             if unit is None:
                 return None
-            unit.begin_work()  # a time of its own, by which a token may have expired
+            unit.begin_work()  # each work gets its own time, by which a token may have expired
             return (work(unit),)
         except (sqlite3.Error, OSError) as error:
             if code_of(error) != sqlite3.SQLITE_INTERRUPT:
@@ -95,16 +95,16 @@ class LoopReader:
                 self._to_send_away -= 1
 
     def close(self, limit_s: float) -> None:
-        """Close the connection, after the turn under way. It stays open if that takes longer than `limit_s`.
+        """Close the connection after the current turn. It stays open if that takes longer than `limit_s`.
 
-        No work may be run any more.
+        Run no work after this.
         """
         if self._in_use.acquire(timeout=limit_s):
             self._close()
             self._in_use.release()
 
     def _unit_of_turn(self) -> ReadingUnit | None:
-        """Return the unit of this turn of the loop, None when the connection is in use elsewhere."""
+        """Return the unit of this turn of the loop; None if the connection is in use by another loop."""
         loop = asyncio.get_running_loop()
         if self._unit is not None and self._loop is loop:
             return self._unit

@@ -1,4 +1,4 @@
-"""The tables of a SQLite file, which sqlite-utils makes and records."""
+"""The tables of a SQLite file, which sqlite-utils creates and records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ledger_engine.store import schema
 
-RECORD = "_sqlite_migrations"  # the table in which sqlite-utils notes what it has applied
+RECORD = "_sqlite_migrations"  # the table in which sqlite-utils records the applied migrations
 _SET = "ledger"
 _RECORDED = f"SELECT name FROM {RECORD} WHERE migration_set = '{_SET}'"
 _TABLES = (
@@ -26,12 +26,12 @@ _REFUSING_TABLES = (
     'SELECT DISTINCT m.name, f."table" FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f'
     " WHERE m.type = 'table'"
 )
-# ALTER TABLE leaves other spaces and quotes than the baseline has; they mean nothing.
+# ALTER TABLE stores other spaces and quotes than the baseline; they have no meaning.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
 
 class SqliteTables(schema.Tables):
-    """The tables of a file, made over a connection without an open transaction."""
+    """The tables of a file, over a connection without an open transaction."""
 
     engine = "sqlite"
 
@@ -51,7 +51,7 @@ class SqliteTables(schema.Tables):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        # An index is sorted in files: among ten million transactions it would take 3 GB of memory.
+        # Sort new indexes in files: for ten million transactions that would take 3 GB of memory.
         (kept_in,) = self._connection.execute("PRAGMA temp_store").fetchone()
         self._connection.execute("PRAGMA temp_store=FILE")
         self._connection.execute("BEGIN IMMEDIATE")
@@ -66,7 +66,8 @@ class SqliteTables(schema.Tables):
             self._connection.execute(f"PRAGMA temp_store={kept_in}")
 
     def apply(self, name: str, statements: list[str]) -> None:
-        from sqlite_utils import Database  # which takes 40 ms to load, and is seldom needed
+        # Imported here, because it takes 40 ms to load and is seldom needed.
+        from sqlite_utils import Database
         from sqlite_utils.migrations import Migrations
 
         def migrate(database: Database) -> None:
@@ -97,7 +98,7 @@ def _objects(connection: sqlite3.Connection) -> dict[schema.Object, str]:
 
 @cache
 def _made(folder: Path) -> dict[schema.Object, str]:
-    """Return the tables, indexes and all else that the migrations in a folder make."""
+    """Return the definitions of all objects that the migrations in a folder create."""
     with closing(sqlite3.connect(":memory:")) as connection:
         for name in schema.names("sqlite"):
             for statement in schema.statements("sqlite", name):

@@ -1,4 +1,4 @@
-"""Reading: threads, each with its own connection, and the event loop's thread."""
+"""Reading in threads, each with its own connection, and in the event loop's thread."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class Readers(ReadingThreads):
-    """Run works in parallel, each on a snapshot of the file.
+    """Runs works in parallel, each on a snapshot of the file.
 
-    `on_malformed` is called when one of them has found the file malformed.
+    `on_malformed` is called if a work finds the file malformed.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Readers(ReadingThreads):
     def _run(self) -> None:
         connection: sqlite3.Connection | None = None
         while (job := self._next()) is not None:
-            if job.outcome.done():  # given up or cancelled
+            if job.outcome.done():  # the job has failed for lack of time, or was cancelled
                 continue
             try:
                 self._file.require_same()
@@ -72,7 +72,7 @@ def _close(connection: sqlite3.Connection | None) -> None:
 
 
 def _undone(connection: sqlite3.Connection, error: BaseException) -> bool:
-    """Return whether the failed transaction is over and the connection can be used again."""
+    """Return whether the failed transaction was rolled back, so that the connection can be used again."""
     if isinstance(error, sqlite3.Error):
         return False
     with contextlib.suppress(sqlite3.Error, MemoryError):

@@ -13,14 +13,14 @@ from ledger_engine.store.sqlite.backup import open_to_read
 from ledger_engine.store.sqlite.connection import reason_of
 from ledger_engine.store.sqlite.inspection import SqliteAuditUnit
 
-# For each connection. Pages are read once, and faster into memory that is in the processor's cache: with 16
-# MB an audit of a million transactions takes 0.2 s more.
+# The cache of each connection. Pages are read only once, and faster into memory that fits the processor's
+# cache: with 16 MB an audit of a million transactions takes 0.2 s more.
 _CACHE_KB = 1_024
 _TRIES = 200
 
 
 class ConnectionReader(UnitReader):
-    """Reads a file in the state at `begin`. Raises StorageUnavailable and sqlite3.Error."""
+    """Reads a file in its state at `begin`. Raises StorageUnavailable and sqlite3.Error."""
 
     def __init__(self, file: Path, report: ReportRows) -> None:
         self._connection = open_to_read(file, cache_kb=_CACHE_KB)
@@ -34,7 +34,7 @@ class ConnectionReader(UnitReader):
         self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
 
     def roll_back(self) -> None:
-        """End that transaction."""
+        """End the transaction."""
         self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
@@ -44,10 +44,10 @@ class ConnectionReader(UnitReader):
 
 @contextmanager
 def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing) -> Iterator[ReadSnapshot]:
-    """Open a file for this many threads that all see the same state of it, without changing it.
+    """Open a file for this many threads, which all see one state of it and change nothing.
 
-    If others write so often that no two readers see the same state, there is one reader. `report` is called
-    with the numbers of rows that long works have read. Raises StorageUnavailable.
+    If others write so often that no two readers see the same state, only one reader is used. `report` is
+    called with the numbers of rows that long works have read. Raises StorageUnavailable.
     """
     try:
         with ExitStack() as stack:
@@ -63,10 +63,10 @@ def open_snapshot(file: Path, readers: int, report: ReportRows = report_nothing)
 
 
 def _on_one_state(watch: sqlite3.Connection, readers: list[ConnectionReader]) -> list[ConnectionReader]:
-    """Begin a transaction with each reader, all on the same state of the file; return these readers.
+    """Begin a transaction with each reader, all on one state of the file; return the readers.
 
-    They do if nothing was committed between the first and the last beginning: then the number that tells a
-    connection of others' commits has not changed.
+    All readers see one state if nobody committed while they began. `watch` then reports the same
+    `data_version`, which changes with each commit of another connection.
     """
     for _ in range(_TRIES):
         before = watch.execute("PRAGMA data_version").fetchone()

@@ -1,4 +1,4 @@
-"""A SQLite file as the source or the target of a move to another engine (`store/copy_ends.py`)."""
+"""A SQLite file as the source or the target of a copy to another engine (`store/copy_ends.py`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS 
 
 
 class _File:
-    """The base of both ends."""
+    """The base class of both ends."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class _File:
 
 
 class FileSource(_File):
-    """A file that nobody serves, read in one transaction. Open with `open_source`."""
+    """A file that nobody serves, read in one transaction. Open it with `open_source`."""
 
     def __init__(self, connection: sqlite3.Connection, watch: sqlite3.Connection, file: Path) -> None:
         super().__init__(connection)
@@ -74,20 +74,20 @@ class FileSource(_File):
 
 
 class FileTarget(_File):
-    """A new file in a private folder. Open with `open_target`."""
+    """A new file in a private folder. Open it with `open_target`."""
 
     def __init__(self, connection: sqlite3.Connection, file: Path) -> None:
         super().__init__(connection)
         self._file = file
-        # A file that is not completed is removed, so nothing needs to be undone or to survive a crash.
+        # An incomplete file is removed, so nothing needs to be undone or to survive a crash.
         connection.execute("PRAGMA journal_mode=OFF")
         connection.execute("PRAGMA synchronous=OFF")
         SqliteTables(connection).bring_up_to_date()
         connection.execute("BEGIN")
         self._indexes = connection.execute(_INDEXES).fetchall()
-        for name, _ in self._indexes:  # each is made at the end, at once
+        for name, _ in self._indexes:  # each index is created at the end, in one step
             connection.execute(f"DROP INDEX {name}")
-        connection.execute("DELETE FROM kept_time")  # the baseline inserts its row
+        connection.execute("DELETE FROM kept_time")  # the baseline has inserted a row
 
     def write(self, table: CopiedTable, rows: list[Line]) -> None:
         places = ", ".join("?" * len(table.columns))
@@ -102,8 +102,8 @@ class FileTarget(_File):
             f"UPDATE {RECORD} SET applied_at = ? WHERE name = ?",
             [(at, name) for name, at in migrations_applied],
         )
-        # A server on PostgreSQL goes on after the times of its books, a server on a file after its newest
-        # event and this.
+        # After the copy, a server on PostgreSQL starts after the times of its books; a server on a file
+        # starts after the newest event and this time.
         (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
         if newest is None or moment_of(newest) < moment:
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (moment,))
@@ -115,7 +115,7 @@ class FileTarget(_File):
 
 @contextmanager
 def open_source(file: Path) -> Iterator[FileSource]:
-    """Open a file to copy it, and keep servers away. Raises StorageUnavailable, also while it is served."""
+    """Open a file to copy it, and keep servers away. Raises StorageUnavailable, also if a server uses it."""
     require_reachable(file)
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
@@ -131,9 +131,9 @@ def open_source(file: Path) -> Iterator[FileSource]:
 
 @contextmanager
 def open_target(file: Path) -> Iterator[FileTarget]:
-    """Open a file to be filled, which gets the name `file` at the end of the block.
+    """Open a file to be filled; it gets the name `file` at the end of the block.
 
-    Raises Conflict when that file exists, and StorageUnavailable.
+    Raises Conflict if `file` exists, and StorageUnavailable.
     """
     require_reachable(file)
     if not file.parent.is_dir():

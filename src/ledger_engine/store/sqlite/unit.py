@@ -12,8 +12,9 @@ from ledger_engine.store import Columns, Parameters, Row, Value
 from ledger_engine.store.group_cache import NOTHING, CachingUnit
 from ledger_engine.store.sql_text import described
 
-# Inserted by one statement, a power of two. Each statement gives the interpreter's lock away, and the writer
-# waits to get it back while the event loop is busy: row by row, 32 connections posted a tenth less.
+# How many rows one statement inserts at most; a power of two. Each statement releases the interpreter's lock,
+# and while the event loop is busy the writer waits to get it back: with single rows, 32 connections posted a
+# tenth less.
 ROWS_AT_ONCE = 64
 
 
@@ -26,7 +27,7 @@ class SqliteUnit(CachingUnit):
         super().__init__(clock, ids)
         self._connection = connection
         self._changes_before = 0
-        self.newest_event = self._newest_before = ""  # the greatest id of an event that was inserted
+        self.newest_event = self._newest_before = ""  # the greatest id of an inserted event
 
     def begin_work(self) -> None:
         super().begin_work()
@@ -74,14 +75,15 @@ class SqliteUnit(CachingUnit):
             self.newest_event = max(self.newest_event, *(str(row[at]) for row in rows))
         first = 0
         while first < len(rows):
-            number = min(ROWS_AT_ONCE, 1 << (len(rows) - first).bit_length() - 1)  # few statements to prepare
+            # Powers of two keep the number of prepared statements small.
+            number = min(ROWS_AT_ONCE, 1 << (len(rows) - first).bit_length() - 1)
             values = [value for row in rows[first : first + number] for value in row]
             self._connection.execute(_insertion(table, columns, number), values)
             first += number
 
 
 class ReadingUnit(SqliteUnit):
-    """The `Unit` of a connection that cannot write: no statement changes what is cached."""
+    """The `Unit` of a read-only connection, so no statement makes its cache invalid."""
 
     __slots__ = ()
 
