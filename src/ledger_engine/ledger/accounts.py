@@ -19,20 +19,21 @@ from ledger_engine.store.books import OF_TENANT
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, insert, reader
 
-# Fields that several kinds of objects have: the description of a transaction as it is stored, and metadata.
-# The index by account includes `description`, so that an account's transactions are read from it alone. A
-# long text would take its space twice, and a page of that index would hold few entries. So it is stored in
-# `long_description`, which is in no index, and `description` is `ELSEWHERE`. Metadata are up to 20 pairs of
-# text that callers store with an object (docs/interface.md#account).
+# Fields that several kinds of objects share: the description of a transaction in its stored form, and
+# metadata. The index by account includes `description`, so that an account's transactions are read from the
+# index alone. A long text in the index would need its space twice, and a page of the index would hold few
+# entries. So a long text is stored in `long_description`, which is in no index, and `description` is
+# `ELSEWHERE`. Metadata are up to 20 pairs of text that callers store with an object
+# (docs/interface.md#account).
 
 
 SHORT_MAX = 100  # characters
-ELSEWHERE = "…"  # also what a short description may be: then `long_description` is NULL
+ELSEWHERE = "…"  # a caller's short description may be this text too; then `long_description` is NULL
 PAIRS_MAX = 20
 KEY_MAX = 64
 VALUE_MAX = 1024
 
-# The description of a row of `transactions`, or of another table or query with both columns.
+# The description of a row of `transactions`, or of any table or query with both columns.
 DESCRIPTION = "coalesce(long_description, description) AS description"
 
 
@@ -44,7 +45,7 @@ def stored_description(description: str | None) -> tuple[str | None, str | None]
 
 
 def parse_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return the pairs; raises InvalidRequest when there are too many or one is too long."""
+    """Return the checked pairs. Raises InvalidRequest if there are too many or one is too long."""
     if len(metadata) > PAIRS_MAX:
         raise InvalidRequest("invalid_value", f"metadata holds at most {PAIRS_MAX} pairs.", "metadata")
     for key, value in metadata.items():
@@ -65,21 +66,21 @@ def parse_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 NAME_MAX = 255
 
 
-# All columns, so that the transactions of one account are read from the index by account alone: the row is
-# looked up only if its description is stored elsewhere.
+# All columns, so that the transactions of one account are read from the index by account alone; only a
+# description stored elsewhere needs a look at the row.
 _FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_after, destination, transfer,
     reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
         FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description
 FROM transactions AS t"""
-# The source of statements on the transactions of one account. The index by account and type holds them in two
-# parts, each in order, which are merged: SQLite does so if the id is among what is selected.
+# The source of statements on the transactions of one account. The index by account and type holds the credits
+# and the debits in order, one after the other. SQLite merges the two if the statement selects the id.
 TRANSACTIONS = (
     f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )
-# The same for statements on the transactions of one type, which name the type.
+# The source of statements on an account's transactions of one type, which name the type.
 OF_ONE_TYPE = f"({_FROM_INDEX}) AS of_one_type"
-# The transactions of an account of the tenant. An account is in one book, so the book is not compared: SQLite
-# would search by it and not by the account.
+# The transactions of a tenant's account. An account belongs to one book, so this does not compare the book:
+# SQLite would otherwise search by book and not by account.
 OF_ACCOUNT = (
     "account = (SELECT id FROM accounts WHERE id = :account AND project = :project AND livemode = :livemode)"
 )
@@ -145,12 +146,12 @@ def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) 
 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Account:
-    """Return the account; raises NotFound, naming `param` if the id came in a field."""
+    """Return the account. Raises NotFound, which names `param` if the id came in a field."""
     return _LISTING.get(unit, tenant, id, param)
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest, *, until: str | None = None) -> Page[Account]:
-    """Return a page of the accounts, newest first; with `until`, of those whose ids are less than it."""
+    """Return a page of the accounts, newest first. With `until`, only accounts whose ids are less than it."""
     return _LISTING.page(unit, tenant, request, {}, until=until)
 
 
@@ -168,13 +169,14 @@ def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:
     return Balance(balance_before(unit, tenant, id, at + 1), account.currency, Moment(at))
 
 
-# The newest transaction of an account of one type before an id: its id, a space, the balance after it.
+# The newest transaction of one type of an account, before a given id: its id, a space, and the balance after
+# it.
 _LAST_OF_TYPE = """(SELECT t.id || ' ' || t.balance_after FROM transactions AS t
     WHERE t.account = accounts.id AND t.type = '{}' AND t.id < :first ORDER BY t.id DESC LIMIT 1)"""
 
 
 def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int) -> dict[str, int]:
-    """Return what `balance_before` does, of several accounts by one statement."""
+    """Return the balances of several accounts as `balance_before` does, with one statement."""
     if not ids:
         return {}
     id_list, parameters = any_of(ids)
@@ -183,13 +185,13 @@ def balances_before(unit: Unit, tenant: Tenant, ids: Sequence[str], moment: int)
         f" FROM accounts WHERE {OF_TENANT} AND id IN ({id_list})",
         tenant.bind(first=first_at("txn", moment)) | parameters,
     )
-    # The ids of the two are of one length, so that the text of the newer one is the greater.
+    # Ids are of equal length, so the text with the newer id is the greater one.
     last = {row["id"]: max(row["credit"] or "", row["debit"] or "") for row in rows}
     return {id: int(text.partition(" ")[2] or 0) for id, text in last.items()}
 
 
 def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
-    """Return the account's balance before `moment` (milliseconds), after the last transaction until then."""
+    """Return the account's balance before `moment` (milliseconds), after the last earlier transaction."""
     row = unit.first(
         f"SELECT id, balance_after FROM {TRANSACTIONS} WHERE {OF_ACCOUNT} AND id < :first"
         " ORDER BY id DESC LIMIT 1",

@@ -1,7 +1,7 @@
-"""Balances during a posting: read once, changed in memory, written once.
+"""The balances that postings change: read once, changed in memory, written once.
 
-The rules for a balance are here: its range, overdrafts, and that both sides of a transaction move together.
-Until the commit nobody else changes what a work has read.
+The rules for a balance are here: its range, the check for overdrafts, and that both sides of a transaction
+change together. Until the commit nobody else changes the rows that a work has read.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import GroupCache
 
-# A settlement is the other side of many accounts. With amounts up to this, its sum fits 64 bits.
+# A settlement is the other side of many accounts. With amounts up to this limit, its sum fits 64 bits.
 _SETTLEMENT_MAX = 2**62
 
-_READ_TOGETHER = 50  # accounts
-_KEPT_MAX = 4_000  # accounts whose balances stay in memory once they are written: 1 MB
+_READ_TOGETHER = 50  # accounts that one statement reads
+_KEPT_MAX = 4_000  # written balances that stay in memory: 1 MB
 _NAMES = [f"id_{number}" for number in range(_READ_TOGETHER)]
 _READ = (
     "SELECT id, balance, currency FROM accounts"
@@ -37,9 +37,9 @@ class LoadedBalance:
 
 
 class Balances:
-    """The balances of a project and mode, as far as they are needed (`CachedValues`).
+    """The balances of a project and mode that works have needed so far (`CachedValues`).
 
-    In errors, field names are prefixed with `at`, the path of the item; None when the request lacks such a
+    In errors, `at` is the path of the item, which is put before field names; None if the request lacks such a
     field.
     """
 
@@ -51,20 +51,21 @@ class Balances:
         self._tenant = tenant
         self._accounts: dict[str, LoadedBalance] = {}
         self._settlements: dict[str, LoadedBalance] = {}
-        self._changes: dict[str, LoadedBalance] = {}  # since they were last written
+        self._changes: dict[str, LoadedBalance] = {}  # accounts changed since the last write
         self._moved_settlements: dict[str, LoadedBalance] = {}
 
     def read(self, accounts: Iterable[str]) -> None:
-        """Read these accounts together; missing ones are left to `movable`."""
+        """Read these accounts together. `movable` raises the error for a missing account."""
         missing = [id for id in dict.fromkeys(accounts) if id not in self._accounts]
         for first in range(0, len(missing), _READ_TOGETHER):
             chunk: list[str | None] = [*missing[first : first + _READ_TOGETHER]]
-            chunk += [None] * (_READ_TOGETHER - len(chunk))  # one statement, whatever their number
+            # Fill up with None, so that one statement serves any number.
+            chunk += [None] * (_READ_TOGETHER - len(chunk))
             for row in self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True)))):
                 self._accounts[row["id"]] = LoadedBalance(row["balance"], row["currency"])
 
     def of(self, account: str, param: str | None = None) -> LoadedBalance:
-        """Return the balance of the account. Raises NotFound, naming `param`."""
+        """Return the balance of the account. Raises NotFound, which names `param`."""
         balance = self._accounts.get(account)
         if balance is not None:
             return balance
@@ -81,10 +82,10 @@ class Balances:
     def movable(
         self, tenant: Tenant, account: str, change: int, at: str | None, field: str = "account"
     ) -> LoadedBalance:
-        """Return the balance of the account, which the request names in `field`, if it can be moved.
+        """Return the balance of the account that the request names in `field`, if it can change by `change`.
 
         Raises NotFound naming `field`, and InvalidRequest naming `amount`: `balance_out_of_range` beyond
-        ±(2^53 − 1), `insufficient_funds` when a debit would go below zero in a project that refuses overdraft
+        ±(2^53 − 1), `insufficient_funds` if a debit would go below zero in a project that refuses overdraft
         (docs/decisions.md#projects-overdraft, #transactions-range).
         """
         balance = self._accounts.get(account) or self.of(account, _param(at, field))
@@ -104,7 +105,10 @@ class Balances:
         return balance
 
     def movable_settlement(self, currency: str, change: int, at: str | None) -> LoadedBalance:
-        """Return the settlement if it can be moved; raises InvalidRequest `balance_out_of_range`."""
+        """Return the settlement if it can change by `change`.
+
+        Raises InvalidRequest `balance_out_of_range`.
+        """
         balance = self._settlements.get(currency)
         if balance is None:
             balance = self._settlements[currency] = self._read_settlement(currency)
@@ -119,10 +123,10 @@ class Balances:
     def move(
         self, account: str, balance: LoadedBalance, change: int, to: str | None, other: LoadedBalance | None
     ) -> None:
-        """Add `change` to one balance and take it from the other; both are `movable` by that.
+        """Add `change` to one balance and subtract it from the other; `movable` must have accepted both.
 
-        Without an account `to` the other side is a settlement. It is None for one side of a transfer, when
-        the other side is moved by itself.
+        Without an account `to` the other side is a settlement. `other` is None for one side of a transfer
+        whose other side is moved by a call of its own.
         """
         balance.amount += change
         self._changes[account] = balance
@@ -134,11 +138,11 @@ class Balances:
                 self._changes[to] = other
 
     def change(self) -> None:
-        """Have the balances written that are moved in this work."""
+        """Mark the balances as changed by this work, so that they are written."""
         self._cache.change(self)
 
     def write(self) -> None:
-        """Store the balances that were moved, with one statement for accounts and one for settlements."""
+        """Store the changed balances: one statement for accounts, and one for settlements."""
         bind = self._tenant.bind
         changes, self._changes = self._changes, {}
         if not changes:

@@ -79,10 +79,10 @@ class NewInvoice:
 
 
 class InvoiceChanges(TypedDict, total=False):
-    """The fields to change.
+    """The fields of a draft to change.
 
-    None clears the last three. `amount` replaces `lines` and the other way round, so the invoice's own one
-    may be None only together with a value for the other.
+    None clears each of the last three fields. `amount` replaces `lines` and `lines` replaces `amount`, so
+    either may be None only if the other has a value.
     """
 
     account: str
@@ -121,7 +121,7 @@ def create(unit: Unit, tenant: Tenant, new: NewInvoice, key: str | None = None) 
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Invoice:
-    """Return the invoice; raises NotFound."""
+    """Return the invoice. Raises NotFound."""
     return _LISTING.get(unit, tenant, id)
 
 
@@ -141,9 +141,9 @@ def page(
 
 @in_one_book
 def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invoice:
-    """Change the given fields of a draft; without any there is no change and no event.
+    """Change the given fields of a draft. Without any field there is no change and no event.
 
-    Another account brings its currency. Raises Conflict `invoice_not_draft`.
+    A new account brings its currency. Raises Conflict `invoice_not_draft`.
     """
     invoice = get(unit, tenant, id)
     if invoice.status != "draft":
@@ -163,7 +163,7 @@ def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invo
 def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     """Open a draft and assign the next number. Raises Conflict `invoice_not_draft`."""
     idempotency.take(unit, tenant, key, id)
-    # When the invoice turns out not to be a draft, the number is rolled back with the work.
+    # If the invoice turns out not to be a draft, the rollback of the work also takes the number back.
     counter = unit.first(
         "INSERT INTO counters (project, livemode, invoice_numbers) VALUES (:project, :livemode, 1)"
         " ON CONFLICT (project, livemode) DO UPDATE SET invoice_numbers = counters.invoice_numbers + 1"
@@ -182,7 +182,7 @@ def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Inv
 
 @in_one_book
 def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
-    """Pay an open invoice: its account is credited in the same commit.
+    """Pay an open invoice, and credit its account in the same commit.
 
     Raises Conflict `invoice_not_open`, and the errors of posting a transaction.
     """
@@ -208,7 +208,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
 
 @in_one_book
 def void(unit: Unit, tenant: Tenant, id: str) -> Invoice:
-    """Void an open invoice; it stays stored. Raises Conflict `invoice_not_open`."""
+    """Void an open invoice, which stays stored. Raises Conflict `invoice_not_open`."""
     row = update_row(unit, tenant, "invoices", id, "status = 'open'", status="void", voided_at=unit.now)
     if row is None:
         raise _not_open(get(unit, tenant, id))
@@ -216,7 +216,10 @@ def void(unit: Unit, tenant: Tenant, id: str) -> Invoice:
 
 
 def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Value]:
-    """Return the columns of the given fields. Raises InvalidRequest for the first that breaks a rule."""
+    """Return the columns of the given fields.
+
+    Raises InvalidRequest for the first field that breaks a rule.
+    """
     columns: dict[str, Value] = {}
     if "account" in fields:
         account = accounts.get(unit, tenant, fields["account"], "account")
@@ -244,7 +247,10 @@ def _columns(unit: Unit, tenant: Tenant, fields: InvoiceChanges) -> dict[str, Va
 
 
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
-    """Return whether the sum changes; clearing the unset one of `amount` and `lines` changes nothing."""
+    """Return whether the sum changes.
+
+    Clearing the one of `amount` and `lines` that is not set changes nothing.
+    """
     names = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None
     return any(changes.get(name) is not None or (name == "lines") is made_of_lines for name in names)
@@ -253,7 +259,7 @@ def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
 def _amount_columns(amount: int | None, lines: Sequence[InvoiceLine] | None) -> dict[str, Value]:
     """Return the columns for the sum and the lines.
 
-    Raises InvalidRequest for a sum of 0, which could not be posted when the invoice is paid.
+    Raises InvalidRequest for a sum of 0, because such an invoice could not be paid.
     """
     if amount is not None and lines is not None:
         raise InvalidRequest("invalid_value", "Give amount or lines, not both.", "lines")
@@ -300,7 +306,7 @@ def _not_open(invoice: Invoice) -> Conflict:
 
 
 def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice:
-    """Record the event of a change and return the invoice of the changed row."""
+    """Record the event of a change, and return the changed invoice."""
     assert row is not None, "the statement was guarded by what was read before it"
     invoice = read(row)
     outbox.record(unit, tenant, kind, invoice)

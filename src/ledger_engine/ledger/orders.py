@@ -85,7 +85,7 @@ def create(unit: Unit, tenant: Tenant, new: NewOrder, key: str | None = None) ->
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Order:
-    """Return the order; raises NotFound."""
+    """Return the order. Raises NotFound."""
     return _LISTING.get(unit, tenant, id)
 
 
@@ -99,7 +99,7 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest, *, status: str | None
 def of_user(unit: Unit, tenant: Tenant, request: PageRequest, user: str) -> Page[Order]:
     """Return a page of the user's orders, newest first. Raises NotFound for the user."""
     users.get(unit, tenant, user)
-    # A user is in one project and mode, so nothing else is compared.
+    # A user belongs to one project and mode, so no other condition is needed.
     return _LISTING.page(unit, tenant, request, {}, among="user_id = :user", values={"user": user})
 
 
@@ -157,7 +157,7 @@ def _items_text(items: list[Item]) -> str:
 
 
 def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
-    """Record the event of a change and return the order of the changed row."""
+    """Record the event of a change, and return the changed order."""
     order = read(row)
     outbox.record(unit, tenant, kind, order)
     return order

@@ -1,7 +1,8 @@
-"""Looking back: objects as they were right after the last change made at or before a moment.
+"""Objects in the past: their state after the last change made at or before a moment.
 
 See docs/decisions.md#looking-back. A moment is the end of a millisecond. The balance of an account follows
-from its transactions. Other changes are in the events, each of which shows the object at its time.
+from its transactions. All other changes are in the events, each of which contains the object's state at its
+time.
 """
 
 from __future__ import annotations
@@ -22,22 +23,25 @@ from ledger_engine.store import Row, Unit
 from ledger_engine.store.books import BOOK, OF_BOOK, OF_TENANT
 from ledger_engine.store.pages import LIMIT_MAX, LOOKED_AT_MAX, Listing, Page, PageRequest
 
-ObjectThen = dict[str, Any]  # an object as the interface shows it
+ObjectThen = dict[str, Any]  # an object in the form of the interface
 
-# The event of the last change to the object of a row, until `:changed`.
+# Selects the body of the last event about the object of a row, before the id `:changed`.
 _BODY_THEN = f"""(SELECT e.body FROM events AS e WHERE e.object = {{table}}.id AND e.body IS NOT NULL
     AND e.book = {BOOK} AND e.id < :changed ORDER BY e.id DESC LIMIT 1) AS body_then"""
 
 
 def _then(row: Row, read: Callable[[Row], Any]) -> ObjectThen:
-    """Return the object of a row as it was; as it is where no event is stored, as in a copy."""
+    """Return the earlier state of a row's object.
+
+    If no event is stored, as in a copy, return the current state.
+    """
     body = row["body_then"]
     return as_json(read(row)) if body is None else json.loads(body)["data"]["object"]
 
 
 def _user_then(row: Row) -> ObjectThen:
     user = _then(row, users.read)
-    # Erasing goes on for some time after it has begun, event by event.
+    # Erasing events takes some time, so the fields of an erased user are removed here too.
     return user if row["erased_at"] is None else {**user, "name": None, "email": None}
 
 
@@ -52,7 +56,7 @@ _USERS = _listing("users", "user", _user_then)
 
 
 def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
-    """Return the account with its balance then. Raises NotFound."""
+    """Return the account with its balance at `at`. Raises NotFound."""
     account_found = accounts.get(unit, tenant, id)
     if account_found.created > at:
         raise NotFound("account", id)
@@ -60,7 +64,7 @@ def account(unit: Unit, tenant: Tenant, id: str, at: int) -> Account:
 
 
 def account_page(unit: Unit, tenant: Tenant, request: PageRequest, at: int) -> Page[Account]:
-    """Return a page of the accounts that were there, newest first."""
+    """Return a page of the accounts that existed at `at`, newest first."""
     page = accounts.page(unit, tenant, request, until=first_at("acc", at + 1))
     balances = accounts.balances_before(unit, tenant, [each.id for each in page.items], at + 1)
     items = [replace(each, balance=balances[each.id]) for each in page.items]
@@ -68,7 +72,7 @@ def account_page(unit: Unit, tenant: Tenant, request: PageRequest, at: int) -> P
 
 
 def invoice(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
-    """Return the invoice as it was. Raises NotFound."""
+    """Return the invoice in its state at `at`. Raises NotFound."""
     return _get(_INVOICES, unit, tenant, id, at)
 
 
@@ -81,32 +85,32 @@ def invoice_page(
     status: str | None = None,
     account: str | None = None,
 ) -> Page[ObjectThen]:
-    """Return a page of the invoices that existed, newest first; the filters apply to their state then."""
+    """Return a page of the invoices that existed at `at`, newest first, filtered by their state then."""
     return _page(_INVOICES, unit, tenant, request, "inv", at, {"status": status, "account": account})
 
 
 def order(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
-    """Return the order as it was. Raises NotFound."""
+    """Return the order in its state at `at`. Raises NotFound."""
     return _get(_ORDERS, unit, tenant, id, at)
 
 
 def order_page(
     unit: Unit, tenant: Tenant, request: PageRequest, at: int, *, status: str | None = None
 ) -> Page[ObjectThen]:
-    """Return a page of the orders that existed, newest first; `status` applies to their state then."""
+    """Return a page of the orders that existed at `at`, newest first, filtered by their `status` then."""
     return _page(_ORDERS, unit, tenant, request, "ord", at, {"status": status})
 
 
 def user(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen:
-    """Return the user as they were, without what is erased by now. Raises NotFound."""
+    """Return the user in their state at `at`, without fields that are erased by now. Raises NotFound."""
     return _get(_USERS, unit, tenant, id, at)
 
 
 def user_page(
     unit: Unit, tenant: Tenant, page: int, per_page: int, at: int, *, role: str | None = None
 ) -> tuple[users.NumberedPage, list[ObjectThen]]:
-    """Return a numbered page of the users who were there, and these as they were."""
-    # The role of a user never changes.
+    """Return a numbered page of the users who existed at `at`, and their states at that time."""
+    # A user's role never changes, so the current role serves as the filter.
     page_found = users.page(unit, tenant, page, per_page, role=role, until=first_at("usr", at + 1))
     return page_found, [user(unit, tenant, each.id, at) for each in page_found.items]
 
@@ -130,9 +134,11 @@ def _page(
     at: int,
     equal: Mapping[str, str | None],
 ) -> Page[ObjectThen]:
-    """Return a page; with a filter it may end early, after LOOKED_AT_MAX objects, with more to come.
+    """Return a page of objects in their state at `at`.
 
-    No index covers the state of an object at an earlier time.
+    With a filter it may end early, after LOOKED_AT_MAX objects.
+
+    The filter has no index, because no index covers earlier states.
     """
     until, parameters = first_at(prefix, at + 1), {"changed": first_at("evt", at + 1)}
     filters = {name: value for name, value in equal.items() if value is not None}
@@ -140,7 +146,7 @@ def _page(
         return listing.page(unit, tenant, request, {}, until=until, values=parameters)
     backwards = request.before is not None
     objects: list[ObjectThen] = []
-    # At first as many as are wanted, which is all where most objects are in that state.
+    # First read as many objects as the page needs, which is enough if most objects match the filter.
     step, looked_at = replace(request, limit=min(request.limit + 1, LIMIT_MAX)), 0
     while looked_at < LOOKED_AT_MAX:
         looked_at += step.limit
@@ -164,10 +170,10 @@ def _in_order(objects: list[ObjectThen], cursor: str | None, backwards: bool) ->
 
 @dataclass(slots=True)
 class Change:
-    """An object that something happened to between two moments.
+    """An object that changed between two moments.
 
-    `before` is None for an object that did not exist yet, and so is `after` for objects dated later than
-    their events. `postings` is the number of an account's transactions between the two, and None for other
+    `before` is None for an object that did not exist yet. `after` is None for an object dated later than its
+    events. `postings` is the number of an account's transactions between the two moments, and None for other
     objects.
     """
 
@@ -182,7 +188,7 @@ class Change:
 
 @dataclass(slots=True)
 class Summary:
-    """How many transactions were posted, and to how many objects of each kind something happened."""
+    """How many transactions were posted, and how many objects of each kind changed."""
 
     postings: int
     accounts: int
@@ -202,9 +208,9 @@ _OBJECTS: dict[str, tuple[str, Callable[[Unit, Tenant, str, int], Any]]] = {
 def changes(
     unit: Unit, tenant: Tenant, start: int, end: int, request: PageRequest
 ) -> tuple[Page[Change], Summary]:
-    """Return a page of the changes after the moment `start` until `end`, and how many there are in all.
+    """Return a page of the changes after the moment `start` until `end`, and the numbers of all changes.
 
-    Accounts come first, then invoices, users and orders, of each kind the newest first. Users are left out
+    The order is accounts, invoices, users, orders; within a kind the newest come first. Users are left out
     for a credential that may not read them. Raises InvalidRequest `invalid_cursor`.
     """
     postings = _postings(unit, tenant, start, end)
@@ -236,7 +242,7 @@ def _require_cursor(unit: Unit, tenant: Tenant, id: str, end: int) -> None:
 
 
 def _then_or_none(unit: Unit, tenant: Tenant, id: str, at: int) -> ObjectThen | None:
-    """Return the object of any kind as it was, None where it was not there yet."""
+    """Return an object of any kind in its state at `at`; None if it did not exist yet."""
     try:
         record: ObjectThen = _OBJECTS[id.partition("_")[0]][1](unit, tenant, id, at)
     except NotFound:
@@ -249,7 +255,7 @@ def _rank(id: str) -> int:
 
 
 def _postings(unit: Unit, tenant: Tenant, start: int, end: int) -> dict[str, int]:
-    """Return the number of transactions of each account with any."""
+    """Return the number of transactions of each account that has any."""
     of_type = (
         "(SELECT count(*) FROM transactions AS t WHERE t.account = accounts.id AND t.type = '{}'"
         " AND t.id >= :first AND t.id < :beyond)"
@@ -263,7 +269,7 @@ def _postings(unit: Unit, tenant: Tenant, start: int, end: int) -> dict[str, int
 
 
 def _changed(unit: Unit, tenant: Tenant, start: int, end: int) -> set[str]:
-    """Return the ids of the objects with an event."""
+    """Return the ids of the objects that have an event in this period."""
     rows = unit.execute(
         f"SELECT object FROM events WHERE {OF_BOOK} AND id >= :first AND id < :beyond AND body IS NOT NULL",
         tenant.bind(first=first_at("evt", start + 1), beyond=first_at("evt", end + 1)),

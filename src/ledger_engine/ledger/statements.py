@@ -34,8 +34,8 @@ class StatementLine:
 class Statement:
     """The frame of a statement: opening balance + the lines' amounts = closing balance.
 
-    `last_transaction` is the id of the last line, None for a statement without one. It is fixed here, so that
-    lines read later never go beyond the closing balance.
+    `last_transaction` is the id of the last line; None for a statement without lines. The frame fixes it, so
+    that lines read later never go beyond the closing balance.
     """
 
     account: AccountId
@@ -50,8 +50,8 @@ class Statement:
 def draw_up(unit: Unit, tenant: Tenant, account: str, start: int | None, end: int | None) -> Statement:
     """Return the statement of all transactions from the millisecond `start` to `end`, both included.
 
-    By default it begins with the account and ends now. Raises NotFound for an unknown account and
-    InvalidRequest when the start is later than the end.
+    By default it begins when the account was opened and ends now. Raises NotFound for an unknown account, and
+    InvalidRequest if the start is later than the end.
     """
     record = accounts.get(unit, tenant, account)
     end = unit.now if end is None else end
@@ -77,9 +77,9 @@ def draw_up(unit: Unit, tenant: Tenant, account: str, start: int | None, end: in
 
 
 def lines(unit: Unit, tenant: Tenant, statement: Statement, after: str | None = None) -> list[StatementLine]:
-    """Return the next lines of the statement after the transaction `after`, oldest first, empty at the end.
+    """Return the next lines of the statement after the transaction `after`, oldest first; [] at the end.
 
-    Transactions never change, so the parts fit together whatever is posted between two calls.
+    Transactions never change, so the parts fit together even if others post between two calls.
     """
     if statement.last_transaction is None:
         return []

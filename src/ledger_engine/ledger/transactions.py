@@ -1,4 +1,4 @@
-"""Transactions: each moves one amount on one account, and the books always sum to zero.
+"""Transactions: each moves one amount on one account, and the sum over a book is always zero.
 
 Each transaction posts to two sides. Without a `destination` the other side is the project's *settlement* of
 that currency and mode, which is not listed; with a destination both sides are transactions that share
@@ -29,17 +29,18 @@ from ledger_engine.store.pages import Listing, Page, PageRequest
 TYPES = ("credit", "debit")
 DESCRIPTION_MAX = 500
 BATCH_MAX = 1000
-# In the order of the fields of `Transaction`.
+# These columns are in the order of the fields of `Transaction`.
 _COLUMNS = (
     f"id, account, amount, type, {accounts.DESCRIPTION}, balance_after, created, :livemode AS livemode,"
     " destination, transfer, reverses"
 )
-# Without a hint SQLite would search by the book and look at each type. PostgreSQL's index holds the two as
-# one value, and its `rendering` replaces this with it.
+# Without a hint SQLite would search by the book and compare each row's type. PostgreSQL's index holds type
+# and book as one value, and its `rendering` replaces this hint with a condition on that value.
 _BY_TYPE = " INDEXED BY transactions_by_type"
 _OF_TYPE = f"type = :type AND book = {BOOK}"
 
-Sides = tuple[str | None, str | None]  # ids, of the source and of the destination
+# The transactions that the two sides of a reversal reverse: of the source and of the destination.
+Sides = tuple[str | None, str | None]
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class NewTransaction:
 
 
 def _prefetch(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
-    """Read the accounts of several postings together, and which of their keys are unused."""
+    """Read at once the accounts of several postings, and whether their idempotency keys are used."""
     ids = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
     unit.cached(Balances, tenant).read(ids)
     if keys := [key for (_, *further) in calls for key in further if key is not None]:
@@ -86,7 +87,7 @@ def _prefetch(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
 @in_one_book
 @prefetched_by(_prefetch)
 def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None) -> Transaction:
-    """Post a transaction, or both sides of a transfer; returns the side of `new.account`."""
+    """Post a transaction, or both sides of a transfer; return the side of `new.account`."""
     id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, id)
     return _post(unit, tenant, id, new, "")
@@ -95,7 +96,7 @@ def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None
 def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
     """Post a transaction that follows from a stored object.
 
-    An error names no `param`, because no field of the request is at fault.
+    Its errors name no `param`, because no field of the request is at fault.
     """
     return _post(unit, tenant, unit.new_id("txn"), due, None)
 
@@ -104,7 +105,7 @@ def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
 def post_batch(
     unit: Unit, tenant: Tenant, batch: Sequence[NewTransaction], key: str | None = None
 ) -> list[Transaction]:
-    """Post 1 to 1000 transactions, all or none, and return them; of each transfer the source's side.
+    """Post 1 to 1000 transactions, all or none, and return them; for a transfer, return the source's side.
 
     The `param` of an error names the item at fault.
     """
@@ -118,8 +119,7 @@ def post_batch(
     postings.expect(batch)
     transactions_posted = []
     for number, new in enumerate(batch):
-        # Each id is made just before its transaction is posted, because a transfer takes a second id in
-        # between.
+        # Make each id just before its transaction is posted, because a transfer takes another id in between.
         if number:
             id = unit.new_id("txn")
         transactions_posted.append(postings.add(id, new, f"transactions.{number}."))
@@ -131,7 +131,7 @@ def post_batch(
 def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Transaction:
     """Post the opposite of a transaction, on both sides of a transfer.
 
-    Raises Conflict when it was reversed before.
+    Raises Conflict if the transaction was already reversed.
     """
     new_id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, new_id)
@@ -162,12 +162,12 @@ def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Tran
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
-    """Return the transaction; raises NotFound."""
+    """Return the transaction. Raises NotFound."""
     return _LISTING.get(unit, tenant, id)
 
 
 def related(unit: Unit, tenant: Tenant, id: str) -> list[Transaction]:
-    """Return the related transactions: the other side of its transfer, the one it reverses, and its reversal.
+    """Return the related transactions: the other side, the reversed one, and its own reversal.
 
     Raises NotFound.
     """
@@ -197,9 +197,10 @@ def page(
     at: int | None = None,
     as_text: bool = False,
 ) -> Page[Any]:
-    """Return a page of the transactions, newest first; with `as_text` each as `JsonText`.
+    """Return a page of the transactions, newest first; with `as_text`, each as a `JsonText`.
 
-    With `created_after`, only those made later; with `at`, those made until the end of that millisecond.
+    With `created_after`, return only transactions made later; with `at`, only those made until the end of
+    that millisecond.
     """
     if type is not None and type not in TYPES:
         raise InvalidRequest("invalid_value", "type must be credit or debit.", "type")
@@ -226,7 +227,7 @@ def oldest_first(
 ) -> list[Transaction]:
     """Return the next `limit` transactions after the id `after`, oldest first.
 
-    Only transactions from the millisecond `since` to `until`, both included, if they are set.
+    If `since` and `until` are set, return only transactions between these milliseconds, both included.
     """
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM transactions WHERE {OF_BOOK} AND id > :after AND id < :beyond"
@@ -247,9 +248,9 @@ def _post(
 
 
 class PostedBook:
-    """The state that the works of a group share to post to one book (`CachedValues`)."""
+    """The state that the works of a group share when they post to one book (`CachedValues`)."""
 
-    # The tables of its parts: the number of the book, the number of stored objects, and balances.
+    # The tables of its parts: the number of the book, the number of stored objects, and the balances.
     tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
     __slots__ = ("balances", "events", "cache", "number", "rows", "stored")
 
@@ -268,10 +269,11 @@ class PostedBook:
 
 
 class Postings:
-    """The transactions that one work posts, checked one by one and written together with the other works of
-    its group.
+    """The transactions that one work posts.
 
-    Use it until the work's next statement. A transaction that cannot be added leaves nothing behind.
+    They are checked one by one, and written together with those of the other works of the group.
+
+    Use it until the work's next statement. If a transaction cannot be added, nothing changes.
     """
 
     __slots__ = ("_book", "_is_noted", "_stored_before", "_tenant", "_unit")
@@ -281,15 +283,15 @@ class Postings:
         self._tenant = tenant
         self._book = unit.cached(PostedBook, tenant)
         self._stored_before = self._book.stored.number
-        self._is_noted = False  # whether the group knows that this work changes the book
+        self._is_noted = False  # whether the cache knows that this work changes the book
         unit.announce(outbox.TOPIC)
 
     def add(
         self, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
     ) -> Transaction:
-        """Move the balances and add the sides; returns the side of `new.account`.
+        """Move the balances and add the sides; return the side of `new.account`.
 
-        `at` is the prefix of field names in errors, None when the request lacks the fields.
+        `at` is the prefix of field names in errors; None if the request lacks the fields.
         """
         _check(new, at or "")
         tenant, book, destination = self._tenant, self._book, new.destination
@@ -308,7 +310,7 @@ class Postings:
                     f"{new.account} is in {balance.currency} and {destination} in {other.currency}.",
                     None if at is None else at + "destination",
                 )
-        # From here on nothing fails.
+        # After this point nothing can fail.
         if not self._is_noted:
             self._is_noted = True
             book.cache.change(book)
@@ -349,7 +351,7 @@ class Postings:
         return transaction
 
     def expect(self, batch: Sequence[NewTransaction]) -> None:
-        """Read the accounts of the coming transactions together, which takes less time than one by one."""
+        """Read the accounts of the coming transactions together, which is faster than one by one."""
         self._book.balances.read([new.account for new in batch])
         self._book.balances.read([new.destination for new in batch if new.destination is not None])
 
@@ -358,7 +360,7 @@ class Postings:
         return self._book.balances.of(account).amount
 
     def _add(self, transaction: Transaction) -> None:
-        """Add the row and the event."""
+        """Add the row and the event of a transaction."""
         book = self._book
         description, long_description = accounts.stored_description(transaction.description)
         book.rows.append(
@@ -401,16 +403,16 @@ _write = values_writer(Transaction)
 
 
 def _text(row: Row) -> JsonText:
-    return JsonText(_write(*row))  # the columns are in the order of the fields
+    return JsonText(_write(*row))  # the order of the columns is the order of the parameters
 
 
 def _read(row: Row) -> Transaction:
-    # By position in _COLUMNS: by name it takes three times as long.
+    # Unpack by position in _COLUMNS, because access by name takes three times as long.
     id, account, amount, type, description, balance, created, livemode, *others = row
     return Transaction(id, account, amount, type, description, balance, created, bool(livemode), *others)
 
 
-# In the order of the values that `Postings` adds.
+# These columns are in the order of the values that `Postings` adds.
 _STORED = (
     "book", "id", "account", "amount", "type", "description", "balance_after", "destination", "transfer",
     "reverses", "created", "long_description",

@@ -23,11 +23,11 @@ NAME_MAX = 255
 EMAIL_MAX = 254  # characters: the limit of a mail server (RFC 5321)
 PER_PAGE_MAX = 100
 PER_PAGE_DEFAULT = 20
-PAGE_MAX = 10**12  # far beyond every list; the offset still fits 64 bits
+PAGE_MAX = 10**12  # a page number far beyond every list, for which the offset still fits 64 bits
 RECOVERABLE_FOR = limits.RECOVERABLE_FOR
 
-# Only the form is checked; whether mail arrives cannot be known here.
-# \x22 is a quotation mark, which generated programs would take for the end of the pattern.
+# This checks only the form, because the server cannot know whether mail arrives. \x22 is a quotation mark,
+# which generated programs would take for the end of the pattern.
 EMAIL_PATTERN = r"^[^\s@\x22(),:;<>\[\\\]]+@[^\s@\x22(),:;<>\[\\\].]+(\.[^\s@\x22(),:;<>\[\\\].]+)*$"
 _EMAIL = re.compile(EMAIL_PATTERN)
 
@@ -71,9 +71,9 @@ class NumberedPage:
 
 
 def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> User:
-    """Add an active user.
+    """Add an active user and return it.
 
-    Raises PermissionDenied for a role above the credential's own, and Conflict `email_taken` when an active
+    Raises PermissionDenied for a role above the credential's own, and Conflict `email_taken` if an active
     user of the project and mode uses the same address, compared without case.
     """
     _check(new)
@@ -110,7 +110,7 @@ def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> 
 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> User:
-    """Return the user, active or not; raises NotFound, naming `param` if the id came in a field."""
+    """Return the user, active or not. Raises NotFound, which names `param` if the id came in a field."""
     return _LISTING.get(unit, tenant, id, param)
 
 
@@ -123,9 +123,9 @@ def page(
     role: str | None = None,
     until: str | None = None,
 ) -> NumberedPage:
-    """Return a page of the users, newest first, with the deactivated ones; pages after the last are empty.
+    """Return a page of the users, newest first, with deactivated ones; a page after the last is empty.
 
-    With `until`, of those whose ids are less than it.
+    With `until`, only users whose ids are less than it are included.
     """
     for name, value, most in (("page", page, PAGE_MAX), ("per_page", per_page, PER_PAGE_MAX)):
         if not 1 <= value <= most:
@@ -146,9 +146,9 @@ def page(
 
 
 def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
-    """Deactivate the user; needs the role admin. Deactivating again changes nothing.
+    """Deactivate the user. This needs the role admin, and changes nothing if the user is already deactivated.
 
-    The user's grants to apps end, and stay ended when the user is restored.
+    The user's grants to apps end; they stay ended if the user is restored.
     """
     tenant.require_role("admin")
     row = update_row(
@@ -163,11 +163,11 @@ def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
 
 
 def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User:
-    """Make a deactivated user active again; needs the role admin. An active user is not changed.
+    """Make a deactivated user active again; an active user is not changed. This needs the role admin.
 
     Raises PermissionDenied for a role above the credential's own, as `create` does. Raises Conflict
     `not_recoverable` more than 30 days after the deactivation, whether or not the name and address are erased
-    yet, and `email_taken` when another active user uses the address now.
+    yet, and `email_taken` if another active user uses the address now.
     """
     tenant.require_role("admin")
     idempotency.take(unit, tenant, key, id)
@@ -194,7 +194,7 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
 
 
 def require_active(unit: Unit, tenant: Tenant, id: str, param: str) -> None:
-    """Raise NotFound naming `param` where there is no such user, Conflict `user_deactivated` for one."""
+    """Raise NotFound for an unknown user and Conflict `user_deactivated`, both naming `param`."""
     if get(unit, tenant, id, param).status != "active":
         raise Conflict("user_deactivated", f"{id} is deactivated.", param)
 
@@ -202,14 +202,14 @@ def require_active(unit: Unit, tenant: Tenant, id: str, param: str) -> None:
 def expired(unit: Unit, before: int) -> list[str]:
     """Return the ids of users deactivated before `before` (milliseconds) and not erased yet, in all projects.
 
-    For the retention's work, with `before` 30 days ago.
+    The retention calls this with `before` 30 days ago.
     """
     rows = unit.execute(f"SELECT id FROM users WHERE {_EXPIRED} ORDER BY deactivated_at", {"before": before})
     return [row["id"] for row in rows]
 
 
 def is_expired(unit: Unit, id: str, before: int) -> bool:
-    """Return whether the user is one of `expired`."""
+    """Return whether `expired` contains the user."""
     row = unit.first(f"SELECT 1 FROM users WHERE id = :id AND {_EXPIRED}", {"id": id, "before": before})
     return row is not None
 
