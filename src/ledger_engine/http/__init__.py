@@ -1,1 +1,1 @@
-"""The HTTP interface: wire models in, records out, none of the ledger's own rules."""
+"""The HTTP interface: parses requests and renders records; it contains none of the ledger's own rules."""

@@ -96,7 +96,7 @@ def put_gate(
     test_helpers: ModuleType | None = None,
     trusted_proxies: int = 0,
 ) -> None:
-    """Have the application serve this engine.
+    """Make the application serve this engine.
 
     `recorder` writes the request log, `meter` counts the requests, and `cors_origins` are the origins of web
     pages that may read answers. With a `wall_clock` the requests are counted by that clock, and by this

@@ -19,7 +19,7 @@ _GZIP = b"\x1f\x8b"  # the first two bytes of gzip's output
 BODY_MAX = 1024 * 1024  # bytes (docs/interface.md#request-size)
 DEPTH_MAX = 32
 FORM = "application/x-www-form-urlencoded"
-PARAMETERS_MAX = 100  # in a query or a form; no operation takes that many
+PARAMETERS_MAX = 100  # parameters of a query or a form; no operation has that many
 
 
 class Body(BaseModel):
@@ -60,14 +60,14 @@ class NoBody(Body):
 
 
 class NoQuery(Query):
-    """The query of an operation that takes none."""
+    """The query of an operation without parameters."""
 
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
-    """Return the body as `model`; raises InvalidRequest naming the first field at fault."""
+    """Return the body as `model`. Raises InvalidRequest, which names the first wrong field."""
     media_type = None if content_type is None else content_type.partition(";")[0].strip().lower()
     or_form = issubclass(model, FormOrJson)
     if or_form and media_type == FORM:
@@ -79,7 +79,7 @@ def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
 
 
 def require_plain(content_encoding: str | None) -> None:
-    """Raise InvalidRequest for a body with a `Content-Encoding`: none is decompressed, or taken for plain."""
+    """Raise InvalidRequest for a body with a `Content-Encoding`: the server decompresses no bodies."""
     if content_encoding is not None and content_encoding.strip().lower() not in ("", "identity"):
         raise InvalidRequest(
             "unsupported_content_type",
@@ -89,12 +89,15 @@ def require_plain(content_encoding: str | None) -> None:
 
 
 def parse_query(model: type[M], raw: bytes) -> M:
-    """Return the query string as `model`; raises InvalidRequest naming the first parameter at fault."""
+    """Return the query string as `model`. Raises InvalidRequest, which names the first wrong parameter."""
     return validate(model, parse_pairs(raw))
 
 
 def parse_pairs(raw: bytes) -> dict[str, str]:
-    """Return the parameters of a query string or a form; raises InvalidRequest for one given twice."""
+    """Return the parameters of a query string or a form.
+
+    Raises InvalidRequest for a parameter given twice.
+    """
     parameters: dict[str, str] = {}
     for name, value in pairs_of(raw):
         if name in parameters:
@@ -106,7 +109,7 @@ def parse_pairs(raw: bytes) -> dict[str, str]:
 
 
 def pairs_of(raw: bytes) -> list[tuple[str, str]]:
-    """Return names and values of a query string or a form, in their order; raises InvalidRequest."""
+    """Return the names and values of a query string or a form, in their order. Raises InvalidRequest."""
     if not raw:
         return []
     try:
@@ -143,7 +146,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 
 
 def validate(model: type[M], value: object) -> M:
-    """Return `value` as `model`; raises InvalidRequest naming the first field at fault."""
+    """Return `value` as `model`. Raises InvalidRequest, which names the first wrong field."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -164,7 +167,8 @@ def _error_of(detail: ErrorDetails) -> InvalidRequest:
     return InvalidRequest("invalid_value", f"{param}: {message}." if param else f"{message}.", param)
 
 
-# The end of the message "… must …" by the type of pydantic's error, with values of the error's context.
+# The end of the message "… must …", by the type of pydantic's error; the braces take values from the error's
+# context.
 _RULES = {
     "dict_type": "be an object",
     "model_type": "be an object",
@@ -188,7 +192,7 @@ _RULES = {
 
 
 def _plain(value: Any) -> Any:
-    """Return a text without the quotes that pydantic writes around each literal, and 5.0 as 5."""
+    """Return a text without pydantic's quotes around each literal, and a float such as 5.0 as 5."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value.replace("'", "") if isinstance(value, str) else value
@@ -210,14 +214,17 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _exact(text: str) -> float:
-    """Return the number; raises InvalidRequest when a float cannot represent it exactly as it was sent."""
+    """Return the number.
+
+    Raises InvalidRequest if a float cannot represent exactly the number that was sent.
+    """
     number = float(text)
     if math.isinf(number):
         _refuse(f"{text[:32]} is too large a number")
     try:
         is_exact = Decimal(text) == Decimal(repr(number))
     except ArithmeticError:
-        is_exact = False  # its exponent is out of the range of a Decimal
+        is_exact = False  # the exponent is out of the range of a Decimal
     if not is_exact:
         _refuse(f"{text[:32]} has too many digits")
     return number
@@ -227,20 +234,26 @@ _NESTS = (dict, list)
 _decode = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_exact
 ).decode
-# Keeps the last value of a field that occurs twice.
+# If a field occurs twice, this decoder keeps the last value without an error.
 _decode_quickly = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_exact).decode
 
 
 def _decode_large(text: str) -> Any:
-    """Do the same as `_decode` in half the time, because it calls no function for each object."""
+    """Return the value of a JSON text as `_decode` does, in half the time.
+
+    It is faster because it calls no function for each object.
+    """
     value = _decode_quickly(text)
-    # Each field adds a colon to the text. A field that occurs twice or a colon in a string makes the two
-    # numbers differ.
+    # Each field adds a colon to the text. So the two numbers differ if a field occurs twice, or if a string
+    # contains a colon.
     return value if text.count(":") == _members(value) else _decode(text)
 
 
 def _members(value: object) -> int:
-    """Return how many fields all objects in a value have; raises InvalidRequest if it is nested too deep."""
+    """Return the number of fields in all objects of a value.
+
+    Raises InvalidRequest if it is nested too deep.
+    """
     count = 0
     level: list[Any] = [value] if type(value) in _NESTS else []
     for _ in range(DEPTH_MAX):

@@ -25,19 +25,19 @@ from ledger_engine.store.engine import Engine
 
 IF_MATCH = "If-Match"
 IF_NONE_MATCH = "If-None-Match"
-# Headers that may be sent in several lines, which together are one list.
+# Headers that may be sent in several lines, which together form one list.
 LISTS = (IF_MATCH.lower().encode(), IF_NONE_MATCH.lower().encode())
 ANY = b"*"
 _ITEM = re.compile(rb'[ \t]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")?[ \t]*(?:,|\Z)')
 
 
 def tag_of(body: bytes) -> bytes:
-    """Return the tag of one object, from the JSON text that shows it."""
+    """Return the tag of one object, made from the object's JSON text."""
     return b'"%b"' % blake2b(body, digest_size=12).hexdigest().encode()
 
 
 def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
-    """Return the tags of a header exactly as written, or `*` alone.
+    """Return the tags of a header exactly as written; for a `*`, return it as the only tag.
 
     Raises InvalidRequest for a value that is not a list of tags.
     """
@@ -61,9 +61,11 @@ def parse_tags(value: bytes, header: str) -> tuple[bytes, ...]:
 
 
 def matches(tag: bytes, condition: bytes) -> bool:
-    """Return whether `If-None-Match` names the tag, strong or weak: proxies that compress make tags weak.
+    """Return whether `If-None-Match` names the tag.
 
-    A value that is not a list of tags names none.
+    A weak form of the tag counts too, because proxies that compress make tags weak.
+
+    A value that is not a list of tags matches nothing.
     """
     try:
         tags = parse_tags(condition, IF_NONE_MATCH)
@@ -73,7 +75,7 @@ def matches(tag: bytes, condition: bytes) -> bool:
 
 
 def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
-    """Raise PreconditionFailed unless `If-Match` names the tag of an object; None stands for no object.
+    """Raise PreconditionFailed unless `If-Match` names the tag of an object; None means no object.
 
     The comparison is the strong one of RFC 9110: a weak tag, `W/"…"`, never matches.
     """
@@ -93,14 +95,17 @@ def require_match(tag: bytes | None, tags: tuple[bytes, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`If-Match` of a change: `tags` must name the tag of the object that `read` returns for `variables`."""
+    """`If-Match` of a change:
+
+    `tags` must contain the tag of the object that `read` returns for `variables`.
+    """
 
     read: Callable[..., JsonObject]
     variables: dict[str, str]
     tags: tuple[bytes, ...]
 
     def run(self, unit: Unit, tenant: Tenant, change: Callable[[], Any]) -> Any:
-        """Make the change in the same work, if the condition holds. Raises PreconditionFailed if not.
+        """Make the change in the same work if the condition holds. Raises PreconditionFailed if not.
 
         For an object that does not exist, the error is the same as without the condition.
         """
@@ -116,7 +121,7 @@ class Condition:
 # The tags of lists
 
 
-_BOOKS_MAX = 10_000  # that are remembered
+_BOOKS_MAX = 10_000  # books whose tags are remembered
 
 
 class Etags:
@@ -125,9 +130,9 @@ class Etags:
     A tag names the URL and the book's newest event, because every change of an account, a transaction, an
     invoice or an order records an event.
 
-    A tag is read before the answer, so the answer is as new as its tag or newer. If a read takes a round
-    trip, the answer to a request without a condition gets the last tag that was read. That tag may be older;
-    then the next conditional request gets the whole list although nothing changed.
+    A tag is read before the answer, so the answer is as new as its tag or newer. If a read takes a round trip
+    to the database, the answer to a request without a condition gets the last tag that was read. That tag may
+    be older; then the next conditional request gets the whole list although nothing changed.
     """
 
     def __init__(self, engine: Engine, generation: str = "") -> None:
@@ -145,7 +150,8 @@ class Etags:
         newest = self._newest.get(tenant.book) if read is None else read[0]
         if read is None and (exact or newest is None):
             newest = await self._engine.read(work)
-            # A book can be emptied (test helpers), and then the tag of its first objects would be true again.
+            # A book can be emptied (test helpers). The tag for "no event yet" would then match although its
+            # first objects are others.
             if newest != outbox.BEFORE_ALL:
                 if len(self._newest) >= _BOOKS_MAX:
                     self._newest.clear()

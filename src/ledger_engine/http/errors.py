@@ -1,4 +1,4 @@
-"""Errors in HTTP answers: the only module that knows statuses and the shapes of error bodies.
+"""Errors in HTTP answers: only this module defines statuses and the forms of error bodies.
 
 See docs/decisions.md#errors.
 """
@@ -26,7 +26,7 @@ METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 
 
 class UnsupportedMethod(InvalidRequest):
-    """405; `methods` are the methods of the path."""
+    """The error with status 405; `methods` are the methods that the path accepts."""
 
     def __init__(self, methods: list[str]) -> None:
         super().__init__("method_not_allowed", f"This path only accepts {', '.join(methods)}.")
@@ -34,14 +34,14 @@ class UnsupportedMethod(InvalidRequest):
 
 
 class BodyTimeout(InvalidRequest):
-    """408: the body did not arrive in time."""
+    """The error with status 408: the body did not arrive in time."""
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_value", message)
 
 
 class RateLimited(LedgerError):
-    """429; `wait` is the time in seconds after which a request is accepted again."""
+    """The error with status 429; after `wait` seconds a request is accepted again."""
 
     def __init__(self, wait: int) -> None:
         seconds = "1 second" if wait == 1 else f"{wait} seconds"
@@ -50,14 +50,15 @@ class RateLimited(LedgerError):
 
 
 class InternalError(LedgerError):
-    """500: the caller gets the id of the request and no details."""
+    """The error with status 500: the caller gets the id of the request and no details."""
 
     def __init__(self, request: str) -> None:
         super().__init__("internal_error", f"The server failed. The id of this request is {request}.")
 
 
 _STATUS_OF_CODE = {"payload_too_large": 413, "uri_too_long": 414, "headers_too_large": 431}
-# For every other code. The first class that matches counts, so subclasses come before their base.
+# The statuses of all other codes. The first class that matches counts, so subclasses come before their base
+# class.
 _STATUS_OF_CLASS: list[tuple[type[LedgerError], int]] = [
     (UnsupportedMethod, 405),
     (BodyTimeout, 408),
@@ -141,7 +142,7 @@ def status_of(error: LedgerError) -> int:
 
 
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
-    """Return the body in the shape of the surface that `path` belongs to: ledger, directory or OAuth.
+    """Return the body in the form of the surface to which `path` belongs: ledger, directory or OAuth.
 
     The body of a 429 is the same on every surface (docs/interface.md#errors).
     """
@@ -160,14 +161,14 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     }
 
 
-# Ids in `Idempotency-Originals`, 3.1 KB: common clients and proxies refuse longer headers.
+# Ids in `Idempotency-Originals`, at most 3.1 KB: common clients and proxies refuse longer headers.
 ORIGINALS_MAX = 100
 JSON = (b"content-type", b"application/json")
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 
 
 def render(error: LedgerError, path: str, status: int | None = None) -> Rendered:
-    """Return status, headers and body of the answer to a request for `path`.
+    """Return the status, headers and body of the answer to a request for `path`.
 
     `status` replaces the error's own.
     """
@@ -175,7 +176,7 @@ def render(error: LedgerError, path: str, status: int | None = None) -> Rendered
     if isinstance(error, UnsupportedMethod):
         headers.append((b"allow", ", ".join(error.methods).encode()))
     if isinstance(error, AuthenticationError):
-        # Names the scheme in which an app may send its client_id (RFC 6749, 5.2).
+        # The header names the scheme in which an app may send its client_id (RFC 6749, 5.2).
         scheme = b'Basic realm="OAuth"' if f"{path}/".startswith("/oauth/") else b"Bearer"
         headers.append((b"www-authenticate", scheme))
     if isinstance(error, RateLimited):
@@ -218,7 +219,7 @@ def from_wire(error: wire.BadRequest) -> LedgerError:
 
 
 def _oauth_code(error: LedgerError) -> str:
-    """Return the code of RFC 6749, 5.2, that is nearest to an error which is not one of OAuth's."""
+    """Return the code of RFC 6749, 5.2, that is closest to an error which is not an OAuth error."""
     if isinstance(error, OAuthRefusal):
         return error.code
     if isinstance(error, AuthenticationError):

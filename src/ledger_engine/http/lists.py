@@ -25,18 +25,18 @@ _WHOLE = re.compile(r"0|[1-9][0-9]*")
 
 
 def _digits(value: object) -> object:
-    """Refuse text that only Python reads as a number, such as `1_0`, `05` or `5.0`: likely a mistake."""
+    """Refuse a text that only Python reads as a number, such as `1_0`, `05` or `5.0`: likely a mistake."""
     if isinstance(value, str) and _WHOLE.fullmatch(value) is None:
         raise ValueError("must be a whole number")
     return value
 
 
-# for a number in a query; stands after its bounds, which apply to the number
+# For a number in a query; put it after the bounds, which apply to the number.
 DIGITS = BeforeValidator(_digits)
 Limit = Annotated[int, Field(ge=1, le=LIMIT_MAX), DIGITS]
 
 
-# Fields with the pattern of the texts that the rules accept; the rules themselves refuse any other text.
+# Fields with a pattern for the documentation; the ledger's own rules refuse any other text.
 Time = Annotated[str, Field(json_schema_extra={"pattern": MOMENT_PATTERN})]
 AccountField = Annotated[str, Field(json_schema_extra={"pattern": id_pattern("acc")})]
 
@@ -49,7 +49,7 @@ class LedgerList(Query):
     ending_before: str | None = None
 
     def page(self) -> PageRequest:
-        """Return the requested page; raises InvalidRequest when both cursors are given."""
+        """Return the requested page. Raises InvalidRequest if both cursors are given."""
         return page_request(self.limit, "starting_after", self.starting_after, self.ending_before)
 
 
@@ -65,19 +65,19 @@ class GenericList(Query):
 
 
 class LookingBack(Query):
-    """The moment at which to show an object or a list (docs/decisions.md#looking-back)."""
+    """The moment whose objects or lists are shown (docs/decisions.md#looking-back)."""
 
     at: Time | None = None
 
     def moment(self, clock: Clock) -> int | None:
-        """Return the moment in milliseconds, None for the present.
+        """Return the moment in milliseconds; None for the present.
 
-        Raises InvalidRequest for text that is not a time, and for a time later than the clock's.
+        Raises InvalidRequest for a text that is not a time, and for a time later than the clock's.
         """
         return None if self.at is None else moment_until_now(self.at, "at", clock.now())
 
     async def one(self, call: Call, now: Callable[..., N], then: Callable[..., T], id: str) -> N | T:
-        """Read one object, by the work `now` or, for an earlier moment, by `then`."""
+        """Read one object, with the work `now`, or with `then` for an earlier moment."""
         at = self.moment(call.engine.clock)
         return await (call.read_short(now, id) if at is None else call.read(then, id, at))
 
@@ -89,7 +89,7 @@ class LookingBack(Query):
         page: PageRequest,
         **filters: Any,
     ) -> Page[N] | Page[T]:
-        """Read a page of objects in the same way."""
+        """Read a page of objects, with the work `now`, or with `then` for an earlier moment."""
         at = self.moment(call.engine.clock)
         if at is None:
             read = call.read_short if page.limit <= LIMIT_DEFAULT else call.read
@@ -98,7 +98,10 @@ class LookingBack(Query):
 
 
 def moment_until_now(text: str, param: str, now: int) -> int:
-    """Return the milliseconds of a time. Raises InvalidRequest naming `param` for one later than `now`."""
+    """Return the milliseconds of a time.
+
+    Raises InvalidRequest, which names `param`, for a time later than `now`.
+    """
     moment = parse_moment(text, param)
     if moment > now:
         raise InvalidRequest("invalid_value", f"{param} must not be in the future.", param)
@@ -106,9 +109,9 @@ def moment_until_now(text: str, param: str, now: int) -> int:
 
 
 def page_request(limit: int, name: str, after: str | None, before: str | None) -> PageRequest:
-    """Return the page after or before an id; `name` is the parameter that `after` came in.
+    """Return the page after or before an id; `name` is the parameter in which `after` was sent.
 
-    Raises InvalidRequest when both are given.
+    Raises InvalidRequest if both are given.
     """
     if after is not None and before is not None:
         raise InvalidRequest("invalid_value", f"Give {name} or ending_before, not both.", "ending_before")

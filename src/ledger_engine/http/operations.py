@@ -1,7 +1,7 @@
-"""Operations: the declarations of routes, and how a request is checked and answered by one.
+"""Operations: the declarations of routes, and how they check and answer a request.
 
-A declaration names the route's body, query, answer and status, and the scope and role it needs. The same
-declaration guards the route and makes its part of the OpenAPI document.
+A declaration contains the route's body, query, answer and status, and the scope and role that it needs. The
+same declaration protects the route and makes its part of the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Call:
     traceparent: str | None = None
 
     def authenticate(self) -> Tenant:
-        """Return the caller's tenant. Raises AuthenticationError without a good credential."""
+        """Return the caller's tenant. Raises AuthenticationError if there is no valid credential."""
         if isinstance(self.caller, LedgerError):
             raise self.caller
         if self.tenant is None:
@@ -94,13 +94,13 @@ class Call:
         return isinstance(self.caller, Credential) and self.caller.user is not None
 
     async def receive_body(self) -> None:
-        """Read the body into `body`, if it is not there yet. Raises the exceptions of `read_body`."""
+        """Read the body into `body`, unless it was already read. Raises the exceptions of `read_body`."""
         if self.unread is not None:
             unread, self.unread = self.unread, None
             self.body = await unread()
 
     def refuse(self, error: LedgerError, status: int | None = None) -> Rendered:
-        """Return the answer of a request that ends with this error, and note its code for the log.
+        """Return the answer to a request that ends with this error, and note the error's code for the log.
 
         `status` replaces the error's own.
         """
@@ -111,7 +111,7 @@ class Call:
         return render(error, self.path, status)
 
     def header(self, name: bytes) -> str | None:
-        """Return the value of the header with this lower-case name, None if it was not sent."""
+        """Return the value of the header with this lower-case name; None if it was not sent."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
@@ -124,22 +124,22 @@ class Call:
     async def read_short(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Do the same as `read`, for a work that reads a few rows by an index."""
+        """Run a work that reads a few rows by an index, for the caller's tenant."""
         return await self.engine.read_short(_TenantWork(work, self._known_tenant(), args, kwargs))
 
     async def write(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a work that writes, for the caller's tenant. Returns once it is durable.
+        """Run a work that writes, for the caller's tenant; return its result once it is durable.
 
-        Raises PreconditionFailed, and changes nothing, when the condition of the request does not hold.
+        Raises PreconditionFailed, and changes nothing, if the condition of the request does not hold.
         """
         return await self.engine.write(_TenantWork(work, self._known_tenant(), args, kwargs, self.condition))
 
     async def write_long(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Do the same as `write`, for a work that takes many milliseconds."""
+        """Run a work that writes for many milliseconds, as `write` does."""
         return await self.engine.write(LongWork(_TenantWork(work, self._known_tenant(), args, kwargs)))
 
     def _known_tenant(self) -> Tenant:
@@ -149,7 +149,10 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class _TenantWork(Generic[T]):
-    """A work of one tenant; the writer sees its book, its project and the function that it calls."""
+    """A work of one tenant.
+
+    Its attributes tell the writer its book, its project and the function that it calls.
+    """
 
     work: Callable[..., T]
     tenant: Tenant
@@ -159,17 +162,17 @@ class _TenantWork(Generic[T]):
 
     @property
     def called(self) -> tuple[Callable[..., T], Tenant, tuple[Any, ...]]:
-        """The called function, its tenant and its arguments."""
+        """Return the called function, its tenant and its arguments."""
         return self.work, self.tenant, self.args
 
     @property
     def book(self) -> BookKey | None:
-        """The book that the work keeps to, None if it may do more."""
+        """Return the only book that the work uses; None if it may use more."""
         return self.tenant.book if keeps_to_book(self.work) else None
 
     @property
     def project(self) -> str:
-        """The project whose turn it is when the work is run."""
+        """Return the project whose turn the work takes."""
         return self.tenant.project
 
     def __call__(self, unit: Unit) -> T:
@@ -182,14 +185,14 @@ class _TenantWork(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """An answer that is sent piece by piece; its `pieces` are closed when the client goes away."""
+    """An answer that is sent piece by piece; its `pieces` are closed if the client disconnects."""
 
     content_type: str
     pieces: AsyncGenerator[str, None]
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-# A handler's answer, the argument of `written`; for `Rendered` the handler has made status and body.
+# The answers of handlers, which `written` takes; a `Rendered` already contains status and body.
 Result = JsonObject | Page[Any] | list[Any] | dict[str, Any] | StreamedAnswer | Rendered
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
@@ -199,15 +202,15 @@ Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
 class Operation:
     """The declaration of a route, and its `handler`; `path` is a werkzeug rule such as `/v1/accounts/<id>`.
 
-    `needs` is the scope that a restricted credential must have, `role` the least role. A `public` operation
-    takes no credential. A `lasting` operation makes something that goes on working, such as an API key, so an
-    app may not use it: it would outlast the user's permission. `answer` is the record's class, `paged` if it
-    comes in the list envelope, and `also_as` are media types that the answer can have instead of JSON. An
-    operation `of_log` reads entries that may not be sealed yet. `in_contract` marks the operations of
-    docs/interface.md. A `secret` answer must not be cached (RFC 6749, 5.1). A `tagged` answer depends on the
-    book alone, not on the time, so it gets an ETag. An answer with one object gets an ETag too, unless the
-    object was just created. `changes` is the work that returns the object which the operation changes, as its
-    GET shows it: `If-Match` is compared with that object.
+    `needs` is the scope that a restricted credential must have, and `role` the least role. A `public`
+    operation takes no credential. A `lasting` operation creates something that keeps working, such as an API
+    key. An app may not use it, because the result would outlast the user's permission. `answer` is the
+    record's class, `paged` is true if it comes in the list envelope, and `also_as` are media types that the
+    answer can have instead of JSON. An operation `of_log` reads entries that may not be sealed yet.
+    `in_contract` marks the operations of docs/interface.md. A `secret` answer must not be cached (RFC 6749,
+    5.1). A `tagged` answer depends on the book alone, not on the time, so it gets an ETag. An answer with one
+    object gets an ETag too, unless the object was just created. `changes` is the work that returns the object
+    which the operation changes, in the form of its GET: `If-Match` is compared with that object.
     """
 
     method: str
@@ -233,13 +236,19 @@ class Operation:
 
     @cached_property
     def shows_one(self) -> bool:
-        """Whether the answer is one object with an ETag; an object with a secret is shown only once."""
+        """Return whether the answer is one object with an ETag.
+
+        An object with a secret has none, because it is shown only once.
+        """
         is_object = hasattr(self.answer, "OBJECT") and not self.paged and not self.tagged
         return is_object and not self.secret and (self.method == "GET" or self.changes is not None)
 
     @cached_property
     def _no_query(self) -> Query:
-        """The query of a request without parameters. Raises InvalidRequest if one is required."""
+        """Return the query of a request without parameters.
+
+        Raises InvalidRequest if a parameter is required.
+        """
         return parse_query(self.query or NoQuery, b"")
 
     async def serve(
@@ -294,7 +303,10 @@ class Operation:
         return self._with_tag(call, headers, body) if self.shows_one else (self.status, headers, body)
 
     def _with_tag(self, call: Call, headers: list[tuple[bytes, bytes]], body: bytes) -> Rendered:
-        """Return the answer with one object, after the conditions of a GET. Raises PreconditionFailed."""
+        """Return the answer with one object, after checking the conditions of a GET.
+
+        Raises PreconditionFailed.
+        """
         tag = tag_of(body)
         headers.append((b"etag", tag))
         if self.method == "GET":
@@ -335,10 +347,10 @@ class Routes:
 
 
 def _annotated(handler: Callable[..., Any]) -> dict[str, Any]:
-    """Return the declarations in the annotations of a handler.
+    """Return the declarations that a handler's annotations contain.
 
-    If a handler returns one of several classes, the first is the record's. If it returns no record, its route
-    declares `answer`.
+    If a handler can return one of several classes, the first is the record's. If it returns no record, its
+    route declares `answer`.
     """
     hints = get_type_hints(handler)
     answer = hints["return"]
@@ -378,15 +390,16 @@ def call_of(request: Request) -> Call:
 
 
 def refused(error: LedgerError) -> Response:
-    """Return Quart's answer to its request that ends with this error."""
+    """Return Quart's answer to a request that ends with this error."""
     status, headers, body = call_of(request).refuse(error)
     return Response(body, status=status, headers={name.decode(): value.decode() for name, value in headers})
 
 
 def written(answer: JsonObject | Page[Any] | list[Any] | dict[str, Any]) -> str:
-    """Return the text of the JSON object of an answer.
+    """Return the JSON text of an answer.
 
-    A page becomes the list envelope (docs/interface.md), and a list the one field `data`.
+    A page becomes the list envelope (docs/interface.md), and a list becomes an object with the one field
+    `data`.
     """
     if isinstance(answer, Page):
         more, cursor = dumps(answer.has_more), dumps(answer.next_cursor)

@@ -1,1 +1,1 @@
-"""The checks before a request reaches its operation: credential, rate limit, sizes, body."""
+"""The checks that each request passes before its operation: credential, rate limit, sizes, body."""

@@ -1,4 +1,4 @@
-"""Finding the credential of an `Authorization` header (docs/interface.md#authentication)."""
+"""Finds the credential for an `Authorization` header (docs/interface.md#authentication)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ledger_engine.store.engine import Engine
 
 _REMEMBERED_MAX = 10_000
 _REFUSALS_MAX = 1_000
-# A key revoked by another process is refused within 1 s (docs/decisions.md#commands).
+# A key that another process revoked must be refused within 1 s (docs/decisions.md#commands).
 _REMEMBERED_FOR_S = 0.5
 _LOOKED_UP_AT_ONCE = 16
-_LOOKED_UP_IN_S = 10  # including the wait for its turn (docs/storage.md)
+_LOOKED_UP_IN_S = 10  # seconds for a lookup, including the wait for its turn (docs/storage.md)
 _SCHEME = "Bearer "
 _WELL_FORMED = re.compile(rf"{_SCHEME}(?:sk_test|sk_live|at)_[A-Za-z0-9]{{{api_keys.SECRET_LENGTH}}}")
 
@@ -45,7 +45,7 @@ class Authenticator:
         engine.listen(self._forget)
 
     def remembered(self, header: str | None, now: int) -> Credential | LedgerError | None:
-        """Return the cached credential or error of a header; None when the database must be asked."""
+        """Return the cached credential or error of a header; None if it must be looked up in the database."""
         if header is None:
             return AuthenticationError(
                 "missing_credential", "Send your API key in the header Authorization: Bearer <key>."
@@ -63,12 +63,12 @@ class Authenticator:
         return None
 
     async def find(self, header: str) -> Credential | LedgerError:
-        """Return the credential of a header that is not cached, or the error why there is none."""
+        """Return the credential of a header that is not cached, or the error that refuses it."""
         under_way = self._under_way.get(header)
         if under_way is not None:
             # All connections of a busy caller miss the same value at once, and one lookup serves them all.
             unavailable = await asyncio.shield(under_way)
-            if unavailable is not None:  # another try would take as long again
+            if unavailable is not None:  # another attempt would take as long again
                 return StorageUnavailable(unavailable)
             answer = self.remembered(header, self._engine.clock.now())
             if answer is not None:
@@ -114,7 +114,7 @@ def _is_new(found_at: float) -> bool:
 
 
 def _make_room(entries: dict[str, Any], most: int) -> None:
-    """Drop all entries when there are too many: they are good for half a second anyway."""
+    """Drop all entries if there are too many, because each is valid for only half a second anyway."""
     if len(entries) >= most:
         entries.clear()
 

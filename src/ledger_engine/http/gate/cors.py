@@ -1,7 +1,7 @@
 """CORS: which web pages of other origins may read the answers (docs/deploy.md#let-web-pages-use-the-server).
 
-Off unless origins are named. A page sends its credential in the Authorization header, so cookies are never
-allowed; and an origin is named exactly, so `*` is never an answer.
+CORS is off unless origins are named. A page sends its credential in the Authorization header, so cookies are
+never allowed. An origin is named exactly, so the answer is never `*`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Cors:
         self._origins = frozenset(origin.encode() for origin in origins)
 
     def headers(self, request: dict[bytes, bytes]) -> list[Header]:
-        """Return the headers to add to the answer to a request with these headers."""
+        """Return the CORS headers for the answer to a request with these headers."""
         # Answers differ by origin, so no cache may give one page the answer for another.
         headers = [(b"vary", b"Origin")]
         origin = request.get(b"origin")
@@ -35,10 +35,10 @@ class Cors:
         return headers
 
     def preflight(self, method: str, request: dict[bytes, bytes]) -> list[Header] | None:
-        """Return the headers that answer a preflight request, None for another request.
+        """Return the headers that answer a preflight request; None for any other request.
 
-        The preflight of an origin that is not allowed gets the answer of any OPTIONS request, so the browser
-        stops the request of the page.
+        A preflight from an origin that is not allowed gets the answer of any OPTIONS request, so the browser
+        stops the page's request.
         """
         is_one = method == "OPTIONS" and b"access-control-request-method" in request
         if not is_one or request.get(b"origin") not in self._origins:

@@ -50,7 +50,8 @@ SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 AsgiScope = dict[str, Any]
 
 log = logging.getLogger("ledger_engine.http")
-request_lines = logging.getLogger("ledger_engine.http.requests")  # one for each request, at the level info
+# One line for each request, at the level info.
+request_lines = logging.getLogger("ledger_engine.http.requests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Gate:
         self._etags = Etags(self.engine)
 
     def begin_anew(self) -> None:
-        """Start new request ids and new tags, after the ledger and its time went back."""
+        """Use new request ids and new tags, because the ledger and its time were set back."""
         self._ids = IdSource()
         self._etags = Etags(self.engine, token_hex(4))
 
@@ -96,7 +97,7 @@ class Gate:
         header = headers.get(b"authorization")
         text = None if header is None else header.decode("latin-1")
         caller = self._authenticator.remembered(text, now) or await self._find(text or "", request_id)
-        # A preflight request is answered here and not counted: browsers send it without a credential.
+        # Answer a preflight request here and do not count it, because browsers send it without a credential.
         cors = self.cors
         preflight = None if cors is None else cors.preflight(scope["method"], headers)
         verdict = await self._count(scope, caller, only_look=preflight is not None)
@@ -140,7 +141,7 @@ class Gate:
             log.exception("request %s failed", request_id)
             if reply.status:
                 raise
-            # If the memory was too small for the answer, the change may have been made already.
+            # If there was too little memory for the answer, the change may already be made.
             without_memory = isinstance(error, MemoryError)
             failure = (
                 StorageUnavailable(NO_MEMORY, unknown=True) if without_memory else InternalError(request_id)
@@ -210,11 +211,11 @@ class Gate:
         return await self.rate_limits.count(who, limits.requests_per_minute, limits.burst)
 
 
-# RFC 3986, 3.2.2, without userinfo; it is empty when the client knows no name.
+# RFC 3986, 3.2.2, without userinfo. It is empty if the client sends no host.
 _HOST = re.compile(
     rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
 )
-# When one is sent twice, each reader could use a different one.
+# If one of these headers is sent twice, each reader could use a different one.
 _SINGLE = (b"authorization", b"content-type", b"idempotency-key")
 
 
@@ -239,9 +240,9 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
     if refusal is not None and not is_of_path:
         raise from_wire(refusal)
     if scope["path"].startswith("//"):
-        # Quart would treat it as the path with one slash, which is not the path counted here.
+        # Quart would treat it as the path with a single slash, which is not the path counted here.
         raise NotFound("path", scope["path"])
-    # For an application that another server serves; ours has refused such a head already (`head.py`).
+    # For an application behind another server; our own server has already refused such a head (`head.py`).
     query = scope["query_string"]
     if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
         raise InvalidRequest("uri_too_long", f"The URL is longer than {URL_MAX} bytes.")
@@ -269,7 +270,10 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension |
 
 
 def _log_request(call: Call, scope: AsgiScope, status: int, seconds: float) -> None:
-    """Log a request that was answered. Secrets in its path are masked; its query could contain anything."""
+    """Log a request that was answered.
+
+    Secrets in its path are masked, and its query is left out because it could contain anything.
+    """
     if not request_lines.isEnabledFor(logging.INFO):
         return
     fields = {

@@ -1,7 +1,7 @@
-"""The client's address behind proxies, from the headers that they add (docs/decisions.md#conventions).
+"""Finds the client's address behind proxies, from the headers that they add (docs/decisions.md#conventions).
 
-Hypercorn's middleware for this copies the whole scope deeply for each request, and accepts any text for an
-address.
+This replaces Hypercorn's middleware, which makes a deep copy of the scope for each request, and accepts any
+text as an address.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ledger_engine.http.wire.asgi import Asgi
 class BehindProxies:
     """An ASGI application that wraps `app`, behind `hops` proxies.
 
-    Each proxy appends the address it was called from to `X-Forwarded-For`, so the client's address is entry
-    number `hops` from the right; the client may have invented the entries further left. A request with fewer
-    entries did not pass through all proxies and keeps the address it came from.
+    Each proxy appends the address of its own client to `X-Forwarded-For`. So the address of the first client
+    is entry number `hops` from the right; that client may have invented the entries further left. A request
+    with fewer entries did not pass through all proxies, and keeps the address of its connection.
     """
 
     app: Asgi
@@ -41,7 +41,10 @@ class BehindProxies:
     def _forwarded(
         self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
     ) -> str:
-        """Return value number `hops` from the right; the first of fewer values if `at_least` are there."""
+        """Return value number `hops` from the right.
+
+        If there are fewer values, but `at_least` this many, return the first.
+        """
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
         ]

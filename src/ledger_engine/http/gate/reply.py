@@ -16,7 +16,7 @@ class Reply:
     """Sends the answer to one request, and adds the headers common to all answers.
 
     It is an ASGI `send`, and keeps the answer's status and the beginning of its body for the log. The
-    connection ends with an answer that `refuses` the request.
+    connection ends after an answer that `refuses` the request.
     """
 
     send: Send
@@ -37,7 +37,7 @@ class Reply:
         """Send a complete answer."""
         self.status, self.body = status, body[:BODY_KEPT_MAX]
         headers = self._headers(headers)
-        if status != 304:  # whose length would describe the answer that it replaces
+        if status != 304:  # a 304 would describe the answer that it replaces
             headers.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})

@@ -23,8 +23,8 @@ from ledger_engine.limits import Semaphore
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
 PARTS_MAX = 1000
 BODY_TIMEOUT_S = 60
-ANONYMOUS_BODIES_MAX = 16  # large bodies read at a time for callers without a valid credential
-ANONYMOUS_BODIES_PER_ADDRESS_MAX = 4  # … of these from one address
+ANONYMOUS_BODIES_MAX = 16  # large bodies that are read at a time for callers without a valid credential
+ANONYMOUS_BODIES_PER_ADDRESS_MAX = 4  # how many of these may come from one address
 
 
 class ClientGone(Exception):
@@ -46,14 +46,14 @@ async def begin_body(call: Call, receive: Receive, wire: Extension | None, addre
     """
     headers = call.headers
     length = headers.get(b"content-length")
-    # With HTTP/2, which other servers speak, a body may come without these headers.
+    # With HTTP/2, which other servers offer, a body may come without these headers.
     if wire is not None and length is None and b"transfer-encoding" not in headers:
         return
     is_small = length is not None and int(length) <= LARGE and b"expect" not in headers
     if is_small or (wire is not None and wire.whole):
         call.body = await read_body(receive, headers, wire)
         return
-    # The request may be refused without its body.
+    # The operation may refuse the request without reading its body.
     place = None
     if not isinstance(call.caller, Credential):
         of_address = Semaphore(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)
@@ -69,11 +69,13 @@ async def read_body(
     wire: Extension | None = None,
     place: AbstractAsyncContextManager[None] | None = None,
 ) -> bytes:
-    """Return the whole body; b"" for a file upload, which is counted and dropped: no route takes files.
+    """Return the whole body, or b"" for a file upload.
 
-    A large body is read within the context `place`, if given. Raises InvalidRequest when the body is too
-    large, does not arrive in time or is not framed as HTTP requires, Full by entering `place`, and
-    ClientGone. After any of these the rest has not been read.
+    A file upload is counted and dropped, because no route takes files.
+
+    If there is a `place`, a large body is read within that context. Raises InvalidRequest if the body is too
+    large, does not arrive in time or is not framed as HTTP requires, Full if no place is free, and
+    ClientGone. After any of these errors the rest of the body has not been read.
     """
     boundary = _boundary(headers)
     if boundary is None and wire is not None and wire.whole:
@@ -116,7 +118,7 @@ async def _read_whole(
 
 
 async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes) -> None:
-    """Count the bytes of a multipart body: up to 25 MB for each file, and one body's limit for the fields."""
+    """Count the bytes of a multipart body: up to 25 MB for each file, and one body's limit for all fields."""
     decoder = MultipartDecoder(boundary, max_form_memory_size=BODY_MAX, max_parts=PARTS_MAX)
     left = 0
     in_file = False
@@ -157,7 +159,7 @@ def _content(message: dict[str, Any], wire: Extension | None) -> bytes:
 
 
 def _boundary(headers: dict[bytes, bytes]) -> bytes | None:
-    """Return the boundary of a multipart body, None for any other."""
+    """Return the boundary of a multipart body; None for any other body."""
     content_type = headers.get(b"content-type", b"")
     if content_type[:10].lower() != b"multipart/":
         return None

@@ -1,8 +1,8 @@
-"""The OpenAPI 3.1 document: the declarations of the operations with the words and examples of `texts.py`.
+"""The OpenAPI 3.1 document: the operations' declarations, with the descriptions of `texts.py`.
 
-An answer with an error refers to the error schema of its surface, so a generated client defines one type for
-errors instead of one for each operation and status. The description of a status lists its codes, and so does
-`x-error-codes`, for programs; `x-error-type` is the `type` of the ledger's errors.
+An error answer refers to the error schema of its surface. So a generated client defines one type for errors
+instead of one for each operation and status. The description of a status lists its codes, and `x-error-codes`
+repeats them for programs; `x-error-type` is the `type` of the ledger's errors.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from ledger_engine.ledger.users import User
 _EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _REASONS = {int(status): reason for status, reason in TEXTS["statuses"].items()}
-# No operation itself answers with 405, and 429 is the same on each surface.
+# No operation itself answers with 405, and a 429 is the same on each surface.
 _OF_OPERATIONS = [status for status in _REASONS if status not in (405, 429)]
 _RATE_LIMITED = {"$ref": "#/components/responses/RateLimited"}
-# The record that an event is about, by the first word of its type.
+# The class of the record that an event is about, by the first word of the event's type.
 _SUBJECTS: dict[str, type[Any]] = {each.OBJECT: each for each in (Account, Transaction, Invoice, User, Order)}
 
 
@@ -152,7 +152,7 @@ def _operation(
 
 
 def _is_conditional(operation: Operation) -> bool:
-    """Return whether the operation is a GET whose answer is not sent again while it is unchanged."""
+    """Return whether the operation is a GET that can answer 304 while its object or list is unchanged."""
     return operation.tagged or (operation.method == "GET" and operation.shows_one)
 
 
@@ -221,7 +221,7 @@ def _success(operation: Operation, records: RecordSchemas, objects: Objects) -> 
 
 
 def _error_answers() -> dict[str, Any]:
-    """Return the answers that operations refer to, by name."""
+    """Return the error answers to which operations refer, by name."""
     return {
         **{
             f"{surface}{status}": _error_answer(status, surface)
@@ -308,7 +308,7 @@ def _pages() -> dict[str, Any]:
 
 
 def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
-    """Return the request that an endpoint gets for this type of event; its schema is added to `records`."""
+    """Return the request that an endpoint gets for this type of event, and add its schema to `records`."""
     subject, action = kind.split(".")
     record = _SUBJECTS[subject]
     name = "".join(word.capitalize() for word in (subject, action)) + "Event"
@@ -343,7 +343,7 @@ def _webhook(kind: str, records: RecordSchemas) -> dict[str, Any]:
 
 
 def _event(kind: str, subject: Schema, records: RecordSchemas) -> Schema:
-    """Return the schema of an event of this type as it is sent: without the request that caused it."""
+    """Return the schema of an event of this type as webhooks send it: without the request that caused it."""
     event = records.object_of(Event)
     data = {**closed({"object": subject}), "description": "The object as it was then."}
     members = {**event["properties"], "type": {"type": "string", "const": kind}, "data": data}

@@ -23,7 +23,7 @@ class Objects:
         }
 
     def at(self, path: str) -> type[Any] | None:
-        """Return the class of the object at this path, or at the path that it continues."""
+        """Return the class of the object at this path, or at the beginning of this path."""
         return next((kind for place, kind in self._kinds.items() if _continues(path, place)), None)
 
     def links(self, operation: Operation) -> dict[str, Any]:

@@ -19,11 +19,12 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_FOR_A_YEAR = "public, max-age=31536000, immutable"  # seconds; the version is in the file's name
+# Seconds; the files may be cached this long because their names contain the version.
+_FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 
 def pages(resources: Iterable[Routes]) -> Blueprint:
-    """Return the reference pages of these resources; all of them are public."""
+    """Return the reference pages of these resources, which anybody may read."""
     blueprint = Blueprint("documentation", __name__)
 
     @cache

@@ -1,4 +1,4 @@
-"""JSON Schemas: of records from their dataclasses, of bodies and queries from pydantic."""
+"""JSON Schemas: of records, from their dataclasses; of bodies and queries, from pydantic."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reference(name: str) -> Schema:
 
 
 class RecordSchemas:
-    """The schemas of records by name; `refer` adds a schema at its first use."""
+    """The schemas of records by name; `refer` adds a schema when it is first used."""
 
     def __init__(self) -> None:
         self.components: dict[str, Schema] = {}
@@ -57,7 +57,8 @@ class RecordSchemas:
     def page_of(self, kind: type[Any]) -> Schema:
         """Return a reference to the list envelope of `kind` (docs/interface.md#list-envelope).
 
-        The name, `AccountList` for accounts, is set here because generators would invent one for each list.
+        The name, such as `AccountList` for accounts, is set here because generators would otherwise invent
+        one for each list.
         """
         members: dict[str, Schema] = {
             "data": {"type": "array", "items": self.refer(kind)},
@@ -73,7 +74,7 @@ class RecordSchemas:
         return self._value(get_type_hints(kind, include_extras=True)[name])
 
     def cursor_of(self, kind: type[Any]) -> Schema:
-        """Return the schema of the cursors of a list: ids of its objects, or codes if they have no id."""
+        """Return the schema of a list's cursors: the ids of its objects, or codes if they have no id."""
         return self.field_of(kind, "id" if "id" in get_type_hints(kind) else "code")
 
     def object_of(self, kind: type[Any]) -> Schema:
@@ -82,7 +83,7 @@ class RecordSchemas:
         left_out: set[str] = set()
         if is_dataclass(kind):
             hints = {field.name: hints[field.name] for field in fields(kind)}
-            # A field with a default is not on every record, so it is not required.
+            # A field with a default is missing from some records, so it is not required.
             left_out = {field.name for field in fields(kind) if field.default is not MISSING}
         members = {name: self._value(hint) for name, hint in hints.items()}
         if hasattr(kind, "OBJECT"):
@@ -127,7 +128,7 @@ class RecordSchemas:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Return one schema for a schema or null; readers and tools handle it better than an `anyOf`."""
+    """Return one schema that also allows null, because an `anyOf` is harder for people and tools."""
     choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
     if (
         len(choices) != 1
@@ -147,8 +148,8 @@ def with_null(schema: Schema) -> Schema:
 def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
     """Return the schemas of request bodies, and of the models within them, by name.
 
-    Defaults are left out: client generators treat a field with a default as required, or fail on a default of
-    null. The description explains a missing field.
+    Defaults are left out, because client generators treat a field with a default as required, or fail on a
+    default of null. The description explains a missing field.
     """
     _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     components: dict[str, Schema] = definitions["$defs"]
@@ -160,9 +161,10 @@ def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
 
 
 def of_query(model: type[Query], operation: str, cursor: Schema | None) -> list[Schema]:
-    """Return the query parameters of this operation, for instance of `GET /v1/accounts`.
+    """Return the query parameters of an operation, for instance of `GET /v1/accounts`.
 
-    `cursor` is the schema of the list's cursors, which are ids of its objects; None for no such list.
+    `cursor` is the schema of the list's cursors, which are ids of its objects; None if the operation is not
+    such a list.
     """
     schema = _tidy(model.model_json_schema(by_alias=True))
     required_names = schema.get("required", [])
@@ -180,7 +182,7 @@ def of_query(model: type[Query], operation: str, cursor: Schema | None) -> list[
 
 
 def _without_null(schema: Schema) -> Schema:
-    """Return the schema of a parameter without null: a parameter is sent or missing, but never null."""
+    """Return the schema of a parameter without null, because a parameter may be missing but is never null."""
     if isinstance(schema.get("type"), list):
         schema = {**schema, "type": schema["type"][0]}
         if "enum" in schema:

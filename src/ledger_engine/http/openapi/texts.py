@@ -1,6 +1,6 @@
-"""The words and examples of the OpenAPI document: `assets/reference.toml` and `assets/examples.json`.
+"""The descriptions and examples in the OpenAPI document: `assets/reference.toml`, `assets/examples.json`.
 
-They are read for the first request of the document, not when the server starts.
+The files are read when the document is first requested, not when the server starts.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any
 from ledger_engine.http.openapi import asset
 
 TEXTS: dict[str, Any] = tomllib.loads(asset("reference.toml").decode())
-# `bodies` and `records` contain examples by the name of their schema, `texts` by operation for media types
-# other than JSON. `events` contains, by type of event, the fields that the event changed in the example of
-# its object.
+# `bodies` and `records` contain examples by the name of their schema; `texts` contains examples by operation,
+# for media types other than JSON. `events` contains, for each type of event, the fields that the event
+# changed in the example of its object.
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(asset("examples.json"))
 TERMS: dict[str, str] = TEXTS["terms"]
 
 
 def meaning(owner: str, name: str) -> str | None:
-    """Return the meaning of a name, None if it is not explained.
+    """Return the description of a name; None if there is none.
 
-    `owner` is a schema such as `Account`, a field of one such as `Delivery.attempts`, or an operation such as
-    `GET /v1/requests`, whose parameter it is.
+    `owner` is a schema such as `Account`, a field of a schema such as `Delivery.attempts`, or, for a
+    parameter, its operation such as `GET /v1/requests`.
     """
     return TERMS.get(f"{owner}.{name}", TERMS.get(name))
 
 
 def explain(owner: str, schema: dict[str, Any]) -> None:
-    """Add a description to each member of an object's schema, and within it, unless one is there."""
+    """Add a description to each member of an object's schema that lacks one, also to nested members."""
     for name, member in schema.get("properties", {}).items():
         description = meaning(owner, name)
         if description is not None and "$ref" not in member and "const" not in member:

@@ -1,9 +1,9 @@
 """The pages on which a user signs in and decides what an app may do (docs/decisions.md#oauth).
 
 Only the sign-in is stored between two pages: each form contains the whole request, which is checked every
-time. So nobody can replace a stored redirect address: none is stored. The code that a consent form issues is
-derived from the form and the browser's cookie, so a form that is sent twice, for instance by a double click,
-issues one code.
+time. So there is no stored redirect address that somebody could replace. The code that a consent form issues
+is derived from the form and the browser's cookie. So a form that is sent twice, for instance by a double
+click, issues one code.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none';
 def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **values: object) -> Response:
     """Return the page of a template.
 
-    Its forms, and redirects that answer them, may only go to `forms_lead_to`.
+    Its forms, and the redirects that answer them, may only lead to `forms_lead_to`.
     """
     return Response(
         _environment.get_template(template).render(values),
@@ -72,12 +72,15 @@ def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **v
 
 
 def message(status: int, title: str, text: str, *, back: str | None = None) -> Response:
-    """Return a page that explains why the sign-in cannot continue; `back` is the address to try again."""
+    """Return a page that explains why the sign-in cannot continue; `back` leads to another attempt."""
     return page("message.html", status, title=title, text=text, back=back)
 
 
 def redirect(location: str, status: int = 303) -> Response:
-    """Redirect the browser, with 303 so that it does not send the form again (RFC 9700, 4.12)."""
+    """Return a redirect.
+
+    The status 303 makes sure that the browser does not send the form again (RFC 9700, 4.12).
+    """
     headers = {**_guarded("'none'"), "Location": location}
     return Response(HTTPStatus(status).phrase, status=status, content_type="text/plain", headers=headers)
 
@@ -101,9 +104,9 @@ _HOST = re.compile(r"([A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 class Issuer:
     """This server's own address, by which apps know it (RFC 8414, 9207).
 
-    It is `address` when the operator has set one. If not, it is the address of the request, but only if that
-    is an IP address, `localhost` or the name `host` that the server listens on. A stranger could point any
-    other name at this machine, and an app that trusts that name could be talking to the stranger.
+    It is `address` if the operator has set one. Otherwise it is the address of the request, but only if that
+    is an IP address, `localhost` or the name `host` on which the server listens. A stranger could let any
+    other name lead to this machine, and an app that trusts that name could talk to the stranger.
     """
 
     def __init__(self, address: str | None = None, host: str | None = None) -> None:
@@ -111,7 +114,7 @@ class Issuer:
         self._names = {"localhost", host}
 
     def of(self, incoming: Request) -> str:
-        """Return the issuer for this request; raises InvalidRequest for a name that could be a stranger's."""
+        """Return the issuer for this request. Raises InvalidRequest for a name that could be a stranger's."""
         if self._own_address is not None:
             return self._own_address
         host = _HOST.fullmatch(incoming.host)
@@ -145,7 +148,7 @@ def metadata(issuer: str) -> dict[str, Any]:
 # Signing in and deciding
 
 
-CHECKED_AT_ONCE = 2  # passwords; each check takes 64 MB and keeps a few processors busy for a while
+CHECKED_AT_ONCE = 2  # passwords; each check takes 64 MB, and keeps several processors busy for a while
 WAITING_MAX = 50
 _COOKIE = re.compile(rf"si_[A-Za-z0-9]{{{SECRET_LENGTH}}}")
 # The words for each scope on the consent page (docs/interface.md#scopes; docs/decisions.md#credentials).
@@ -160,18 +163,21 @@ log = logging.getLogger("ledger_engine.http")
 
 
 class TooManyChecks(Exception):
-    """More passwords wait to be checked than can be checked in a reasonable time."""
+    """Too many password checks are waiting for their turn."""
 
 
 class PasswordChecks:
-    """Checks passwords in threads, a few at a time; further ones wait, and too many are refused."""
+    """Checks passwords in threads, a few at a time; others wait, and too many are refused."""
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(CHECKED_AT_ONCE)
         self._waiting = 0
 
     async def is_right(self, login: Login | None, password: str) -> bool:
-        """Return whether the password is the login's, equally fast for every login; raises TooManyChecks."""
+        """Return whether the password belongs to the login; this takes equally long for every login.
+
+        Raises TooManyChecks.
+        """
         if self._waiting >= WAITING_MAX:
             raise TooManyChecks
         self._waiting += 1
@@ -216,7 +222,7 @@ class SignInPages:
         return await _form_page("consent.html", 200, call, authorization, token, **fields)
 
     async def sign_in(self) -> Response:
-        """Sign the user in, then ask.
+        """Sign the user in, then ask for the decision.
 
         An unknown address and a wrong password get the same answer.
         """
@@ -288,7 +294,7 @@ class SignInPages:
         """Return the metadata that a client library reads first (RFC 8414)."""
         try:
             fields = metadata(self._issuer.of(request))
-        except LedgerError as error:  # a program reads it, so the error is no page
+        except LedgerError as error:  # a program reads this answer, so the error is not a page
             return refused(error)
         return Response(dumps(fields), content_type="application/json")
 
@@ -303,7 +309,7 @@ class SignInPages:
     async def _read_authorization(
         self, call: Call, raw: bytes, sign_in: str | None = None
     ) -> AuthorizationRequest:
-        """Return the request in a query or a form; raises the exceptions of `consider` and `Issuer.of`."""
+        """Return the request in a query or a form. Raises the exceptions of `consider` and `Issuer.of`."""
         self._issuer.of(request)  # without an issuer the server cannot answer any app
         authorization = await call.engine.read(partial(consider, parameters=pairs_of(raw), sign_in=sign_in))
         if sign_in is not None and authorization.user is None:
@@ -330,7 +336,7 @@ async def _sign_in_page(
 async def _form_page(
     template: str, status: int, call: Call, authorization: AuthorizationRequest, token: str, **fields: object
 ) -> Response:
-    """Return a page with a form that contains the whole request, and the token that only it has."""
+    """Return a page with a form that contains the whole request, and a token that only this form has."""
     project = await call.engine.read(partial(projects.get, id=authorization.app.project))
     # Chromium applies form-action to every redirect that follows a form, also beyond the app's first address;
     # https: allows the app to redirect its user.
@@ -392,9 +398,9 @@ async def _show_failure(error: Exception) -> Response:
 
 
 def _cookie_name() -> str:
-    # A browser sends a host's cookies to all its ports: with one name, two ledgers on a machine would sign
-    # each other's users out. The prefix makes the browser refuse such a cookie from other sites; it needs
-    # TLS.
+    # A browser sends a host's cookies to all ports of the host. With one name, two ledgers on a machine would
+    # sign each other's users out. The prefix makes the browser refuse such a cookie from other sites; it
+    # needs TLS.
     port = request.host.rpartition(":")[2]
     name = f"ledger_sign_in_{port}" if port.isdecimal() else "ledger_sign_in"
     return f"__Host-{name}" if request.is_secure else name
@@ -413,7 +419,7 @@ def _with_cookie(response: Response, value: str) -> Response:
 
 
 def _token(cookie: str, authorization: AuthorizationRequest, purpose: str, nonce: str = "") -> str:
-    """Return the value that a form must contain; only the holder of the cookie can make it, for one request.
+    """Return the value that a form must contain; only the owner of the cookie can make it, for one request.
 
     The `nonce` distinguishes two forms of the same request.
     """
@@ -439,11 +445,11 @@ def _keyed(cookie: str, values: list[object]) -> str:
 
 
 def _origin(authorization: AuthorizationRequest) -> str:
-    """Return the origin of the app's address, in the form of a Content-Security-Policy."""
+    """Return the origin of the app's address, as a Content-Security-Policy writes it."""
     parts = urlsplit(authorization.redirect_uri)
     return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") else f"{parts.scheme}:"
 
 
 def _address(uri: str, answer: dict[str, str]) -> str:
-    """Return the URI with the answer added to its query, which is kept (RFC 6749, 4.1.2)."""
+    """Return the URI with the answer added to its query; the query itself is kept (RFC 6749, 4.1.2)."""
     return f"{uri}{'&' if '?' in uri else '?'}{urlencode(answer)}"

@@ -36,7 +36,7 @@ from ledger_engine.store.pages import Page
 
 token_routes = Routes("tokens", "/v1")
 
-GRANTS = ("api_key", "refresh_token")  # each is also the name of the field that it requires
+GRANTS = ("api_key", "refresh_token")  # the name of each grant is also the name of the field that it requires
 
 
 class ApiKeyGrant(Body):
@@ -50,7 +50,7 @@ class RefreshTokenGrant(Body):
 
 
 def _described_as(union: Any) -> Any:
-    """Return the method that gives a body the schema of a union of bodies."""
+    """Return a method that gives a body the schema of a union of bodies."""
     schema = TypeAdapter(union).core_schema
     return classmethod(lambda cls, core_schema, handler: handler(schema))
 
@@ -172,8 +172,8 @@ async def revoke_oauth_token(call: Call, body: RevocationRequest) -> RevokedKeys
 def _client_id(call: Call, in_body: str | None) -> dict[str, str]:
     """Return the `client_id` of the body or of a Basic header (RFC 6749, 2.3.1), if there is one.
 
-    The password in the header is ignored, because apps use no secret. Raises AuthenticationError for a header
-    that cannot be read, and InvalidRequest when header and body name different apps.
+    The password in the header is ignored, because apps use no secret. Raises AuthenticationError for an
+    unreadable header, and InvalidRequest if header and body name different apps.
     """
     scheme, _, value = (call.header(b"authorization") or "").partition(" ")
     if scheme.lower() != "basic":
@@ -336,7 +336,7 @@ class CreateProject(Body):
 
 
 class ChangeProject(Body):
-    # Called only for fields that were sent: they may be left out, but not be null.
+    # The default is used only if the field is not sent; the field may be left out, but not be null.
     name: ProjectName = Field(default_factory=str)
     overdraft: Overdraft = Field(default_factory=lambda: "allow")
 
@@ -411,7 +411,7 @@ billing_routes = Routes("billing", "/v1")
 
 
 class ChangeBilling(Body):
-    # Called only for fields that were sent: the field may be left out, but not be null.
+    # The default is used only if the field is not sent; the field may be left out, but not be null.
     plan: Plan = Field(default_factory=lambda: "free")
 
 

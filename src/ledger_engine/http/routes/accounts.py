@@ -104,7 +104,8 @@ class Period(Query):
 async def get_statement(call: Call, id: str, query: Period) -> StreamedAnswer:
     """Get an account's statement over a period, in JSON or CSV."""
     start = None if query.from_ is None else parse_moment(query.from_, "from")
-    end = None if query.to is None else parse_end(query.to, "to")  # of a date, the whole day
+    # The last day of a period counts as a whole.
+    end = None if query.to is None else parse_end(query.to, "to")
     statement = await call.read(statements.draw_up, id, start, end)
     media_types = parse_accept_header(call.header(b"accept"), MIMEAccept)
     if media_types.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]:

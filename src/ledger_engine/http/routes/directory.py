@@ -69,7 +69,7 @@ async def get_readiness(call: Call) -> Readiness | Rendered:
 
 
 def _unavailable(call: Call, state: Health | Readiness, error: StorageUnavailable) -> Rendered:
-    # A health check changes nothing, so the message must not call an outcome unknown.
+    # A health check changes nothing, so the message must not call the outcome of a change unknown.
     error = StorageUnavailable(error.reason)
     status, headers, _ = call.refuse(error)
     return status, headers, dumps({**as_json(state), **body_of(error, call.path)}).encode()

@@ -83,7 +83,7 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
     secret = endpoints.new_secret()
     sealed_secret = Seal.from_environment().close(secret)
-    if call.condition is None:  # which never holds for an endpoint that is deleted
+    if call.condition is None:  # a condition never holds for a deleted endpoint
         await endpoints.end_deliveries(call.engine, call.authenticate(), id)
     return await call.write(endpoints.restore, id, secret, sealed_secret, call.idempotency_key)
 
@@ -122,10 +122,10 @@ async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Deliv
 event_routes = Routes("events", "/v1")
 
 KEEP_ALIVE_S = 15.0  # seconds; proxies close connections that are silent for half a minute or a minute
-# The key of a stream is checked this often: a revoked key is refused within a second
+# The key of a stream is checked this often, so that a revoked key is refused within a second
 # (docs/decisions.md#commands).
 CHECKED_EVERY_S = 1.0
-AT_ONCE = 16  # events that are read ahead for a listener
+AT_ONCE = 16  # events that are read ahead for a client
 
 
 class ResendFailed(Body):
@@ -142,7 +142,7 @@ class ListEvents(GenericList, LookingBack):
     ending_before: str | None = None
 
     def page(self) -> PageRequest:
-        """Return the requested page; raises InvalidRequest when both cursors are given."""
+        """Return the requested page. Raises InvalidRequest if both cursors are given."""
         return page_request(self.limit, "cursor", self.cursor, self.ending_before)
 
 
@@ -212,9 +212,9 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:
     """Yield the session's secret, then every event after the cursor, until the listener or the server ends.
 
-    The first message is empty: asking for it takes one of the slots of followers, until the generator ends;
-    raises PermissionDenied if none is free. Events are read only as fast as the listener takes them, so a
-    slow one costs the memory of a few events.
+    The first message is empty. Asking for it takes one of the slots of `followers` until the generator ends;
+    raises PermissionDenied if none is free. Events are read only as fast as the client takes them, so a slow
+    client costs the memory of a few events.
     """
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
@@ -222,9 +222,10 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
     async with followers.follow(call.authenticate().project):
         with contextlib.suppress(LedgerError):
             yield ""
-            # With this id a listener that loses the connection before the first event can resume from here.
+            # With this id, a client that loses the connection before the first event can resume from here.
             yield _message("session", cursor, {"secret": secret})
-            # A revoked or expired key, or a lost storage, ends the stream: reconnecting returns the error.
+            # A revoked or expired key, or a lost storage, ends the stream. The client then reconnects and
+            # gets the error.
             while not followers.ended:
                 change = followers.next_change()
                 now = time.monotonic()
@@ -247,6 +248,6 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
 def _message(kind: str, id: str, data: dict[str, Any]) -> str:
     """Return one server-sent event.
 
-    Its JSON is ASCII, so that it is one line for every reader: some take U+2028 as the end of a line.
+    The JSON is ASCII, so that every reader sees one line: some readers take U+2028 as the end of a line.
     """
     return f"id: {id}\nevent: {kind}\ndata: {json.dumps(data)}\n\n"

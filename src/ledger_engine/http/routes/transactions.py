@@ -31,7 +31,7 @@ class PostTransaction(Body):
     destination: AccountField | None = None
 
     def new(self) -> transactions.NewTransaction:
-        """Return what `transactions.post` takes."""
+        """Return the argument for `transactions.post`."""
         return transactions.NewTransaction(
             self.account, self.amount, self.type, self.description, self.destination
         )
@@ -65,7 +65,7 @@ class ListTransactions(LedgerList, LookingBack):
 async def list_transactions(call: Call, query: ListTransactions) -> Page[JsonText]:
     """List the transactions, newest first."""
     after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
-    # A page of 100 rows is short too: each row is a few short values.
+    # A page of 100 rows is a short read too, because each row is a few short values.
     return await (call.read_short if query.at is None else call.read)(
         transactions.page,
         query.page(),

@@ -12,11 +12,11 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 EXTENSION = "ledger.wire"  # the key in `scope["extensions"]`
-LARGE = 4 * 1024  # bytes of a body; larger ones could be used to exhaust the memory
+LARGE = 4 * 1024  # bytes of a body; larger bodies could be used to exhaust the memory
 
 
 class Extension(Protocol):
-    """Facts about a request beyond ASGI.
+    """Facts about a request that ASGI does not define.
 
     `refusal` is the reason that the head cannot be read; only the application that answers refusals gets such
     a request. `body_error` is the reason that the rest of a body cannot be read, once `receive` has returned
@@ -31,20 +31,20 @@ class Extension(Protocol):
     def whole(self) -> bool: ...
 
     def want(self, *, may_be_large: bool) -> None:
-        """Read on, in larger pieces if the body may be large; without this call `receive` starts reading.
+        """Read on, in larger pieces if the body may be large; without this call, `receive` starts reading.
 
         A request that is refused before this costs no memory for the rest of its body.
         """
 
 
 def extension_of(scope: dict[str, Any]) -> Extension | None:
-    """Return the extension, None if another server serves the application."""
+    """Return the extension; None if another server serves the application."""
     extension: Extension | None = (scope.get("extensions") or {}).get(EXTENSION)
     return extension
 
 
 async def refuse_plainly(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Answer a request that cannot be read, for an application that does not do so itself."""
+    """Answer an unreadable request, for an application that does not answer it itself."""
     extension: Extension = scope["extensions"][EXTENSION]
     body = f"{extension.refusal or extension.body_error}\n".encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
@@ -54,6 +54,6 @@ async def refuse_plainly(scope: dict[str, Any], receive: Receive, send: Send) ->
 
 
 async def until_gone(receive: Receive) -> None:
-    """Wait until the client disconnects; whatever it still sends is dropped."""
+    """Wait until the client disconnects, and drop whatever it still sends."""
     while (await receive())["type"] != "http.disconnect":
         pass

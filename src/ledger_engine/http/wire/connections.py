@@ -1,4 +1,7 @@
-"""The open connections of a server; it closes connections that idle too long, and the oldest at the limit."""
+"""The open connections of a server.
+
+It closes connections that idle too long, and at the limit the one that waited longest.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,19 @@ from operator import itemgetter
 from typing import Protocol
 
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
-# Connections; when half of that many or more have closed, their memory is returned to the system.
+# After a peak of this many connections, once half of them have closed, free memory goes back to the system.
 TRIM_FROM = 500
-TRIM_AFTER_S = 1  # wait for others that close at the same time
+TRIM_AFTER_S = 1  # seconds to wait for other connections that close at the same time
 
 
 class HttpConnection(Protocol):
-    """The part of a connection that is used here."""
+    """The part of a connection that this module uses."""
 
     def close_waiting(self) -> None:
         """Close a connection that waits for its client."""
 
     def cut(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
 
 
 class Connections:
@@ -39,16 +42,16 @@ class Connections:
         self._most = connections_max()
         self._open: set[HttpConnection] = set()
         self._peak = 0
-        self._idle: dict[HttpConnection, float] = {}  # since when, by the loop's clock
+        self._idle: dict[HttpConnection, float] = {}  # since when each connection idles, by the loop's clock
         self._unfinished_since: dict[
             HttpConnection, float
-        ] = {}  # since when the rest of a body, or the end, is due
-        self.is_stopping = False  # then idle connections are closed
+        ] = {}  # since when the rest of a body, or the end of the connection, is due
+        self.is_stopping = False  # if true, idle connections are closed
         self._all_gone = asyncio.Event()
         self._watching = self._loop.create_task(self._watch())
 
     def __len__(self) -> int:
-        """Return how many are open."""
+        """Return the number of open connections."""
         return len(self._open)
 
     def add(self, connection: HttpConnection) -> bool:
@@ -98,7 +101,7 @@ class Connections:
         self._unfinished_since.pop(connection, None)
 
     async def stop(self) -> None:
-        """Close idle connections, now and later, and wait until all connections are gone."""
+        """Close idle connections, now and later, and wait until all connections have closed."""
         self.is_stopping = True
         self._watching.cancel()
         self._close_idle(0)
@@ -107,7 +110,7 @@ class Connections:
             await self._all_gone.wait()
 
     def cut(self) -> None:
-        """Close every connection at once, whatever is under way on it."""
+        """Close every connection at once, even in the middle of a request."""
         for connection in list(self._open):
             connection.cut()
 

@@ -1,4 +1,4 @@
-"""The end of a request's body: after its length, or after its last chunk and the trailer."""
+"""Finds the end of a request's body: after its length, or after its last chunk and the trailer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 from ledger_engine.http.wire.head import TOKEN, VALUE, BadRequest
 
-CHUNKS_MAX = 100_000  # chunks of one body: each costs as much to read as a kilobyte
-FEW_CHUNKS_MAX = 100  # … of a body that may not be large
+CHUNKS_MAX = 100_000  # chunks of one body; each takes as long to read as a kilobyte
+FEW_CHUNKS_MAX = 100  # chunks of a body that may not be large
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
-# Some readers end a line at a lone CR or LF (RFC 9112, 7.1.1), so neither may occur in it. A size is at most
-# 16 digits long: readers that count in 64 bits would see another size.
+# Some readers end a line at a single CR or LF (RFC 9112, 7.1.1), so neither may occur in the line. A size has
+# at most 16 digits, because readers that count in 64 bits would see another size.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
@@ -33,7 +33,7 @@ class SizedBody:
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
         """Append the body's data to `parts`.
 
-        Return the data that follows the body, None if the body is not complete.
+        Return the data after the body; None if the body is not complete.
         """
         left = self._left
         if left > len(data):
@@ -46,22 +46,22 @@ class SizedBody:
 
 
 class ChunkedBody:
-    """A body in chunks, and a trailer."""
+    """A body that consists of chunks and a trailer."""
 
     __slots__ = ("is_stopped", "_count", "_in_trailer", "_left", "_rest", "_trailer")
 
     def __init__(self) -> None:
-        self.is_stopped = False  # whether it stopped before a chunk beyond the limit
+        self.is_stopped = False  # whether reading stopped before a chunk beyond the limit
         self._count = 0  # chunks so far
-        self._left = 0  # bytes to come of the current chunk and the CRLF after it
-        self._rest = b""  # data not parsed yet
+        self._left = 0  # bytes still to come of the current chunk and the CRLF after it
+        self._rest = b""  # data that is not parsed yet
         self._in_trailer = False
-        self._trailer = 0  # bytes of it so far
+        self._trailer = 0  # bytes of the trailer so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Do the same as `SizedBody.take`, for up to `chunks_max` chunks. Raises BadRequest.
+        """Append the data of up to `chunks_max` chunks; return as `SizedBody.take` does. Raises BadRequest.
 
-        After it has stopped, a call with a larger number continues.
+        After it has stopped at the limit, a call with a larger limit continues.
         """
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False
@@ -88,7 +88,7 @@ class ChunkedBody:
             at = end + 2
 
     def _pass_chunk(self, data: bytes, at: int, parts: list[bytes]) -> int:
-        """Take the available data of the current chunk; return where in `data` it ends."""
+        """Take the available data of the current chunk; return the place in `data` where it ends."""
         if self._left > 2:
             part = data[at : at + self._left - 2]
             if part:
@@ -105,7 +105,7 @@ class ChunkedBody:
         return at
 
     def _read_size(self, line: bytes, chunks_max: int) -> bool:
-        """Start a chunk or the trailer; return False if it would be one chunk too many."""
+        """Start a chunk or the trailer; return False if the chunk would be beyond the limit."""
         chunk = _CHUNK.fullmatch(line)
         if chunk is None:
             raise unreadable()

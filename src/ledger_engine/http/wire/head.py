@@ -1,7 +1,7 @@
-"""The head of a request: its first line and its headers, read so that no other reader can differ.
+"""Parses the head of a request, its first line and its headers, so that no other reader can differ.
 
-The grammar is h11's, which `tests/ledger_engine/http/wire/test_head.py` compares with this one. If h11 is
-lenient about the end of a line, this module refuses the request.
+The grammar is h11's, which `tests/ledger_engine/http/wire/test_head.py` compares with this module. Where h11
+is lenient about the end of a line, this module refuses the request.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 CHUNKED = -1
 TARGET_MAX = 8 * 1024  # bytes of path and query, whatever the application allows
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
-VALUE = rb"[^\x00\n\v\f\r]*"  # with spaces and tabs around it, which are not part of it
+VALUE = rb"[^\x00\n\v\f\r]*"  # including the spaces and tabs around the value, which do not belong to it
 _DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
-# Possessive, so that text which does not match costs no more than text which does.
+# The quantifiers are possessive, so that a text which does not match takes no longer than one which does.
 _HEAD = re.compile(
     rb"(%b) ([\x21-\x7e]++) HTTP/([0-9]\.[0-9])\r\n((?:%b+:%b+\r\n)*+)\r\n" % (TOKEN, TOKEN, VALUE)
 )
@@ -27,7 +27,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class BadRequest(Exception):
-    """The request is not valid HTTP/1.1, or is refused because it could be read in two ways."""
+    """The request is not valid HTTP/1.1, or is refused because two readers could read it differently."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class BadRequest(Exception):
 
 
 class HeaderConflict(BadRequest):
-    """A header is given twice, with values of which only one can hold."""
+    """A header is given twice, with values of which only one can be right."""
 
 
 class UnknownMethod(BadRequest):
@@ -61,8 +61,8 @@ class AuthorizationTooLong(HeadTooLarge):
 class Head(NamedTuple):
     """A request head that can be read.
 
-    `path` includes the query, the names of `headers` are in lower case, `body` is its length in bytes or
-    CHUNKED. With a `refusal` the request is refused with that error.
+    `path` includes the query, the names of `headers` are in lower case, and `body` is the length of the body
+    in bytes, or CHUNKED. With a `refusal` the request is refused with that error.
     """
 
     method: str
@@ -112,16 +112,16 @@ def read_head(text: bytes) -> Head:
 
 
 def asked_path(text: bytes) -> bytes:
-    """Return the path in a head that cannot be read, or `/` if no path can be found.
+    """Return the path in an unreadable head, or `/` if no path can be found.
 
-    It decides the shape of the error.
+    The path decides the form of the error.
     """
     target = _REQUEST_TARGET.match(text)
     return target[1] if target is not None else b"/"
 
 
 def too_large(text: bytes) -> BadRequest:
-    """Return the error for a head that does not end, by its last line, which is too long."""
+    """Return the error for a head without an end, chosen by its last line, which is too long."""
     earlier, _, last = text.rpartition(b"\n")
     if not earlier:
         return TargetTooLong("The URL is far too long.")
@@ -136,7 +136,7 @@ def invalid(reason: str, kind: type[BadRequest] = BadRequest) -> BadRequest:
 
 
 def _joined(headers: Headers) -> dict[bytes, bytes]:
-    """Return the headers by name; the values of repeated ones are joined by commas."""
+    """Return the headers by name; the values of a repeated header are joined by commas."""
     by_name: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in by_name:
@@ -172,7 +172,7 @@ def _framing(by_name: dict[bytes, bytes], headers: Headers) -> tuple[int, Header
 
 
 def _one_length(value: bytes) -> bytes:
-    """Return the value of a Content-Length that is too long for a number, or is repeated."""
+    """Return the value of a Content-Length header that is repeated or too long for a number."""
     lengths = {length.strip() for length in value.split(b",")}
     if len(lengths) > 1:
         raise invalid("conflicting Content-Length headers", HeaderConflict)
@@ -197,7 +197,7 @@ def _path_of(target: bytes) -> bytes:
 
 
 def _refusal(method: bytes, path: bytes, version: bytes) -> BadRequest | None:
-    """Return the error for a request that can be read but is refused, or None."""
+    """Return the error for a readable request that must be refused; None if it is accepted."""
     if version not in (b"1.1", b"1.0"):
         return BadRequest("This server speaks HTTP/1.1.")
     if method == b"CONNECT" or not method.isupper():

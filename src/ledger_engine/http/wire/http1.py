@@ -1,6 +1,6 @@
-"""HTTP/1.1 on a connection: requests are answered in order, and ambiguous ones are refused.
+"""HTTP/1.1 on a connection: answers requests in order, and refuses ambiguous ones.
 
-A request that cannot be read goes to the application that answers refusals.
+The application that answers refusals also gets unreadable requests.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from ledger_engine.http.wire.head import (
 )
 from ledger_engine.http.wire.tcp import TcpConnection
 
-HEAD_MAX = 28 * 1024  # bytes of request line and headers that are read
-_END = re.compile(rb"\n\r?\n")  # of a head, which is refused if one of its lines ends in LF alone
+HEAD_MAX = 28 * 1024  # bytes of request line and headers
+# The end of a head; a head is refused if one of its lines ends with only an LF.
+_END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
-READ_AHEAD = 64 * 1024  # bytes of a body not yet received by the application at which reading pauses
+READ_AHEAD = 64 * 1024  # reading pauses when the application has not received this many bytes of a body
 # Some clients count an answer without a reason phrase as a failure.
 _STATUS_LINES = {each.value: b"HTTP/1.1 %d %b" % (each, each.phrase.encode()) for each in HTTPStatus}
 CONTINUE = _STATUS_LINES[100] + b"\r\n\r\n"
@@ -50,7 +51,7 @@ class Service:
     """The state that the connections of a server share.
 
     `state` holds the values that the application stored for requests when it started. `refuse` is the
-    application that answers a request which cannot be read.
+    application that answers unreadable requests.
     """
 
     app: Asgi
@@ -58,10 +59,11 @@ class Service:
     scheme: str
     state: dict[str, Any]
     refuse: Asgi = refuse_plainly
-    tasks: dict[HttpExchange, asyncio.Task[None]] = field(default_factory=dict)  # of the requests under way
+    # The tasks of the requests in progress.
+    tasks: dict[HttpExchange, asyncio.Task[None]] = field(default_factory=dict)
 
     async def finish(self) -> None:
-        """Wait until no request is under way."""
+        """Wait until no request is in progress."""
         while tasks := [each for each in self.tasks.values() if not each.done()]:
             await asyncio.wait(tasks)
 
@@ -80,12 +82,12 @@ class Http1(TcpConnection):
     def __init__(self, service: Service) -> None:
         super().__init__(service.connections)
         self._service = service
-        self._unread = b""  # data of the next request
-        self._looked_at = 0  # bytes of it that were searched for the end of its head
-        # the request under way; None while the next one is awaited
+        self._unread = b""  # received data that belongs to the next request
+        self._looked_at = 0  # how many bytes of `_unread` were searched for the end of a head
+        # The request in progress; None while waiting for the next one.
         self._exchange: HttpExchange | None = None
 
-    # Called by the connection.
+    # Called by the connection
 
     def take(self, data: bytes) -> None:
         exchange = self._exchange
@@ -115,7 +117,7 @@ class Http1(TcpConnection):
         if self._exchange is None and not self.is_over:
             self._begin_next()
 
-    # Called by the current exchange.
+    # Called by the current exchange
 
     def let_body_come(self, exchange: HttpExchange) -> None:
         if self.is_over or exchange.whole or exchange is not self._exchange:
@@ -136,8 +138,8 @@ class Http1(TcpConnection):
             return
         self._exchange = None
         self._wants_much = False
-        exchange.parts.clear()  # of a body that nobody wanted
-        exchange.break_off()  # whatever still listens
+        exchange.parts.clear()  # parts of a body that the application did not ask for
+        exchange.break_off()  # so that code which still listens learns of the end
         if self.is_over or not (exchange.keeps_open and exchange.whole) or self._connections.is_stopping:
             self.end()
         elif self._is_blocked:
@@ -171,7 +173,7 @@ class Http1(TcpConnection):
             return
         end = _END.search(unread, self._looked_at)
         if (len(unread) if end is None else end.end()) > HEAD_MAX:
-            # Only data up to the limit is read: how much more is here depends on the network.
+            # Parse only data up to the limit, because the network decides how much more is here.
             most = unread[: HEAD_MAX + 1]
             self._refuse(most, too_large(most))
             return
@@ -189,7 +191,7 @@ class Http1(TcpConnection):
             self._begin(head)
 
     def _refuse(self, text: bytes, error: BadRequest) -> None:
-        """Let the application answer a request that cannot be read; what follows it is not read."""
+        """Let the application answer an unreadable request; the data after it is ignored."""
         self._unread = b""
         self._begin(Head("", asked_path(text), "1.1", [], 0, False, False, error))
 
@@ -233,7 +235,7 @@ class Http1(TcpConnection):
         self.set_reading(not unread)
 
     def _break_off(self, exchange: HttpExchange, reason: BadRequest) -> None:
-        """Report to the application that the rest of the body will not come."""
+        """Report to the application that the rest of the body will not arrive."""
         exchange.stage = "refusal"
         self.is_over = True
         exchange.break_off(reason)
@@ -262,7 +264,7 @@ class Http1(TcpConnection):
     async def _run(self, exchange: HttpExchange, scope: dict[str, Any]) -> None:
         """Run the application for one request.
 
-        When it ends without an answer, the connection ends too.
+        If it ends without an answer, the connection ends too.
         """
         service = self._service
         try:
@@ -286,24 +288,24 @@ class Http1(TcpConnection):
 
 # The stage of a request. `continue`: the client expects 100 Continue, and the application must ask for the
 # body. `body`: the client must send more of the body. `answer`: the whole body has arrived, and the
-# application must answer. `refusal`: the same, but the rest of the body cannot be read. An Enum's members
-# take three times as long to compare.
+# application must answer. `refusal`: the application must answer, but the rest of the body is unreadable.
+# Literals, because the members of an Enum take three times as long to compare.
 Stage = Literal["continue", "body", "answer", "refusal"]
 
 
 class HttpExchange:
-    """A request on its way through the application; it is also the ASGI extension for this request."""
+    """A request and its answer; it is also the ASGI extension for this request."""
 
     stage: Stage = "answer"
     body: SizedBody | ChunkedBody  # the body that is being received, until the stage is `answer`
-    is_wanted = False  # whether the application asks for the rest
+    is_wanted = False  # whether the application asks for the rest of the body
     may_be_large = False
     _is_taken = False  # whether the application has received the whole body
-    _is_gone = False  # whether the client has disconnected, or the rest of the body will not come
-    body_error: BadRequest | None = None  # why the rest of the body cannot be read
+    _is_gone = False  # whether the client has disconnected, or the rest of the body will not arrive
+    body_error: BadRequest | None = None  # the reason why the rest of the body is unreadable
     _waiting: asyncio.Future[None] | None = None
 
-    status = 0  # of the answer, once it has begun
+    status = 0  # the status of the answer, once it has begun
     _head = b""  # the answer's head, until it is sent
     _left: int | None = None  # remaining bytes of the answer's body
     _is_bodiless = False
@@ -315,20 +317,20 @@ class HttpExchange:
         self.refusal = head.refusal
         self._method = head.method
         self._version = head.version
-        self.keeps_open = head.keeps_open  # whether the connection stays open after this
+        self.keeps_open = head.keeps_open  # whether the connection stays open after this answer
         self.parts: list[bytes] = []  # parts of the body not yet received by the application
         if head.body:
             self.body = ChunkedBody() if head.body == CHUNKED else SizedBody(head.body)
             self.stage = "continue" if head.expects_continue else "body"
-            # A small body is waited for, whoever sends it.
+            # Wait for a small body, whoever sends it.
             self.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
 
     @property
     def whole(self) -> bool:
-        """Whether the whole body has arrived."""
+        """Return whether the whole body has arrived."""
         return self.stage == "answer"
 
-    # Called by the connection.
+    # Called by the connection
 
     def wake(self) -> None:
         """Let the application receive the data that has arrived."""
@@ -336,17 +338,17 @@ class HttpExchange:
             self._waiting.set_result(None)
 
     def break_off(self, error: BadRequest | None = None) -> None:
-        """Report that no more data will come, with the error that the body caused; the first call counts."""
+        """Report that no more data will arrive, with the error in the body, if any; the first call counts."""
         if not self._is_gone:
             self._is_gone = True
             self.body_error = error
             self.wake()
 
     def is_ahead(self) -> bool:
-        """Return whether so much has arrived that the application should receive it first."""
+        """Return whether so much has arrived that the application should receive it before more is read."""
         return len(self.parts) > 1 and sum(map(len, self.parts)) > READ_AHEAD
 
-    # Called by the application.
+    # Called by the application
 
     def want(self, *, may_be_large: bool) -> None:
         """Let the connection read on, in larger pieces if the body may be large."""
@@ -354,7 +356,7 @@ class HttpExchange:
         self._client.let_body_come(self)
 
     async def receive(self) -> dict[str, Any]:
-        """Return the next ASGI message; ask for the body if nobody has."""
+        """Return the next ASGI message; ask for the body if nobody has asked yet."""
         while True:
             whole = self.whole
             if self.parts or (whole and not self._is_taken):
@@ -378,7 +380,7 @@ class HttpExchange:
         if kind == "http.response.start" and not self.status:
             self._start(message["status"], message["headers"])
             if self._left is None:
-                # An answer without a length is a stream, and its client waits for the start.
+                # An answer without a length is a stream, whose client waits for the first bytes.
                 self._client.write(self._head)
                 self._head = b""
         elif kind == "http.response.body" and self.status and not self._is_done:
@@ -409,7 +411,7 @@ class HttpExchange:
             else:
                 self.keeps_open = False  # the end of the connection marks the end of the answer
         if not self.whole:
-            self.keeps_open = False  # what follows on the connection is not read as a request
+            self.keeps_open = False  # data that follows on the connection is not read as a request
         if closes:
             self.keeps_open = False
         elif not self.keeps_open:

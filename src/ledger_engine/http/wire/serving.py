@@ -1,4 +1,4 @@
-"""The server, from the application's start to its end: it accepts connections, and ends them.
+"""The server from the application's start to its end: accepts connections, and closes them.
 
 A TLS handshake counts as a connection and must finish within `HANDSHAKE_S`.
 """
@@ -21,29 +21,29 @@ from ledger_engine.http.wire.asgi import Asgi, refuse_plainly
 from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.http1 import Http1, Service
 
-HANDSHAKE_S = 10  # the time for a client's handshake
-HANDSHAKES_MAX = 512  # under way at a time, 50 KB each; one more ends the oldest
-NO_FILE_S = 0.1  # pause before accepting again when the process can open no more files
+HANDSHAKE_S = 10  # seconds for a handshake
+HANDSHAKES_MAX = 512  # handshakes in progress, 50 KB each; one more closes the oldest
+NO_FILE_S = 0.1  # seconds to wait before accepting again if the process can open no more files
 
 
-Begin = Callable[[socket.socket], None]  # begins with a client that has connected
+Begin = Callable[[socket.socket], None]  # a function that begins to serve a client that has connected
 
 
 @dataclass(eq=False)
 class Handshakes:
-    """The handshakes under way; `make` returns the protocol of a connection whose TLS session has begun.
+    """The handshakes in progress; `make` returns the protocol of a connection whose TLS session has begun.
 
-    The event loop could do this by itself, but it would not count connections that never finish their
-    handshake, and each of these takes an open file and memory.
+    The event loop could make handshakes too, but it would not count connections that never finish theirs, and
+    each takes an open file and memory.
     """
 
     context: ssl.SSLContext
     connections: Connections
     make: Callable[[], Http1]
-    _under_way: dict[Handshake, None] = field(default_factory=dict)  # oldest first
+    _under_way: dict[Handshake, None] = field(default_factory=dict)  # the oldest first
 
     def begin(self, client: socket.socket) -> None:
-        """Begin with a client that has connected."""
+        """Begin the handshake with a client that has connected."""
         if len(self._under_way) >= HANDSHAKES_MAX:
             next(iter(self._under_way)).cut()
         handshake = Handshake(self, client)
@@ -54,12 +54,12 @@ class Handshakes:
             client.close()
 
     async def shake_hands(self, client: socket.socket) -> None:
-        """Start the session with a client, unless the handshake fails or takes too long."""
+        """Make the handshake with a client and start the session, unless it fails or takes too long."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self.make, client, ssl=self.context, ssl_handshake_timeout=HANDSHAKE_S
             )
-        except OSError:  # ssl.SSLError is one
+        except OSError:  # ssl.SSLError is an OSError
             client.close()
 
     def forget(self, handshake: Handshake) -> None:
@@ -129,9 +129,9 @@ async def serve(
     shutdown_trigger: Callable[[], Awaitable[object]],
     refuse: Asgi = refuse_plainly,
 ) -> None:
-    """Serve the application until `shutdown_trigger` returns; then finish what is under way.
+    """Serve the application until `shutdown_trigger` returns; then finish the requests in progress.
 
-    The configuration names the listening sockets. `refuse` answers requests that cannot be read.
+    The configuration names the listening sockets. `refuse` answers unreadable requests.
     """
     loop = asyncio.get_running_loop()
     state: dict[str, Any] = {}

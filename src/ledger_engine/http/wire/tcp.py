@@ -1,4 +1,4 @@
-"""A TCP connection: read no faster than needed, and closed without losing an answer."""
+"""A TCP connection that reads no faster than needed, and closes without losing an answer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import cast
 
 from ledger_engine.http.wire.connections import Connections
 
-HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection that we have not read from yet …
-BODY_BUFFER = 512 * 1024  # … and for a connection that sends a body we need
-HEAD_PIECE = 8 * 1024  # bytes read at a time: a head is small, and its body may not be needed
-BODY_PIECE = 64 * 1024  # the same for a body that is needed
-DRAINED_MAX = 32  # ended connections that are still read from; the clients of others may see a reset
-LINGER_S = 2  # the time for a client to read its last answer before the connection is closed
-SEND_TIMEOUT_S = 60  # the time for a client to read the sent data
+HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection that we have not read from yet
+BODY_BUFFER = 512 * 1024  # bytes that the system buffers for a connection that sends a body we need
+HEAD_PIECE = 8 * 1024  # bytes per read; a head is small, and its body may not be needed
+BODY_PIECE = 64 * 1024  # bytes per read of a body that is needed
+DRAINED_MAX = 32  # ended connections that are still read from; further clients may see a reset
+LINGER_S = 2  # seconds for a client to read its last answer before the connection is closed
+SEND_TIMEOUT_S = 60  # seconds for a client to read the sent data
 
 # All connections read into this buffer: the data is copied out of it before the next read.
 _BUFFER = memoryview(bytearray(BODY_PIECE))
@@ -28,7 +28,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
     """One connection; a subclass implements the protocol on it.
 
     Closing a socket with unread data resets it, and a reset can destroy an answer that the client has not
-    read yet. So we end our side first, and close the socket when the client ends its side or its time is
+    read yet. So we first end our side, and close the socket when the client ends its side or its time is
     over.
     """
 
@@ -53,34 +53,34 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._transport: asyncio.Transport
         self.client: Address = None
         self.server: Address = None
-        self.is_over = False  # nothing more that the client sends will be answered
+        self.is_over = False  # whether the server answers nothing more that the client sends
         self._has_ended = False  # whether the client has ended its side
         self._is_lingering = False
         self._reads = True
         self._is_blocked = False  # whether writing pauses because the client does not read
         self._wants_much = False  # whether to read in large pieces
-        self._timer: asyncio.TimerHandle | None = None  # the time to read the sent data, or to close
+        self._timer: asyncio.TimerHandle | None = None  # the timer for reading the sent data, or for closing
         self._drain: asyncio.Future[None] | None = None
 
-    # Called on subclasses.
+    # Called on subclasses
 
     @abstractmethod
     def take(self, data: bytes) -> None:
-        """Handle data from the client."""
+        """Process data from the client."""
 
     @abstractmethod
     def take_end(self) -> None:
-        """Handle the end of the client's data."""
+        """Process the end of the client's data."""
 
     @abstractmethod
     def take_loss(self) -> None:
-        """Handle the loss of the connection."""
+        """Process the loss of the connection."""
 
     @abstractmethod
     def go_on(self) -> None:
-        """Handle that the client reads again and has read all sent data."""
+        """Continue, because the client has read all sent data."""
 
-    # Called by the event loop.
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -103,7 +103,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         if self._is_lingering:
             return False
         self.take_end()
-        return self._transport.can_write_eof()  # a TLS session cannot be half open
+        return self._transport.can_write_eof()  # a TLS session cannot stay open on one side only
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_over = True
@@ -126,7 +126,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self._stop_timer()
             self.go_on()
 
-    # Called by subclasses.
+    # Called by subclasses
 
     def write(self, data: bytes) -> None:
         """Send the data, or drop it if the client has disconnected."""
@@ -141,7 +141,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             await asyncio.shield(self._drain)
 
     def set_reading(self, is_on: bool) -> None:
-        """Read on, or stop reading: then further data stays with the client."""
+        """Read on, or stop reading; then further data stays with the client."""
         if self._reads != is_on and not self._transport.is_closing():
             self._reads = is_on
             if is_on:
@@ -154,7 +154,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
 
     def end(self) -> None:
-        """End the connection when the client has read the sent data, or its time for that is over."""
+        """End the connection when the client has read the sent data, or when its time for that is over."""
         self.is_over = True
         if self._transport.is_closing() or self._is_lingering:
             return
@@ -170,7 +170,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._close)
 
     def cut(self) -> None:
-        """End the connection at once, whatever is under way on it."""
+        """End the connection at once, even in the middle of a request."""
         self.is_over = True
         self._transport.abort()
 
@@ -183,7 +183,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
     def _close(self) -> None:
         """Close the socket when the client has read the sent data, or its time for that is over."""
         self._transport.close()
-        # Otherwise the client reads nothing, or does not answer the end of its TLS session.
+        # In case the client reads nothing, or does not answer the end of its TLS session.
         self._stop_timer()
         self._limit_time(SEND_TIMEOUT_S)
 
