@@ -1,4 +1,4 @@
-"""The entries of a book's log: its events, ordered by id, which is the order of the commits."""
+"""The entries of a book's log: the book's events, ordered by id, which is the order of the commits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_engine.log.tiles import ENTRY_MAX
 from ledger_engine.store import Row, Unit, Value
 
 SALT = 16  # bytes
-COMMITTED_AT_ONCE = 4_000_000  # bytes of the events that one work makes commitments to
+COMMITTED_AT_ONCE = 4_000_000  # bytes of the events for which one work makes commitments
 _EVENTS = (
     f"SELECT {outbox.SHORT_COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
     " WHERE e.book = :book AND e.id > :after ORDER BY e.id LIMIT :limit"
@@ -22,7 +22,7 @@ _EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedBook:
-    """A book whose events are entered, and the part of its origin that is its own."""
+    """A book whose events are entered, and the book's own part of the log's origin."""
 
     number: int
     project: str
@@ -31,9 +31,10 @@ class LoggedBook:
 
 @dataclass(frozen=True, slots=True)
 class EntryRange:
-    """Some events in a row, and their leaves' hashes or their entries.
+    """Some consecutive events, with their entries or the hashes of their leaves.
 
-    It ends before the first event whose commitment is not made; `uncommitted` holds the ids of such events.
+    The range ends before the first event whose commitment is missing; `uncommitted` holds the ids of such
+    events.
     """
 
     ids: list[str]
@@ -47,12 +48,12 @@ def read(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
 
 
 def leaves(unit: Unit, book: LoggedBook, after: str, limit: int) -> EntryRange:
-    """Return the same with the hashes of the entries."""
+    """Return the next events as `read` does, with the hashes of the entries instead of the entries."""
     return _part(unit, book, after, limit, tree.leaf_hash)
 
 
 def _part(unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[bytes], bytes]) -> EntryRange:
-    """Return the next entries, each in a form. Only one long body is in memory at a time."""
+    """Return the next entries, after applying `form` to each. Only one long body is in memory at a time."""
     rows = unit.execute(
         _EVENTS, {"book": book.number, "livemode": book.livemode, "after": after, "limit": limit}
     )
@@ -80,9 +81,9 @@ def _part(unit: Unit, book: LoggedBook, after: str, limit: int, form: Callable[[
 
 
 def commit(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
-    """Make the commitments to the events with these ids, each with its salt.
+    """Make and store the commitments to the events with these ids, each with its salt.
 
-    This is a work of its own, so that the body is not erased before the commitment is stored.
+    This runs as a work of its own, so that the body is not erased before the commitment is stored.
     """
     for id, salt in salts.items():
         row = _event(unit, book, id)
@@ -96,9 +97,9 @@ def commit(unit: Unit, book: LoggedBook, salts: Mapping[str, bytes]) -> None:
 
 
 def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
-    """Return the bytes that the proof of an event is checked with.
+    """Return the bytes with which the proof of an event is checked.
 
-    They are the body that webhooks deliver, and the entry itself after the event's user was erased.
+    These are the body that webhooks deliver; if the event's user was erased, they are the entry itself.
     """
     row = _event(unit, book, id)
     assert row is not None, "an event with a proof is stored"
@@ -109,7 +110,7 @@ def bytes_to_check(unit: Unit, book: LoggedBook, id: str) -> bytes:
 
 
 def salt_of(unit: Unit, book: LoggedBook, id: str) -> bytes | None:
-    """Return the salt of an event that is entered by its commitment, None for any other, or once erased."""
+    """Return the salt of an event entered by its commitment; None for other events, and once it is erased."""
     row = unit.first(
         "SELECT salt FROM log_commitments WHERE book = :book AND event = :id", {"book": book.number, "id": id}
     )
@@ -135,7 +136,7 @@ def _commitments(unit: Unit, book: LoggedBook, first: str, last: str) -> dict[st
 
 
 def _shown(row: Row) -> dict[str, Any]:
-    """Return the fields of an event that the entry shows next to its commitment."""
+    """Return the fields of an event that its entry shows next to the commitment."""
     return {
         "id": row["id"],
         "type": row["type"],

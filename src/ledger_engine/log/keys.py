@@ -18,12 +18,12 @@ _CURRENT = (
 
 
 class BrokenKey(WrongKey):
-    """Somebody has changed the key that is stored."""
+    """Somebody has changed the stored key."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogKey:
-    """The key that signs now: its number, the name that all origins begin with, and its sealed secret."""
+    """The current key: its number, the name with which all origins begin, and its sealed secret."""
 
     id: int
     name: str
@@ -32,7 +32,7 @@ class LogKey:
     created: int
 
     def private(self, seal: Seal) -> bytes:
-        """Return the private key. Raises WrongKey, and BrokenKey unless it belongs to the public one."""
+        """Return the private key. Raises WrongKey, and BrokenKey if it does not belong to the public key."""
         try:
             private = notes.decode(seal.open(self.secret))
             public = SigningKey(self.name, notes.LOG, private).verifier.public
@@ -46,13 +46,13 @@ class LogKey:
         return private
 
     def of(self, book: LoggedBook, seal: Seal) -> SigningKey:
-        """Return the key under the origin of a book's log. Raises WrongKey."""
+        """Return the signing key with the origin of a book's log as its name. Raises WrongKey."""
         return SigningKey(origin_of(self.name, book), notes.LOG, self.private(seal))
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key of a book's log, with the time of the last checkpoints that it signed, None for now."""
+    """A public key of a book's log, with the time of its last checkpoints; None for the current key."""
 
     verifier: VerifierKey
     created: int
@@ -64,7 +64,7 @@ def origin_of(name: str, book: LoggedBook) -> str:
 
 
 def current(unit: Unit) -> LogKey | None:
-    """Return the key that signs, None before the ledger was first served."""
+    """Return the current key; None before the ledger is first served."""
     row = unit.first(_CURRENT)
     if row is None:
         return None
@@ -72,13 +72,13 @@ def current(unit: Unit) -> LogKey | None:
 
 
 def add(unit: Unit, name: str, private: bytes, seal: Seal) -> LogKey:
-    """Let this key sign from now on, unless another server was faster; return the key that signs."""
+    """Use this key from now on, unless another server was faster; return the current key."""
     key = current(unit)
     return key if key is not None else _insert(unit, 1, name, private, seal)
 
 
 def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
-    """Let this key sign instead of the former one, whose secret is destroyed."""
+    """Replace the current key by this one, and destroy the secret of the former key."""
     before = require(unit)
     unit.execute(
         "UPDATE log_keys SET secret = NULL, retired_at = :now WHERE id = :id",
@@ -88,14 +88,14 @@ def rotate(unit: Unit, private: bytes, seal: Seal) -> LogKey:
 
 
 def seal_secret(unit: Unit, seal: Seal) -> None:
-    """Encrypt the secret if it is not encrypted with the key that is set now."""
+    """Encrypt the secret again if it is not encrypted with the encryption key that is set now."""
     key = current(unit)
     if key is not None and (secret := seal.closed_again(key.secret)) is not None:
         unit.execute("UPDATE log_keys SET secret = :secret WHERE id = :id", {"secret": secret, "id": key.id})
 
 
 def require(unit: Unit) -> LogKey:
-    """Return the key that signs. Raises Conflict before the ledger was first served."""
+    """Return the current key. Raises Conflict before the ledger is first served."""
     key = current(unit)
     if key is None:
         raise Conflict("not_sealed_yet", "The log has no key yet: the first `ledger-engine serve` makes it.")
@@ -103,7 +103,7 @@ def require(unit: Unit) -> LogKey:
 
 
 def public(unit: Unit, book: LoggedBook) -> list[PublicKey]:
-    """Return the public keys of a book's log, the newest first."""
+    """Return the public keys of a book's log, newest first."""
     rows: list[Row] = unit.execute(
         "SELECT name, public_key, created, retired_at FROM log_keys ORDER BY id DESC"
     )

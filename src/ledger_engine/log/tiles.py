@@ -1,4 +1,4 @@
-"""C2SP's tiles: 256 hashes of one level of the tree, their paths, and the bundles of entries."""
+"""C2SP's tiles, each with 256 hashes of one level of the tree, their paths, and bundles of entries."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Literal, TypeAlias
 
 from ledger_engine.log.tree import TILE_HEIGHT, TILE_WIDTH, Subtrees, root_of
 
-ENTRIES: Literal["entries"] = "entries"  # written instead of the level
+ENTRIES: Literal["entries"] = "entries"  # replaces the level in a path
 LEVEL_MAX = 63
-ENTRY_MAX = 0xFFFF  # bytes of an entry, because its length takes two bytes in a bundle
+ENTRY_MAX = 0xFFFF  # bytes; the length of an entry takes two bytes in a bundle
 _PATH = re.compile(r"(entries|0|[1-9][0-9]?)/((?:x[0-9]{3}/)*[0-9]{3})(?:\.p/([1-9][0-9]{0,2}))?", re.ASCII)
 _NUMBER_DIGITS_MAX = 18
 
 
 @dataclass(frozen=True, slots=True)
 class LogTile:
-    """A tile of hashes, or of entries; a tile narrower than `TILE_WIDTH` is partial."""
+    """A tile of hashes or of entries; a tile narrower than `TILE_WIDTH` is partial."""
 
     level: int | Literal["entries"]
     number: int
@@ -34,13 +34,13 @@ class LogTile:
 
     @property
     def size(self) -> int:
-        """The smallest size of a log with this tile."""
+        """Return the smallest size of a log that contains this tile."""
         level = 0 if self.level == ENTRIES else self.level
         return (self.number * TILE_WIDTH + self.width) << (TILE_HEIGHT * level)
 
 
 def parse(path: str) -> LogTile | None:
-    """Return the tile of a path, such as `0/x001/234`; None for a path in another form."""
+    """Return the tile of a path such as `0/x001/234`; None for any other path."""
     match = _PATH.fullmatch(path)
     if match is None:
         return None
@@ -57,9 +57,9 @@ ReadHashes: TypeAlias = Callable[[int, int, int], "list[bytes]"]
 
 
 def subtrees(read: ReadHashes) -> Subtrees:
-    """Return the hashes of all complete subtrees of a log, from the hashes of its tiles.
+    """Return a function for the hashes of a log's complete subtrees, computed from the hashes of its tiles.
 
-    `read` returns the hashes of a level of tiles, from one number up to another, exclusive.
+    `read` returns the hashes of one level of tiles, from one number up to another, exclusive.
     """
 
     def hash_of(level: int, index: int) -> bytes:
@@ -70,5 +70,5 @@ def subtrees(read: ReadHashes) -> Subtrees:
 
 
 def bundle(entries: Iterable[bytes]) -> bytes:
-    """Return a bundle: each entry after its length in two bytes."""
+    """Return a bundle: each entry, preceded by its length in two bytes."""
     return b"".join(len(entry).to_bytes(2, "big") + entry for entry in entries)
