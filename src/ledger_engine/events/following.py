@@ -1,4 +1,4 @@
-"""Following events as they happen: a commit wakes everyone who waits for the next event."""
+"""Follows events as they happen: a commit wakes everyone who waits for the next event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_engine.limits import Full, Semaphore
 from ledger_engine.store.engine import Engine
 
 FOLLOWERS_MAX = 100
-FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that others can follow too
+FOLLOWERS_OF_ONE_MAX = 25  # followers of one project, so that other projects can follow too
 POLL_INTERVAL_S = 1.0  # to find events of other processes, whose commits wake nobody here
 
 
@@ -23,7 +23,7 @@ class Followers:
     def __init__(self, engine: Engine) -> None:
         self._change = asyncio.Event()
         self._semaphores = engine.shared_state.semaphores
-        self.count = 0  # in this process
+        self.count = 0  # the followers in this process
         self.ended = False
         engine.listen(self._notice_commit)
 
@@ -39,7 +39,7 @@ class Followers:
     async def follow(self, project: str) -> AsyncIterator[None]:
         """Count a follower of this project.
 
-        Raises PermissionDenied when the project, or the server, has too many.
+        Raises PermissionDenied if the project or the server has too many followers.
         """
         of_project = Semaphore(f"followers/{project}", FOLLOWERS_OF_ONE_MAX)
         of_all = Semaphore("followers", FOLLOWERS_MAX)
@@ -63,7 +63,7 @@ class Followers:
         return self._change
 
     async def wait_for(self, change: asyncio.Event) -> None:
-        """Wait for the change, or until it is time to look for events of other processes."""
+        """Wait for the change, or until it is time to look for the events of other processes."""
         if not self.ended:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_INTERVAL_S):
@@ -75,9 +75,10 @@ class Followers:
         self._change.set()
 
     async def end_those_there(self) -> None:
-        """End all who follow now, because what they follow is replaced; others may follow afterwards."""
+        """End all current followers, because their data is replaced; others may follow afterwards."""
         self.end()
-        for _ in range(500):  # a second; a slower client does not read its events
+        # 500 waits take a second; a client that is still connected then does not read its events.
+        for _ in range(500):
             if not self.count:
                 break
             await asyncio.sleep(0.002)

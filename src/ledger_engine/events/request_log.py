@@ -2,8 +2,8 @@
 
 The recorder queues each request and writes the queue in batches. Adding a request to the queue is cheap; its
 entry is made later. A queued request contains only text that may be stored, because thousands may wait while
-the storage is unavailable. When the queue is full, requests are dropped and counted: logging never makes a
-request wait.
+the storage is unavailable. If the queue is full, requests are dropped and counted, so that logging never
+makes a request wait.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, bad_cursor, expires_with
 from ledger_engine.store.rows import reader
 
-# The clock that dates events and the clock that measures a request's duration may differ by this much.
+# Events are dated by one clock, and the duration of a request is measured by another; they may differ by this
+# much.
 _CLOCKS_DIFFER_MS = 50
-# A range and not LIKE, in which characters of the path such as `_` would be wildcards.
+# A range instead of LIKE, in which characters of the path such as `_` would be wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
 _AFTER_SLASH = chr(ord("/") + 1)
 BODY_KEPT_MAX = 4096  # bytes (docs/decisions.md#request-log-entries)
@@ -43,9 +44,9 @@ WAITING_MAX = 10_000
 BATCH_MAX = 200
 EVERY_S = 0.1
 RETRY_AFTER_S = 1.0
-PATH_MAX = 2048  # characters; a longer path is a mistake, and its start shows which
+PATH_MAX = 2048  # characters; a longer path is a mistake, and its beginning is enough to find it
 KEY_MAX = 255  # characters of an idempotency key; a longer one was refused
-# The log itself, and the paths that passwords and authorization codes are sent to.
+# The log itself, and the paths that receive passwords and authorization codes.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
 
 Traceparent = Annotated[str, Pattern(r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
@@ -77,9 +78,12 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class LoggedRequest:
-    """A request and its answer. `duration_ms` is the time until the answer was sent. `credential` is masked;
-    `credential_id` is the API key or app that was used. The first 4 KB of each body are kept, without
-    secrets; in live mode no body is kept. A credential that may not read everything does not see them."""
+    """A request and its answer.
+
+    `duration_ms` is the time until the answer was sent. `credential` is masked; `credential_id` is the API
+    key or app that was used. The first 4 KB of each body are kept, without secrets; in live mode no body is
+    kept. A credential that may not read everything does not see the bodies.
+    """
 
     OBJECT: ClassVar[str] = "request"
 
@@ -109,15 +113,17 @@ class RequestWithEvents(LoggedRequest):
 
 
 def add(unit: Unit, entries: Sequence[Sequence[Value]], doubtful: int = 0) -> None:
-    """Add entries, each with the values of an `Entry`; add the first `doubtful` ones only if they are
-    missing.
+    """Add entries, each with the values of an `Entry`.
+
+    The first `doubtful` entries are added only if they are missing.
     """
     new = [each for each in entries[:doubtful] if not _is_there(unit, each)]
     unit.insert_many("requests", Entry._fields, [*new, *entries[doubtful:]])
 
 
 def _is_there(unit: Unit, entry: Sequence[Value]) -> bool:
-    key = dict(zip(("project", "livemode", "id"), entry, strict=False))  # an entry begins with them
+    # The primary key is the beginning of an entry.
+    key = dict(zip(("project", "livemode", "id"), entry, strict=False))
     row = unit.first(
         "SELECT 1 AS there FROM requests WHERE project = :project AND livemode = :livemode AND id = :id", key
     )
@@ -151,10 +157,13 @@ def page(
     path: str | None = None,
     at: int | None = None,
 ) -> Page[LoggedRequest]:
-    """Return requests until `at`, newest first, with this status and method, of this path or one below it.
+    """Return a page of requests until `at`, newest first.
+
+    They have this status and method, and this path or one below it.
 
     `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only paths below it. A page
-    with a filter is bounded (docs/decisions.md#request-log-filters): an index would cost every request.
+    with a filter is bounded (docs/decisions.md#request-log-filters), because an index would make every
+    request slower.
     """
     equal: dict[str, Value] = {"status": status, "method": method}
     until = None if at is None else first_at("req", at + 1)
@@ -185,7 +194,7 @@ def newest(unit: Unit) -> list[str]:
 
 
 def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) -> int:
-    """Delete up to `limit` entries whose id is less than `before_id`; return how many."""
+    """Delete up to `limit` entries whose id is less than `before_id`; return the number deleted."""
     rows = unit.execute(
         "DELETE FROM requests WHERE project = :project AND livemode = :livemode AND id IN"
         " (SELECT id FROM requests WHERE project = :project AND livemode = :livemode AND id < :before"
@@ -203,7 +212,7 @@ def _caused(unit: Unit, tenant: Tenant, row: Row) -> list[str]:
 
 
 def _shown(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:
-    """Return the entry, without its bodies unless the tenant may read everything."""
+    """Return the entry; remove its bodies unless the tenant may read everything."""
     return request if tenant.may_see_bodies() else replace(request, request_body=None, response_body=None)
 
 
@@ -218,8 +227,10 @@ _LISTING = Listing("requests", "request", _read, was_listed=expires_with("req", 
 
 
 class SeenRequest(NamedTuple):
-    """A request as the gate saw it. `created` is in milliseconds; `authorization` and `idempotency_key` are
-    the values of these headers."""
+    """The gate's data about a request.
+
+    `created` is in milliseconds; `authorization` and `idempotency_key` are the values of these headers.
+    """
 
     request: str
     created: int
@@ -239,7 +250,7 @@ class SeenRequest(NamedTuple):
 
 
 class RequestRecorder:
-    """Writes the queued requests to the log, from `start` to `stop`."""
+    """Writes the queued requests to the log, between `start` and `stop`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -247,7 +258,8 @@ class RequestRecorder:
         self._note_event = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._doubtful = 0  # of those waiting, the first that may be stored, as a commit's outcome is unknown
+        # The number of first entries that may already be stored, because the outcome of a commit is unknown.
+        self._doubtful = 0
         self._too_many = 0
         self.dropped = 0
 
@@ -264,12 +276,12 @@ class RequestRecorder:
             self._too_many += 1
 
     def start(self) -> None:
-        """Start writing, also again after `stop`; needs a running event loop."""
+        """Start writing; this also works after a `stop`, and needs a running event loop."""
         self._stopping.clear()
         self._task = asyncio.create_task(self._write_until_stopped())
 
     async def stop(self) -> None:
-        """Write what is queued, then stop."""
+        """Write the queued requests, then stop."""
         self._stopping.set()
         self._note_event.set()
         if self._task is not None:
@@ -304,7 +316,7 @@ class RequestRecorder:
             self._doubtful = len(batch)
             return False
         except Exception:
-            # One entry that fails for whatever reason must not stop the entries after it.
+            # An entry that fails for whatever reason must not stop the entries after it.
             log.exception("%d requests could not be logged", len(batch))
             self.dropped += len(batch)
         for _ in batch:
@@ -372,7 +384,7 @@ def _entry(note: SeenRequest) -> Entry:
 
 @lru_cache(maxsize=256)
 def _masked_credential(header: bytes) -> str:
-    """Return the kind and the last four characters: `sk_test_••••abcd`."""
+    """Return the kind and the last four characters of a credential: `sk_test_••••abcd`."""
     value = header.decode("latin-1").partition(" ")[2]
     return f"{value.rpartition('_')[0]}_{MASK}{value[-4:]}"
 

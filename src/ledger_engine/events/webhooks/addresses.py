@@ -1,10 +1,10 @@
-"""The addresses a webhook may be sent to: which URLs can be registered and which hosts connected to.
+"""The addresses to which a webhook may be sent: which URLs can be registered, and which hosts are allowed.
 
 See docs/decisions.md#webhooks-urls.
 
-Live mode sends only over https to the public internet; test mode also to this machine, by http or https. A
-URL is checked when it is registered. The addresses of its host are checked then too, and again for each
-connection, because a name can resolve to another address later.
+Live mode sends only over https and only to the public internet. Test mode also sends to this machine, over
+http or https. A URL and the addresses of its host are checked when it is registered. The addresses are
+checked again for each connection, because a name can resolve to another address later.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from ledger_engine.core.errors import InvalidRequest
 
 URL_MAX = 2048
-URL_PATTERN = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s#]+$"  # of every URL that `parse_url` accepts
+URL_PATTERN = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s#]+$"  # matches every URL that `parse_url` accepts
 _PORTS = {"http": 80, "https": 443}
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
-# Hosts that resolvers read as a number, though they do not look like an address: 2130706433, 0x7f.1, 127.1.
+# Hosts that resolvers read as a number although they do not look like an address: 2130706433, 0x7f.1, 127.1.
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
@@ -48,8 +48,9 @@ _RESERVED_V4 = [
         "240.0.0.0/4",
     )
 ]
-# Within 2000::/3; all other addresses are refused. 6to4 (2002::/16) and Teredo (in 2001::/23) contain an IPv4
-# address, and so do IPv4-mapped addresses and NAT64 (64:ff9b::/96) outside of it.
+# Reserved ranges within 2000::/3; all other addresses are refused. 6to4 (2002::/16) and Teredo (in 2001::/23)
+# contain an IPv4 address; so do IPv4-mapped addresses and NAT64 (64:ff9b::/96), which are outside of
+# 2000::/3.
 _RESERVED_V6 = [
     ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 ]
@@ -57,7 +58,7 @@ _RESERVED_V6 = [
 
 @dataclass(frozen=True, slots=True)
 class ParsedUrl:
-    """A URL split into the parts needed to connect. `path` includes the query."""
+    """A URL split into the parts that a connection needs. `path` includes the query."""
 
     host: str
     port: int
@@ -66,7 +67,7 @@ class ParsedUrl:
 
     @property
     def host_header(self) -> str:
-        """The value of the Host header."""
+        """Return the value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
@@ -74,8 +75,8 @@ class ParsedUrl:
 def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
     """Return the parts of a URL that may be registered. Raises InvalidRequest.
 
-    A numeric host is refused unless it is an IP address in its usual form, so that the address people read is
-    the one the server connects to. Names are not resolved here.
+    A numeric host is refused unless it is an IP address in its usual form. So the server connects to the
+    address that people read. Names are not resolved here.
     """
     if (
         not 1 <= len(url) <= URL_MAX
@@ -104,9 +105,9 @@ def parse_url(url: str, *, livemode: bool) -> ParsedUrl:
 
 
 def check_resolved(addresses: list[str], target: ParsedUrl, *, livemode: bool) -> None:
-    """Raise InvalidRequest when a name resolves to an address that nothing may be sent to.
+    """Raise InvalidRequest if a name resolves to an address to which nothing may be sent.
 
-    An https name without an address at the moment is accepted: it is resolved again for each connection.
+    An https name without an address is accepted, because it is resolved again for each connection.
     """
     if not addresses and not target.tls:
         raise _refused("may begin with http:// only for a name of this machine, such as localhost")
@@ -117,7 +118,7 @@ def check_resolved(addresses: list[str], target: ParsedUrl, *, livemode: bool) -
 
 
 def refusal(address: str, *, tls: bool, livemode: bool) -> str | None:
-    """Return why nothing may be sent to this IP address; None when it is allowed."""
+    """Return the reason why nothing may be sent to this IP address; None if sending is allowed."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -1,13 +1,13 @@
-"""Attempts: what to send next to each endpoint, and the results.
+"""Attempts to deliver events: which to make next for each endpoint, and their results.
 
-First attempts follow the endpoint's cursor and have no row before they are made. From then on the delivery's
-row holds the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state
-is in the database, so that the next process continues where the last one stopped.
+First attempts follow the endpoint's cursor, and have no row before they are made. Then the delivery's row
+holds the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state is
+in the database, so the next process continues where the last one stopped.
 
-A delivery or its endpoint may change while an attempt runs. An attempt therefore carries the counts that were
-stored when it was read, and `record` compares them: a resend made since then stays due, and an endpoint that
-was deleted since then gets no retry. A delivery that was resent before its first attempt has a row without
-attempts; it becomes a retry once that attempt is recorded.
+A delivery or its endpoint may change while an attempt runs. So an attempt carries the counts that were stored
+when it was read, and `record` compares them: if the delivery was resent in the meantime, it stays due, and if
+the endpoint was deleted, it gets no retry. A delivery that was resent before its first attempt has a row
+without attempts; it becomes a retry once that attempt is recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledger_engine.store import Unit, Value
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.rows import any_of
 
-_ROWS = 32  # events read at once; few, as a body may be as large as a request
+_ROWS = 32  # events read at once; only a few, because a body may be as large as a request
 _LOOKED_THROUGH_MAX = 2000  # events of unwanted kinds skipped in one work
 
 
@@ -42,7 +42,10 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A pending delivery after `attempts` attempts, of which `retries` since the last of its `resends`."""
+    """A pending delivery after `attempts` attempts, of which `retries` came after its last resend.
+
+    `resends` counts its resends.
+    """
 
     delivery: str
     message: Message
@@ -53,7 +56,7 @@ class Retry:
 
 
 class Respread(NamedTuple):
-    """When an overdue delivery is due now, and when it was."""
+    """The new due time of an overdue delivery, and its former one."""
 
     delivery: str
     was: int
@@ -62,10 +65,10 @@ class Respread(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of one attempt. `error` is None for a success; `retry_in_ms` is None after the last try.
+    """The result of one attempt. `error` is None for a success; `retry_in_ms` is None after the last attempt.
 
     The headers are JSON text, an array of pairs. `resends` of the delivery, and `enables` and `restores` of
-    the endpoint, are the counts when the attempt was read.
+    the endpoint, are the counts at the time when the attempt was read.
     """
 
     endpoint: str
@@ -97,12 +100,14 @@ class _Known(NamedTuple):
 def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, bytes_left: int) -> Feed:
     """Return the next events after `after` that the endpoint wants and that were not attempted.
 
-    At most `count_max` of them, and none after their bodies have reached `bytes_left` characters.
+    The result has at most `count_max` events, and ends once their bodies have reached `bytes_left`
+    characters.
     """
     type_list, parameters = any_of(sorted(subscription.kinds or ()))
     types_match = "TRUE" if subscription.kinds is None else f"e.type IN ({type_list})"
     parameters |= {"project": subscription.project, "livemode": subscription.livemode, "rows": _ROWS}
-    # Attempted events come before those read here, except after a restart: mostly one search is enough.
+    # Attempted events lie before the events read here, except after a restart, so one search is mostly
+    # enough.
     not_attempted = join = ""
     resends = "0"
     if _latest(unit, subscription.endpoint) > after:
@@ -138,9 +143,9 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
 
 
 def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
-    """Return the endpoint's pending deliveries that are due first.
+    """Return the endpoint's pending deliveries, those due first in front.
 
-    Leave out those resent before their first attempt, until that is recorded.
+    Deliveries that were resent before their first attempt are left out until that attempt is recorded.
     """
     rows = unit.execute(
         f"SELECT {outbox.COLUMNS}, d.id AS delivery, d.attempts, d.retries, d.resends, d.due, d.livemode,"
@@ -166,11 +171,11 @@ def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
 
 
 def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, str]]:
-    """Record attempts, and when the next ones are due, counted from `now` in milliseconds.
+    """Record attempts and the times of the next attempts, which count from `now` in milliseconds.
 
-    Those of events that do not exist are left out: a failover of the database may have lost the events. A
-    delivery that was resent during the attempt stays due; return the endpoint and event of these. The failure
-    of an attempt whose endpoint was deleted during it, restored or not, is final.
+    Attempts for events that do not exist are left out, because a failover of the database may have lost the
+    events. A delivery that was resent during the attempt stays due; return the endpoint and event of each of
+    these. If the endpoint was deleted during the attempt, restored or not, a failure is final.
     """
     outcomes = _of_events(unit, outcomes)
     rows = _known(unit, outcomes)
@@ -224,11 +229,12 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> set[tuple[str, 
 
 
 def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
-    """Return when the endpoint's overdue deliveries are to be sent: one now, then one each `pace_ms`.
+    """Return new due times for the endpoint's overdue deliveries: one now, then one each `pace_ms`.
 
-    They keep their order. Deliveries that an earlier start has spread and that are not due yet are among
-    them, or they would be sent in between. Their time tells them apart: only spread deliveries are due at a
-    multiple of the pace, apart from a few others by chance. Nothing is stored; `set_due` does that.
+    They keep their order. Deliveries that an earlier start has spread are included even if they are not due
+    yet, because otherwise they would be sent in between. They are recognised by their due time: apart from a
+    few others by chance, only spread deliveries are due at a multiple of the pace. Nothing is stored;
+    `set_due` does that.
     """
     now = unit.now
     rows = unit.execute(
@@ -236,7 +242,8 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
         " AND (due < :now OR due % :pace = 0) ORDER BY due",
         {"endpoint": endpoint, "now": now, "pace": pace_ms},
     )
-    second = (-(-now // pace_ms) + 1) * pace_ms  # the first multiple that is `pace_ms` or more from now
+    # The first multiple of the pace that is at least `pace_ms` from now.
+    second = (-(-now // pace_ms) + 1) * pace_ms
     return [
         Respread(row["id"], row["due"], second + (number - 1) * pace_ms if number else now)
         for number, row in enumerate(rows)
@@ -244,7 +251,7 @@ def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
 
 
 def set_due(unit: Unit, spread: Sequence[Respread]) -> None:
-    """Store when deliveries are due; leave out deliveries that were sent or resent in between."""
+    """Store new due times; leave out deliveries that were sent or resent in the meantime."""
     unit.execute_many(
         "UPDATE deliveries SET due = :due WHERE id = :id AND status = 'pending' AND due = :was",
         [{"id": each.delivery, "was": each.was, "due": each.due} for each in spread],
@@ -268,15 +275,15 @@ def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _Known]:
-    """Return the deliveries that are stored, by endpoint and event."""
-    # Most outcomes are of events later than all that are stored. An endpoint with many is asked for its
-    # latest instead of for each.
+    """Return the stored deliveries among these, by endpoint and event."""
+    # Most outcomes belong to events later than all stored ones. So for an endpoint with many outcomes this
+    # reads its latest event once, and not a row for each outcome.
     counts = Counter(outcome.endpoint for outcome in outcomes)
     latest = {id: _latest(unit, id) for id, count in counts.items() if count >= _MANY}
     candidates = [each for each in outcomes if each.event <= latest.get(each.endpoint, each.event)]
     rows: dict[tuple[str, str], _Known] = {}
     for first in range(0, len(candidates), _READ_TOGETHER):
-        parameters = dict(_NOTHING)  # one statement, whatever their number
+        parameters = dict(_NOTHING)  # unused parameters stay None, so that one statement serves any number
         for number, outcome in enumerate(candidates[first : first + _READ_TOGETHER]):
             parameters[_ENDPOINTS[number]] = outcome.endpoint
             parameters[_EVENTS[number]] = outcome.event
@@ -286,7 +293,7 @@ def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], _Kn
 
 
 def _latest(unit: Unit, endpoint: str) -> str:
-    """Return the latest event that was sent to the endpoint; "" without any."""
+    """Return the latest event that was sent to the endpoint; "" if there is none."""
     sql = "SELECT event FROM deliveries WHERE endpoint = :endpoint ORDER BY event DESC LIMIT 1"
     row = unit.first(sql, {"endpoint": endpoint})
     return "" if row is None else str(row["event"])
@@ -301,7 +308,7 @@ _ATTEMPT = (
     "response_headers", "response_body",
 )  # fmt: skip
 _MANY = 8
-_READ_TOGETHER = 50  # deliveries
+_READ_TOGETHER = 50  # deliveries that one statement reads
 _ENDPOINTS = [f"endpoint_{number}" for number in range(_READ_TOGETHER)]
 _EVENTS = [f"event_{number}" for number in range(_READ_TOGETHER)]
 _NOTHING: dict[str, Value] = dict.fromkeys(_ENDPOINTS + _EVENTS)

@@ -1,8 +1,8 @@
 """The deliverer: passes each endpoint's events to the sender in order, and records the results.
 
-It keeps no state. It reads the events to send from the database after each endpoint's cursor, somewhat ahead
-of the sender (`Feeder`); the results are written there together with the cursor, in one commit (`recording`).
-However it ends, the next deliverer continues from there, so that each event is sent at least once.
+It keeps no state. It reads the events to send from the database, from each endpoint's cursor on and somewhat
+ahead of the sender (`Feeder`). The results and the cursor are written there in one commit (`recording`).
+However a deliverer ends, the next one continues from there, so each event is sent at least once.
 
 If several servers share the ledger, each endpoint belongs to one server, which holds a lease for it. Nothing
 is sent after the lease has ended, unless it was renewed.
@@ -44,15 +44,15 @@ from ledger_engine.events.webhooks.signing import Seal, WrongKey
 from ledger_engine.store.engine import Engine
 
 STOP_TIMEOUT_S = 1.0
-POLL_INTERVAL_S = 1.0  # to find what other processes wrote, which wakes nobody here
+POLL_INTERVAL_S = 1.0  # to find the changes of other processes, which wake nobody here
 FIRSTS_AT_ONCE = 90  # first attempts submitted after one read, for all endpoints together
-CURSORS_EVERY_S = 60.0  # how often to save cursors of endpoints that want none of the events
+CURSORS_EVERY_S = 60.0  # how often the cursors of endpoints that want none of the events are saved
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class Deliverer:
-    """Delivers from `start` to `stop`; `retries_s` are the waits before each retry, in seconds."""
+    """Delivers events between `start` and `stop`; `retries_s` are the waits before each retry, in seconds."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class Deliverer:
         engine.listen(self._notice_commit)
 
     def start(self) -> None:
-        """Start delivering, also again after `stop`; needs a running event loop."""
+        """Start delivering; this also works after a `stop`, and needs a running event loop."""
         self._run = self._new_run(self._new_clock())
         self._run.start()
 
     async def stop(self) -> None:
-        """Stop: wait a short time for the attempts under way, and record them.
+        """Stop: wait a short time for the attempts in progress, and record them.
 
         The next deliverer sends the rest.
         """
@@ -127,24 +127,25 @@ class _Run:
 
 
 class EndpointLeases:
-    """The leases of this server for endpoints; nothing is sent after one has ended, unless it was renewed."""
+    """This server's leases for endpoints. Nothing is sent after a lease has ended, unless it was renewed."""
 
     def __init__(self, engine: Engine, sender: AnySender) -> None:
         self._engine = engine
         self._leases = engine.shared_state.leases
         self._sender = sender
-        self._names: frozenset[str] = frozenset()  # at the last look
-        self._sends_until = math.inf  # as the sender knows it
+        self._names: frozenset[str] = frozenset()  # the leases held at the last look
+        self._sends_until = math.inf  # the time that the sender was told last
 
     async def take(self, draining: set[str]) -> list[Subscription]:
-        """Take or renew leases; return the endpoints of this server, with their cursors as of then.
+        """Take or renew leases; return the endpoints of this server, with their current cursors.
 
         The leases of the `draining` endpoints are kept until all their attempts are recorded.
         """
         subscriptions = await self._engine.read(endpoints.subscriptions)
         names = {each.endpoint for each in subscriptions}.difference(self._leases.releasing) | draining
         names_held = await self._leases.hold("webhooks", names)
-        if not self._names.issuperset(names_held):  # another server may have moved the cursor in between
+        # Another server may have moved the cursor before this one got the lease.
+        if not self._names.issuperset(names_held):
             subscriptions = await self._engine.read(endpoints.subscriptions)
         self._names = frozenset(names_held)
         if self._leases.until != self._sends_until:
@@ -155,7 +156,7 @@ class EndpointLeases:
 
 
 class OwnEndpoints:
-    """The endpoints that this server sends to, each with its deliveries under way."""
+    """The endpoints to which this server sends, each with its deliveries in progress."""
 
     def __init__(self, seal: Seal, sender: AnySender, leases: EndpointLeases) -> None:
         self.outgoing: dict[str, Outgoing] = {}
@@ -163,22 +164,22 @@ class OwnEndpoints:
         self._seal = seal
         self._sender = sender
         self._leases = leases
-        self._unreadable: set[str] = set()  # sealed secrets that an error was logged for
+        self._unreadable: set[str] = set()  # sealed secrets for which an error was already logged
 
     def expect_more(self) -> None:
-        """Have the events of every endpoint read again."""
+        """Make the feeder read the events of every endpoint again."""
         for outgoing in self.outgoing.values():
             outgoing.may_have_more = True
 
     def expect_changes(self) -> None:
-        """Have the endpoints, their events and their retries read again."""
+        """Make the feeder read the endpoints, their events and their retries again."""
         self.changed = True
         self.expect_more()
         for outgoing in self.outgoing.values():
             outgoing.looks_at = 0
 
     async def seal_secrets(self, engine: Engine) -> None:
-        """Encrypt the secrets of all servers that are not encrypted with the key that is set now."""
+        """Encrypt all endpoints' secrets that are not encrypted with the key that is set now."""
         secrets = await engine.read(endpoints.sealed_secrets)
         for id, secret in [*secrets, *await engine.read(endpoints.sealed_previous_secrets)]:
             if (new_form := self._seal.closed_again(secret)) is not None:
@@ -225,7 +226,7 @@ class OwnEndpoints:
 
 
 class Feeder:
-    """Submits deliveries to the sender while `run` runs; the jobs submitted, by number, are in `jobs`."""
+    """Submits deliveries to the sender while `run` runs; `jobs` holds the submitted jobs by number."""
 
     def __init__(
         self,
@@ -246,12 +247,12 @@ class Feeder:
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Submit what there is to send until cancelled."""
+        """Submit everything that is to be sent, until cancelled."""
         await try_until_done(self._clock.begin)
         await try_step(partial(self._own.seal_secrets, self._engine))
         polled_at = kept_cursors_at = time.monotonic()
         while True:
-            now = time.monotonic()  # also if the ledger's time stands still
+            now = time.monotonic()  # the monotonic clock, which runs even if the ledger's time is frozen
             if now - polled_at >= POLL_INTERVAL_S:
                 polled_at = now
                 self.look_everywhere()
@@ -274,18 +275,18 @@ class Feeder:
             self._woken.set()
 
     def look_everywhere(self) -> None:
-        """Look for everything there is to send, because anything may have changed."""
+        """Look for everything that is to be sent, because anything may have changed."""
         self._own.expect_changes()
         self._woken.set()
 
     def notice_recorded(self, is_drained: bool) -> None:
-        """Go on after results were recorded; some were of endpoints that drain if `is_drained`."""
+        """Continue after results were recorded; with `is_drained`, some belonged to endpoints that drain."""
         self._own.changed |= is_drained
         self._woken.set()
 
     async def keep_cursors(self) -> None:
-        """Save how far events were read for endpoints that wanted none of them."""
-        # With any event under way or not recorded yet, the cursor is saved when that one is recorded.
+        """Save the cursors of endpoints that wanted none of the events read."""
+        # If an event is in progress or not recorded yet, its recording will save the cursor.
         cursors = {
             id: outgoing.read_to
             for id, outgoing in self._own.outgoing.items()
@@ -299,7 +300,7 @@ class Feeder:
                 self._own.outgoing[id].recorded_to(cursor)
 
     async def _look(self) -> None:
-        """Submit the deliveries of each endpoint, as far as it may have more under way."""
+        """Submit deliveries for each endpoint, up to the number that it may have in progress."""
         now = await self._clock.follow()
         await self._own.follow()
         if not self._own.outgoing or not self._sender.is_ready:
@@ -338,7 +339,7 @@ class Feeder:
         self._sender.submit(job)
 
     def _rest_s(self) -> float:
-        """Return the seconds until something can be due, unless woken before."""
+        """Return the seconds until something can be due, if nothing wakes the feeder before."""
         outgoing = self._own.outgoing.values()
         if outgoing and not self._sender.is_ready:
             return PACE_S

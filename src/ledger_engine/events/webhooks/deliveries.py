@@ -2,10 +2,10 @@
 
 See docs/decisions.md#webhooks.
 
-`resend_failed` resends all that failed since a time, in short turns: in one commit they would make every
-other writer wait. If it is interrupted, some deliveries have been resent, but its idempotency key is not yet
-recorded, so the same request can be sent again and resends the rest. `measure` counts what is still to be
-sent, for the metrics.
+`resend_failed` resends all deliveries that have failed since a time, in short turns, because one commit for
+all would make every other writer wait. If it is interrupted, some deliveries have been resent, but its
+idempotency key is not yet recorded, so the same request can be sent again and resends the rest. `measure`
+counts the deliveries still to be made, for the metrics.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest, expires_with
 from ledger_engine.store.rows import any_of
 
-# `resends` tells the attempt under way, if there is one, that its result does not change when this is due.
+# `resends` tells the attempt in progress, if there is one, that its result does not change when this is due.
 _DUE_AGAIN = "status = 'pending', retries = 0, due = :due, resends = deliveries.resends + 1"
 _READ_TOGETHER = 500
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
@@ -44,7 +44,7 @@ _ONE_AT_A_TIME = Semaphore("resending", 1)
 
 
 class HttpMessage(TypedDict):
-    # One side of an exchange, with the first 4 KB of its body.
+    # One side of an exchange, with the first 4 KB of its body
     headers: dict[str, str]
     body: str | None
 
@@ -120,7 +120,7 @@ def page(
     endpoint: str,
     request: PageRequest,
 ) -> Page[Delivery]:
-    """Return the deliveries, with their attempts, of an endpoint that is there or can be restored.
+    """Return a page of deliveries, with their attempts, of an endpoint that exists or can be restored.
 
     The newest come first. Raises NotFound.
     """
@@ -134,7 +134,7 @@ def page(
 
 
 def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
-    """Return the event's deliveries to the endpoints that are there or can be restored, in their order.
+    """Return the event's deliveries to endpoints that exist or can be restored, in their order.
 
     Raises NotFound, and PermissionDenied if the event is about a user and the tenant lacks `read:users`.
     """
@@ -155,11 +155,11 @@ def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
 def resend(
     unit: Unit, tenant: Tenant, event: str, endpoint: str | None = None, key: str | None = None
 ) -> Resent:
-    """Send an event again, now: to each enabled endpoint that wants its kind, or to the one given.
+    """Send an event again now, to each enabled endpoint that wants its kind, or only to the given one.
 
-    If an attempt is under way, the event is sent again after it. If the event has not been attempted yet, its
-    first attempt counts as the resend. Raises NotFound for the event or the endpoint, and InvalidRequest for
-    an endpoint that does not receive this kind.
+    If an attempt is in progress, the event is sent again after it. If the event has not been attempted yet,
+    its first attempt counts as the resend. Raises NotFound for the event or the endpoint, and InvalidRequest
+    for an endpoint that does not receive this kind.
     """
     message = outbox.get(unit, tenant, event)
     idempotency.take(unit, tenant, key, event)
@@ -175,7 +175,8 @@ def resend(
         if receiver.status != "enabled":
             skips.append(SkippedEndpoint(receiver.endpoint, receiver.status))
             continue
-        # Without a row the event was never attempted: it is older than the endpoint, or its turn is to come.
+        # Without a row the event was never attempted: either it is older than the endpoint, or its first
+        # attempt is still to come.
         row = unit.first(
             "INSERT INTO deliveries"
             " (id, project, livemode, endpoint, event, status, attempts, retries, resends, due, created)"
@@ -195,10 +196,10 @@ def resend(
 def failed(
     unit: Unit, tenant: Tenant, endpoints: Sequence[str], since: int, until: int, limit: int
 ) -> list[FailedDelivery]:
-    """Return up to `limit` failed deliveries last attempted in that time, oldest attempt first.
+    """Return up to `limit` failed deliveries that were last attempted in this period, oldest attempt first.
 
-    `endpoints` are their endpoints, `until` is included. Deliveries that already wait to be resent are left
-    out.
+    `endpoints` are the endpoints to look at, and `until` is included. Deliveries that already wait to be
+    resent are left out.
     """
     if not endpoints:
         return []
@@ -213,7 +214,7 @@ def failed(
 
 
 def send_again(unit: Unit, ids: Sequence[str]) -> int:
-    """Send the failed ones among these deliveries again, now; return their number."""
+    """Send the failed ones among these deliveries again now; return their number."""
     id_list, parameters = any_of(ids)
     rows = unit.execute(
         f"UPDATE deliveries SET {_DUE_AGAIN} WHERE id IN ({id_list}) AND {_FAILED} RETURNING id",
@@ -224,9 +225,9 @@ def send_again(unit: Unit, ids: Sequence[str]) -> int:
 
 
 def purge(unit: Unit, before_id: str, limit: int) -> int:
-    """Delete up to `limit` deliveries with an id less than `before_id`, with their attempts; return how many.
+    """Delete up to `limit` deliveries with an id less than `before_id`; return the number deleted.
 
-    Those still pending for an existing endpoint are kept.
+    Pending deliveries to an existing endpoint are kept.
     """
     rows = unit.execute(
         "SELECT id FROM deliveries AS d WHERE id < :before AND (status <> 'pending' OR NOT EXISTS"
@@ -242,7 +243,9 @@ def purge(unit: Unit, before_id: str, limit: int) -> int:
 def _fill(
     unit: Unit, tenant: Tenant, deliveries: list[Delivery], deleted_endpoints: Collection[str] = ()
 ) -> None:
-    """Add to each its event's type and its attempts; bodies about users only if the tenant may read users.
+    """Add the event's type and the attempts to each delivery.
+
+    Bodies about users are added only if the tenant may read users.
 
     Nothing more is sent to the `deleted_endpoints`, so their open deliveries are shown as failed.
     """
@@ -287,7 +290,7 @@ def _attempt(row: Row, body: str | None) -> Attempt:
 
 
 def _by_name(text: str) -> dict[str, str]:
-    """Return headers by name, with repeated ones joined by commas, as HTTP allows."""
+    """Return headers by name; the values of a repeated header are joined by commas, as HTTP allows."""
     headers: dict[str, str] = {}
     for name, value in json.loads(text):
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
@@ -316,11 +319,11 @@ _LISTING: Listing[Delivery] = Listing(
 async def resend_failed(
     engine: Engine, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
 ) -> ResentFailed:
-    """Send again, now, the deliveries last attempted at `since` or later that failed; return how many.
+    """Send again now the deliveries that failed and were last attempted at `since` or later; return how many.
 
-    Only enabled endpoints get them; `endpoint` limits this to one. Deliveries that are already waiting to be
-    resent stay as they are. One with an attempt under way is sent again after it. Raises NotFound for the
-    endpoint, and DuplicateIdempotencyKey.
+    Only enabled endpoints get them; `endpoint` limits this to one endpoint. Deliveries that already wait to
+    be resent stay as they are. A delivery with an attempt in progress is sent again after it. Raises NotFound
+    for the endpoint, and DuplicateIdempotencyKey.
     """
     # One resend at a time: the engine would group the turns of several resends into one long commit.
     async with engine.shared_state.semaphores.hold(_ONE_AT_A_TIME, wait=True):
@@ -331,7 +334,7 @@ async def resend_failed(
         async def turn() -> int:
             nonlocal attempted_at, count
             find = partial(failed, tenant=tenant, endpoints=endpoint_ids, since=attempted_at)
-            # Read outside of the commit, because many unwanted events may lie between two wanted ones.
+            # Read outside of the commit, because many other events may lie between two that match.
             rows = await engine.read(partial(find, until=until, limit=AT_ONCE))
             if rows:
                 attempted_at = rows[-1].attempted_at
@@ -340,7 +343,7 @@ async def resend_failed(
             return len(rows)
 
         await take_turns(turn)
-        # Last, so that an interrupted request can be repeated.
+        # Take the key last, so that an interrupted request can be repeated.
         if key is not None:
             object = endpoint or tenant.project
             await engine.write(partial(idempotency.take, tenant=tenant, key=key, object=object))
@@ -350,7 +353,7 @@ async def resend_failed(
 def _begin(
     unit: Unit, tenant: Tenant, since: int, endpoint: str | None, key: str | None
 ) -> tuple[list[str], list[SkippedEndpoint], int]:
-    """Return the endpoints to resend to, those to skip, and the time after which failures are left out."""
+    """Return the endpoints to resend to, the endpoints to skip, and the time up to which failures count."""
     receivers = endpoints.receivers(unit, tenant, endpoint)
     ids = [receiver.endpoint for receiver in receivers if receiver.status == "enabled"]
     others = {receiver.endpoint: receiver.status for receiver in receivers if receiver.status != "enabled"}
@@ -363,7 +366,7 @@ def _begin(
 
 
 def _failing(unit: Unit, tenant: Tenant, since: int, endpoint_ids: Sequence[str]) -> set[str]:
-    """Return the endpoints among these with a delivery that failed and was last attempted since then."""
+    """Return the endpoints among these with a failed delivery that was last attempted since `since`."""
     id_list, parameters = any_of(endpoint_ids)
     rows = unit.execute(
         "SELECT DISTINCT endpoint FROM deliveries WHERE project = :project AND livemode = :livemode"
@@ -373,14 +376,17 @@ def _failing(unit: Unit, tenant: Tenant, since: int, endpoint_ids: Sequence[str]
     return {row["endpoint"] for row in rows}
 
 
-COUNTED_MAX = 10_000  # events after one endpoint's cursor; more are not looked at
+COUNTED_MAX = 10_000  # events counted after one endpoint's cursor, at most
 
 
 @dataclass(slots=True)
 class Backlog:
-    """`events` are those whose first attempt to an endpoint is not recorded yet, `retries` the deliveries
-    that failed and wait for their next attempt. `oldest` is when the oldest of all of these happened, in
-    milliseconds, None without any."""
+    """The deliveries still to be made.
+
+    `events` counts first attempts that are not recorded yet, and `retries` counts failed deliveries that wait
+    for their next attempt. `oldest` is when the oldest event of all of these happened, in milliseconds; None
+    without any.
+    """
 
     events: int = 0
     retries: int = 0

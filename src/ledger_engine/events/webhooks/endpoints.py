@@ -1,8 +1,8 @@
-"""Webhook endpoints: URLs that a project's events are sent to, each with its signing secret.
+"""Webhook endpoints: URLs to which a project's events are sent, each with its signing secret.
 
 See docs/decisions.md#webhooks.
 
-An endpoint has a cursor: the last event up to which every event it wants was attempted. The events after it
+An endpoint has a cursor, the id of an event: all wanted events up to it were attempted. The events after it
 are still to be sent, whatever happens to the process that sends them.
 
 A deleted endpoint can be restored for 30 days, with a new secret.
@@ -33,11 +33,13 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import any_of, insert, reader, update_row
 
-TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was changed
+TOPIC = "webhooks"  # announced if an endpoint, or the deliveries to it, have changed
 EVERY = "*"
-PREVIOUS_SIGNS_FOR = DAY  # after a roll (docs/decisions.md#webhooks-roll)
-DISABLED_AFTER = 5 * DAY  # of nothing but failures (docs/decisions.md#webhooks-retries)
-# The columns of a deleted endpoint. Its secrets are deleted at once.
+# How long the previous secret still signs after a roll (docs/decisions.md#webhooks-roll).
+PREVIOUS_SIGNS_FOR = DAY
+# The time without any success after which an endpoint is disabled (docs/decisions.md#webhooks-retries).
+DISABLED_AFTER = 5 * DAY
+# The columns of a deleted endpoint; its secrets are deleted at once.
 _COLUMNS = (
     "id, project, livemode, url, events, status, disabled_reason, disabled_at, created, enables, restores"
 )
@@ -77,7 +79,7 @@ class NewEndpoint:
 class Subscription:
     """An enabled endpoint as the deliverer needs it. `kinds` is None for every kind; `secret` is sealed.
 
-    `previous` is the sealed secret before the last roll, which signs too until `previous_until`. `enables`
+    `previous` is the sealed secret before the last roll, which also signs until `previous_until`. `enables`
     counts how often the endpoint was enabled or restored, `restores` how often it was restored.
     """
 
@@ -94,7 +96,7 @@ class Subscription:
     restores: int = 0
 
     def is_sent_as(self, other: Subscription) -> bool:
-        """Return whether a message for the other endpoint, signed and counted, is right for this one too."""
+        """Return whether a message signed and counted for the other endpoint is also right for this one."""
         return (self.secret, self.enables) == (other.secret, other.enables)
 
 
@@ -113,17 +115,17 @@ class ResendTarget:
 
 
 def new_secret() -> str:
-    """Return a new `whsec_…`. Call it outside of the work that stores it."""
+    """Return a new `whsec_…` secret. Call this outside of the work that stores it."""
     return api_keys.new_secret("whsec")
 
 
 def create(
     unit: Unit, tenant: Tenant, new: NewEndpoint, secret: str, sealed_secret: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Register an endpoint for the events from now on; `sealed_secret` is the stored form of `secret`.
+    """Register an endpoint for future events; `sealed_secret` is the stored form of `secret`.
 
-    Raises InvalidRequest for an invalid URL or kind, PermissionDenied when the plan allows no more endpoints
-    for kinds that the credential may not read, and in a copy of another server.
+    Raises InvalidRequest for an invalid URL or kind. Raises PermissionDenied if the plan allows no more
+    endpoints, for kinds that the credential may not read, and in a copy of another server.
     """
     parse_url(new.url, livemode=tenant.livemode)
     kinds = _shown_to(tenant, _check_kinds(new.events))
@@ -151,7 +153,10 @@ def add(
     enables: int = 0,
     restores: int = 0,
 ) -> EndpointWithSecret:
-    """Store an endpoint that receives events from now on. Raises PermissionDenied over the plan's number."""
+    """Store an endpoint that receives future events.
+
+    Raises PermissionDenied if the plan allows no more endpoints.
+    """
     _check_number(unit, tenant)
     values = tenant.bind(
         id=endpoint.id,
@@ -172,21 +177,21 @@ def add(
 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> WebhookEndpoint:
-    """Return the endpoint. Raises NotFound, naming `param` when the id came in a field."""
+    """Return the endpoint. Raises NotFound, which names `param` if the id came in a field."""
     return _LISTING.get(unit, tenant, id, param)
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[WebhookEndpoint]:
-    """Return endpoints, newest first."""
+    """Return a page of endpoints, newest first."""
     return _LISTING.page(unit, tenant, request, {})
 
 
 def roll_secret(
     unit: Unit, tenant: Tenant, id: str, secret: str, sealed_secret: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Replace the secret at once: whatever is sent from now on, also retries, is signed with the new one.
+    """Replace the secret at once: everything sent from now on, also retries, is signed with the new secret.
 
-    For a day the previous secret signs too; after that it no longer does.
+    For a day the previous secret signs too.
     """
     idempotency.take(unit, tenant, key, id)
     unit.execute(
@@ -199,7 +204,7 @@ def roll_secret(
 
 
 def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
-    """Stop sending to the endpoint. A disabled one stays as it is."""
+    """Stop sending to the endpoint. A disabled endpoint is not changed."""
     idempotency.take(unit, tenant, key, id)
     values: dict[str, Value] = {"status": "disabled", "disabled_reason": "asked", "disabled_at": unit.now}
     update_row(unit, tenant, "webhook_endpoints", id, "status = 'enabled'", **values)
@@ -208,7 +213,7 @@ def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webh
 
 
 def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
-    """Send again from where it stopped, so that no event in between is missed."""
+    """Start sending again from where it stopped, so that no event in between is missed."""
     idempotency.take(unit, tenant, key, id)
     unit.execute(
         "UPDATE webhook_endpoints SET status = 'enabled', disabled_reason = NULL, disabled_at = NULL,"
@@ -221,10 +226,10 @@ def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webho
 
 
 def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
-    """Delete the endpoint and its secret: what was not delivered to it is not sent any more.
+    """Delete the endpoint and its secret; its open deliveries are not sent any more.
 
-    Its open deliveries may be many and are stored as they are: nobody sends them while the endpoint is not
-    there, and `deliveries` shows them as failed. `restore` ends them.
+    The open deliveries may be many, so their rows are not changed: nobody sends them while the endpoint is
+    missing, and `deliveries` shows them as failed. `restore` ends them.
     """
     endpoint = get(unit, tenant, id)
     of_endpoint = tenant.bind(id=id, now=unit.now)
@@ -243,7 +248,7 @@ def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
 
 
 async def end_deliveries(engine: Engine, tenant: Tenant, id: str) -> None:
-    """End the open deliveries of a deleted endpoint, in short turns, so that `restore` finds little to do."""
+    """End the open deliveries of a deleted endpoint, in short turns, so that `restore` has little to do."""
 
     async def turn() -> int:
         return await engine.write(partial(_end_some, tenant=tenant, id=id, limit=AT_ONCE))
@@ -256,8 +261,8 @@ def restore(
 ) -> EndpointWithSecret:
     """Restore an endpoint that was deleted at most 30 days ago, with a new secret.
 
-    It gets the events from now on, and nothing that was open when it was deleted. Raises NotFound, Conflict
-    for an endpoint that is not deleted, and PermissionDenied as `create` does.
+    It gets future events, and nothing that was open when it was deleted. Raises NotFound, Conflict for an
+    endpoint that is not deleted, and PermissionDenied as `create` does.
     """
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
@@ -299,7 +304,7 @@ def deleted(unit: Unit, project: str) -> list[WebhookEndpoint]:
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """Return the local administrator's tenant of an endpoint's project and mode, deleted or not.
+    """Return a local administrator's tenant for an endpoint's project and mode, whether it is deleted or not.
 
     Raises NotFound.
     """
@@ -316,7 +321,7 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 def receivers(unit: Unit, tenant: Tenant, id: str | None = None) -> list[ResendTarget]:
     """Return the endpoints of the project and mode, or only the one with this id, ordered by id.
 
-    Raises NotFound for the id, naming the parameter `endpoint`.
+    For an unknown id, raises NotFound, which names the parameter `endpoint`.
     """
     rows = unit.execute(
         f"SELECT id, events, status FROM webhook_endpoints WHERE {OF_TENANT} UNION ALL"
@@ -347,9 +352,10 @@ def subscriptions(unit: Unit) -> list[Subscription]:
 
 
 def advance(unit: Unit, id: str, cursor: str) -> None:
-    """Move the cursor forward: every event up to and including it was attempted or is not wanted.
+    """Move the cursor forward to an event: all events up to it were attempted or are not wanted.
 
-    It stays where it is if there is no such event, as a failover of the database may have lost it.
+    The cursor stays where it is if the event does not exist, because a failover of the database may have lost
+    it.
     """
     unit.execute(
         "UPDATE webhook_endpoints SET cursor = :cursor WHERE id = :id AND cursor < :cursor AND EXISTS"
@@ -360,7 +366,7 @@ def advance(unit: Unit, id: str, cursor: str) -> None:
 
 
 def restores(unit: Unit, ids: Collection[str]) -> dict[str, int]:
-    """Return how often each of these endpoints was restored; a deleted one is left out."""
+    """Return how often each of these endpoints was restored; deleted endpoints are left out."""
     if not ids:
         return {}
     id_list, parameters = any_of(sorted(ids))
@@ -369,10 +375,10 @@ def restores(unit: Unit, ids: Collection[str]) -> dict[str, int]:
 
 
 def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded: bool, is_gone: bool) -> None:
-    """Record the success or failure of attempts on the endpoint.
+    """Record the success or failure of attempts in the endpoint's row.
 
-    A 410 disables it at once; so does a failure when nothing has succeeded in the five days before.
-    Nothing follows if the endpoint was enabled or restored during the attempts: `enables` is the count when
+    A 410 disables the endpoint at once; so does a failure if nothing has succeeded in the five days before.
+    Neither happens if the endpoint was enabled or restored during the attempts: `enables` is the count when
     they were read.
     """
     row = unit.first(
@@ -395,7 +401,7 @@ def note_outcomes(unit: Unit, id: str, enables: int, now: int, *, any_succeeded:
 
 
 def begin_sending(unit: Unit) -> None:
-    """Restart the five days of failing endpoints, because no sender ran in between."""
+    """Restart the five days of failing endpoints, because nothing was sent in the time before."""
     unit.execute(
         "UPDATE webhook_endpoints SET failing_since = :now WHERE failing_since IS NOT NULL", {"now": unit.now}
     )
@@ -413,7 +419,10 @@ def sealed_previous_secrets(unit: Unit) -> list[tuple[str, str]]:
 
 
 def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
-    """Store the same secret in another form; a secret that was rolled in between is the previous one."""
+    """Store the same secret in another form.
+
+    If it was rolled in the meantime, it is now the previous secret.
+    """
     for column in ("secret", "previous_secret"):
         unit.execute(
             f"UPDATE webhook_endpoints SET {column} = :new WHERE id = :id AND {column} = :old",
@@ -422,7 +431,7 @@ def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
 
 
 def forget_previous_secrets(unit: Unit) -> None:
-    """Delete the previous secrets that sign no longer."""
+    """Delete previous secrets that no longer sign."""
     unit.execute(
         "UPDATE webhook_endpoints SET previous_secret = NULL, previous_until = NULL"
         " WHERE previous_until <= :now",
@@ -431,9 +440,9 @@ def forget_previous_secrets(unit: Unit) -> None:
 
 
 def purge(unit: Unit, before: int, limit: int) -> int:
-    """Erase the URLs of up to `limit` endpoints that were deleted before `before`; return how many.
+    """Erase the URLs of up to `limit` endpoints that were deleted before `before`; return the number erased.
 
-    Their ids stay, because a cursor marks a place for good (docs/decisions.md#lists-next-cursor).
+    Their ids stay, because an id marks a place as a cursor for ever (docs/decisions.md#lists-next-cursor).
     """
     rows = unit.execute(
         "UPDATE deleted_webhook_endpoints SET url = '', events = '[]' WHERE id IN"
@@ -445,7 +454,7 @@ def purge(unit: Unit, before: int, limit: int) -> int:
 
 
 def _end_some(unit: Unit, tenant: Tenant, id: str, limit: int) -> int:
-    """End up to `limit` open deliveries of an endpoint that is deleted; return how many."""
+    """End up to `limit` open deliveries of a deleted endpoint; return the number ended."""
     rows = unit.execute(
         "UPDATE deliveries SET status = 'failed', due = NULL WHERE id IN (SELECT d.id FROM deliveries AS d"
         " JOIN deleted_webhook_endpoints AS w ON w.id = d.endpoint WHERE w.id = :id AND w.project = :project"
@@ -467,10 +476,10 @@ def _check_kinds(kinds: list[str]) -> list[str]:
 
 
 def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
-    """Return the kinds that may be sent to an endpoint of this credential.
+    """Return the kinds that may be sent to an endpoint that this credential registers.
 
-    Without the right to read users, `*` becomes all other kinds; naming a kind of users raises
-    PermissionDenied, as a webhook must not reveal what the credential may not read.
+    Without the right to read users, `*` becomes all other kinds, and naming a kind of users raises
+    PermissionDenied: a webhook must not reveal data that the credential may not read.
     """
     if tenant.may_see_users():
         return kinds
@@ -519,7 +528,7 @@ def _with_secret(endpoint: WebhookEndpoint, secret: str) -> EndpointWithSecret:
     return EndpointWithSecret(**asdict(endpoint), secret=secret)
 
 
-read = reader(WebhookEndpoint)  # of an enabled, disabled or deleted one
+read = reader(WebhookEndpoint)  # reads an enabled, disabled or deleted endpoint
 _DELETED: Listing[WebhookEndpoint] = Listing("deleted_webhook_endpoints", "webhook endpoint", read)
 _LISTING: Listing[WebhookEndpoint] = Listing(
     "webhook_endpoints", "webhook endpoint", read, was_listed=_DELETED.has

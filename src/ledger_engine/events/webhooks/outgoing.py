@@ -1,4 +1,4 @@
-"""The deliveries under way to one endpoint: read ahead, with the sender, or not yet recorded."""
+"""The deliveries in progress to one endpoint: read ahead, passed to the sender, or not yet recorded."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ledger_engine.events.webhooks.sending import AttemptJob
 from ledger_engine.events.webhooks.signing import signed_headers
 from ledger_engine.store import Unit
 
-FIRSTS_AHEAD = 512  # first attempts submitted and without a result
-BYTES_AHEAD = 512 * 1024  # characters of their bodies; one of any size is always submitted
-ANSWERED_MAX = 10_000  # first attempts with a result while an earlier one has none
+FIRSTS_AHEAD = 512  # first attempts that are submitted and have no result yet
+BYTES_AHEAD = 512 * 1024  # characters of their bodies; one body of any size is always submitted
+ANSWERED_MAX = 10_000  # first attempts with a result that wait for the result of an earlier one
 RETRIES_AHEAD = 8
 NEVER = 2**62
 
 
 class Demand(NamedTuple):
-    """The amounts to read from the database for one endpoint; 0 for nothing."""
+    """How much to read from the database for one endpoint; 0 means nothing."""
 
     subscription: Subscription
     after: str
@@ -35,7 +35,7 @@ class Demand(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SentJob:
-    """A job that was submitted to the sender, and the delivery it belongs to."""
+    """A job that was submitted to the sender, and its delivery."""
 
     outgoing: Outgoing
     message: Message
@@ -47,10 +47,10 @@ class SentJob:
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """The deliveries of one enabled endpoint. Its events up to `read_to` were read; `cursor` is as stored.
+    """The deliveries of one enabled endpoint. Its events up to `read_to` were read; `cursor` is stored.
 
-    One that `drains` gets nothing more: once the sender has returned all of its jobs it is removed, and the
-    endpoint, if still enabled, starts again from its cursor.
+    If it `drains`, it gets nothing more. Once the sender has returned all its jobs it is removed; if the
+    endpoint is still enabled, it starts again from its cursor.
     """
 
     subscription: Subscription
@@ -60,15 +60,17 @@ class Outgoing:
     cursor: str
     previous: str | None = None  # the secret before the last roll
     may_have_more: bool = True
-    looks_at: int = 0  # when to read retries, in the ledger's time
+    looks_at: int = 0  # when retries are read next, in the ledger's time
     drains: bool = False
-    firsts: dict[str, bool] = field(default_factory=dict)  # by event: whether its result is there
-    unanswered: int = 0  # the number of `firsts` without a result, and below it the size of their bodies
+    firsts: dict[str, bool] = field(default_factory=dict)  # by event: whether the first attempt has a result
+    unanswered: int = 0  # how many of `firsts` have no result; `bytes` is the size of their bodies
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)
-    recorded_since_demand: set[str] = field(default_factory=set)  # retries that a read may show as before
+    # Recorded since the last demand: a read may still return these retries as pending.
+    recorded_since_demand: set[str] = field(default_factory=set)
     with_sender: int = 0
-    _fixed_headers: str = field(init=False)  # headers that are the same for all, as the start of a JSON array
+    # The headers that are the same for all events, as the beginning of a JSON array.
+    _fixed_headers: str = field(init=False)
 
     def __post_init__(self) -> None:
         self._fixed_headers = dumps(
@@ -85,9 +87,9 @@ class Outgoing:
         return not self.drains and (self._takes_firsts or now >= self.looks_for_retries_at)
 
     def demand(self, now: int, share: int) -> Demand:
-        """Return what may be read; of first attempts at most `share`."""
+        """Return how much to read, with at most `share` first attempts."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
-        # Retries under way are still pending in the database, and come before the other ones.
+        # Retries in progress are still pending in the database, and come before the others.
         retries = RETRIES_AHEAD + len(self.retrying) if now >= self.looks_for_retries_at else 0
         # Reset before reading, so that changes during the read are not missed.
         self.may_have_more = self.may_have_more and not firsts
@@ -106,11 +108,11 @@ class Outgoing:
 
     @property
     def looks_for_retries_at(self) -> int:
-        """When to read retries, unless something happens before."""
+        """Return when retries are read next, if nothing happens before."""
         return self.looks_at if len(self.retrying) < RETRIES_AHEAD and not self.drains else NEVER
 
     def take_feed(self, feed: Feed) -> list[Message]:
-        """Count the first attempts that were read as under way; return their messages."""
+        """Count the first attempts that were read as in progress; return their messages."""
         self.read_to = feed.read_to
         self.may_have_more = self.may_have_more or feed.more
         for message in feed.messages:
@@ -121,9 +123,9 @@ class Outgoing:
         return feed.messages
 
     def take_retries(self, retries: list[Retry], limit: int, now: int) -> list[Retry]:
-        """Return the pending retries that are due, which now count as under way."""
+        """Return the pending retries that are due, and count them as in progress."""
         due: list[Retry] = []
-        if len(retries) == limit:  # more may follow, to be read when these are done
+        if len(retries) == limit:  # more retries may follow; read them when these are done
             self.looks_at = now
         for retry in retries:
             if retry.due > now:
@@ -140,9 +142,9 @@ class Outgoing:
     def job(
         self, number: int, message: Message, attempt: int, *, is_first: bool, now: int, seconds: int
     ) -> AttemptJob:
-        """Return the finished request: signed, with the headers of docs/decisions.md#webhooks-delivery.
+        """Return the finished request, signed and with the headers of docs/decisions.md#webhooks-delivery.
 
-        `now` is the ledger's time, `seconds` the real time by which receivers judge the request's age.
+        `now` is the ledger's time, `seconds` the real time, by which receivers judge the request's age.
         """
         body = message.body.encode()
         previous = self.previous if now < self.subscription.previous_until else None
@@ -170,7 +172,7 @@ class Outgoing:
         )
 
     def take_back(self, job: SentJob, *, was_made: bool) -> None:
-        """Account for a job that the sender has finished; a job that was not made is read again later."""
+        """Note that the sender has finished a job; a job that was not made is read again later."""
         if not was_made:
             self.drains = True
         elif job.is_first:
@@ -195,14 +197,15 @@ class Outgoing:
             del self.firsts[event]
 
     def give_up(self) -> None:
-        """Account for a job whose result cannot be recorded.
+        """Note that the result of a job cannot be recorded.
 
-        A retry counts as under way until the next deliverer starts, so that it is not sent over and over.
+        A retry then counts as in progress until the next deliverer starts, so that it is not sent over and
+        over.
         """
         self.with_sender -= 1
 
     def is_recorded(self, job: SentJob, retry_at: int | None) -> None:
-        """Account for a job whose result is recorded; `retry_at` is when it is due again, if it is."""
+        """Note that the result of a job is recorded; `retry_at` is when its delivery is due again."""
         self.with_sender -= 1
         if not job.is_first:
             self.retrying.discard(job.message.id)
@@ -213,7 +216,7 @@ class Outgoing:
 
 
 def find(unit: Unit, demands: list[Demand]) -> list[tuple[Demand, Feed, list[Retry]]]:
-    """Return the database's answer to each demand."""
+    """Return each demand with the events and retries that the database has for it."""
     nothing = Feed([], "", False)
     return [
         (

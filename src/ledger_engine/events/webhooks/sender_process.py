@@ -1,15 +1,17 @@
-"""The sender in a process of its own, so that the load of the server delays no delivery.
+"""Runs the sender in a process of its own, so that the load of the server delays no delivery.
 
-In the server's event loop each delivery would wait several times for its turn among the requests, and take
-time from them. Here it costs the server its share of one line out and one line in. The process receives
+In the server's event loop each delivery would wait for its turn among the requests several times, and slow
+them down. Here the server only writes one line and reads one line for a delivery. The process receives
 finished requests: it knows no secret and no database, stores nothing, and ends with its owner.
 
-To the sender go pickled tuples, each behind its length: `("jobs", …)` with the fields of each AttemptJob,
-`("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. It answers in JSON arrays, a line each, with
-the fields of each SendResult: it reads strangers' answers, so its output is not unpickled.
+The owner writes pickled tuples, each after its length: `("jobs", …)` with the fields of each AttemptJob,
+`("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. The process answers with JSON arrays, one per
+line, with the fields of each SendResult. Its output is never unpickled, because it reads the answers of
+strangers.
 
-The process is started from the files of that moment, which may belong to another version when the program was
-replaced on the disk. It gets the form of the messages (`FORM`), and ends when its own form differs.
+The process is started from the program's files at that moment, which belong to another version if the program
+was replaced on the disk. So the process gets the form of the messages (`FORM`), and ends if its own form
+differs.
 """
 
 from __future__ import annotations
@@ -29,22 +31,25 @@ from ledger_engine.core.processes import OTHER_PROGRAM, Messages, UnreadableMess
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.sending import AttemptJob, Sender, SendResult
 
-RESTART_AFTER_S = (1, 2, 5, 10, 30)  # after it ended unexpectedly once, twice, …
-HEALTHY_AFTER_S = 60  # after running this long, its next end counts as the first
-STOP_TIMEOUT_S = 2  # after its last result
-NICENESS = 5  # on a busy machine requests come before webhooks
-_GATHERED_S = 0.02  # results are written together, so that the reader wakes less often
+# Seconds before a restart after the first unexpected end, the second, and so on.
+RESTART_AFTER_S = (1, 2, 5, 10, 30)
+HEALTHY_AFTER_S = 60  # after running this long, the next unexpected end counts as the first
+STOP_TIMEOUT_S = 2  # seconds for the process to end after its last result
+NICENESS = 5  # so that on a busy machine requests come before webhooks
+# Seconds in which results are gathered and written together, so that the reader wakes less often.
+_GATHERED_S = 0.02
 _CHUNK = 1 << 18
-_LINE_MAX = 1 << 27  # bytes; far beyond the results of all jobs that may be under way
-# The number is raised whenever the messages change in another way than by these fields.
+_LINE_MAX = 1 << 27  # bytes; far more than the results of all jobs that may be in progress
+# Raise the number if the messages change in another way than by these fields.
 FORM = f"1 {' '.join(AttemptJob._fields)} -> {' '.join(SendResult._fields)}"
-# In a process group of its own, so that Ctrl-C reaches only its owner, which lets it finish. Not in a session
-# of its own: Linux may share the processors by session, and niceness then counts only within one.
+# A process group of its own makes Ctrl-C reach only the owner, which lets the process finish. It has no
+# session of its own, because Linux may share the processors by session, and niceness then counts only within
+# a session.
 _PROGRAM = (
     f"import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main({FORM!r})"
 )
-# The variables that the process gets begin with these: for the loaders of libraries, of Python and of the
-# one-file binary, for certificates, name servers, languages and times.
+# The process gets the variables that begin with these. They are for the loaders of libraries, of Python and
+# of the one-file binary, and for certificates, name servers, languages and times.
 _VARIABLES = (
     *("PATH", "LD_", "DYLD_", "PYTHON", "_PYI_", "TMPDIR", "SSL_CERT_", "OPENSSL_CONF"),
     *("RES_OPTIONS", "LOCALDOMAIN", "LANG", "LC_", "TZ"),
@@ -82,23 +87,26 @@ class SenderProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether jobs can be submitted; the first call starts the process."""
+        """Return whether jobs can be submitted; the first call starts the process."""
         if self._keeper is None and not self._stopping:
             self._keeper = asyncio.create_task(self._keep_running())
         return self._process is not None
 
     def submit(self, job: AttemptJob) -> None:
-        """Submit a job. An endpoint's first attempts are started in the order submitted."""
-        if self._process is None:  # it has ended since `is_ready`
+        """Submit a job.
+
+        An endpoint's first attempts are started in the order in which they were submitted.
+        """
+        if self._process is None:  # the process has ended since `is_ready`
             self._report(SendResult(job.number, made=False))
             return
         self._open_numbers.add(job.number)
-        if not self._unwritten:  # messages that follow in the same turn of the loop are written with it
+        if not self._unwritten:  # write messages of the same turn of the loop together
             asyncio.get_running_loop().call_soon(self._write_jobs)
         self._unwritten.append(job)
 
     def drop(self, endpoint: str) -> None:
-        """Return the endpoint's jobs that were not started as not made."""
+        """Report the endpoint's jobs that were not started as not made."""
         self._write("drop", endpoint)
 
     def send_until(self, moment: float) -> None:
@@ -107,7 +115,7 @@ class SenderProcess:
         self._write("until", moment)
 
     async def stop(self, grace_s: float) -> None:
-        """Start nothing more, give attempts under way `grace_s` seconds to end, and end the process."""
+        """Start nothing more, give attempts in progress `grace_s` seconds to end, and end the process."""
         self._stopping = True
         if self._keeper is None:
             return
@@ -123,11 +131,11 @@ class SenderProcess:
     def _write_jobs(self) -> None:
         jobs, self._unwritten = self._unwritten, []
         if jobs:
-            # As plain tuples, since a NamedTuple is pickled by calls of Python.
+            # Plain tuples, because pickling a NamedTuple calls Python code.
             self._write("jobs", *map(tuple, jobs))
 
     def _write(self, *message: object) -> None:
-        self._write_jobs()  # first, because the order counts
+        self._write_jobs()  # write jobs first, to keep the order of the messages
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.write(framed(message))
 
@@ -140,7 +148,7 @@ class SenderProcess:
                 status = await self._run()
             except OSError as error:
                 log.error("the webhook sender cannot be started: %s", error)
-            except Exception:  # of any kind: if this task ended, nothing would be sent
+            except Exception:  # any error: if this task ended, nothing would be sent
                 log.exception("the webhook sender wrote something that cannot be read")
             if self._stopping:
                 return
@@ -176,7 +184,7 @@ class SenderProcess:
         try:
             async for line in process.stdout:
                 if not line.endswith(b"\n"):
-                    break  # the process was killed while it wrote
+                    break  # somebody killed the process while it wrote
                 for fields in json.loads(line):
                     answer = SendResult(*fields)
                     self._open_numbers.discard(answer.number)
@@ -194,9 +202,9 @@ class SenderProcess:
 
 
 def main(form: str) -> None:
-    """Run the process: send the jobs from stdin until it ends, which happens when the owner ends.
+    """Run the process: send the jobs from stdin until it is closed, which happens when the owner ends.
 
-    `form` is the owner's FORM. The exit status is OTHER_PROGRAM when it is not the one here.
+    `form` is the owner's FORM. The exit status is OTHER_PROGRAM if it differs from the FORM here.
     """
     import uvloop
 
@@ -208,7 +216,7 @@ def main(form: str) -> None:
             runner.run(_serve())
         except UnreadableMessage as error:
             sys.exit(f"The webhook sender cannot read what the server wrote: {error}.")
-    # Exit without waiting for threads that wait for a name server.
+    # Exit without waiting for threads that still wait for a name server.
     os._exit(0)
 
 
@@ -221,7 +229,7 @@ async def _serve() -> None:
     results: list[SendResult] = []
 
     def flush() -> None:
-        if not transport.is_closing():  # closing means that the owner was killed
+        if not transport.is_closing():  # closing means that somebody killed the owner
             writer.write(dumps(results).encode() + b"\n")
         results.clear()
 
@@ -249,9 +257,11 @@ async def _serve() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return what the sender needs of our environment, and our sys.path, which an archive sets at its start.
+    """Return the environment variables that the sender needs, and our sys.path.
 
-    Everything else may be a secret, whatever its name.
+    An archive sets sys.path when it starts.
+
+    All other variables are left out, because any of them may contain a secret.
     """
     variables = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
     return variables | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -1,17 +1,17 @@
-"""The sender: makes the attempts submitted, in order for each endpoint, which do not delay each other.
+"""The sender makes the submitted attempts, in order for each endpoint; no endpoint delays another.
 
-Each endpoint has a lane. It makes its first attempts in sequence: the next starts once the previous one has a
-result, or was sent a quarter of a second ago. So a receiver that is slow or hangs delays only its own lane,
-and that not for ever. Retries run next to them.
+Each endpoint has a lane, which makes its first attempts in sequence: the next one starts once the previous
+one has a result, or was sent a quarter of a second ago. So a receiver that is slow or hangs delays only its
+own lane, and not for ever. Retries run next to the first attempts.
 
-A lane may always run one of each. Further ones count against a limit that all lanes share, so that a working
-receiver gets its events however many others hang.
+A lane may always run one first attempt and one retry. Further attempts count against a limit that all lanes
+share, so a working receiver gets its events however many others hang.
 
-Receivers are not trusted. The receiver's name is resolved and each address checked here, and the checked
-address is connected to. No redirect is followed, no proxy used, and nothing decompressed; only a limited part
-of the answer is read. It is written on h11 and streams because a client library decides all of this on its
-own. h11 reads the answers; the requests, which are ours and all alike, are written here: with h11 they took a
-third of the time.
+Receivers are not trusted. This module resolves the receiver's name, checks each address, and connects to a
+checked address. It follows no redirect, uses no proxy, decompresses nothing, and reads only a limited part of
+the answer. It uses h11 and streams because a client library would decide all of this itself. h11 reads the
+answers. The requests are ours and all alike, so they are written here: with h11 they took a third of the
+time.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ import h11
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.addresses import ParsedUrl, check_resolved, is_address, parse_url, refusal
 
-ANSWER_MAX = 64 * 1024  # bytes of a body that are read; then the connection is closed
+ANSWER_MAX = 64 * 1024  # bytes of a body that are read before the connection is closed
 KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are stored (docs/decisions.md#events-list)
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
-LOOK_UP_S = 2  # to resolve a name when its URL is registered
-LOOKUPS_MAX = 64  # names resolved at a time: each occupies a thread until its name server answers
-CONNECT_S = 5  # for each of several addresses, so that a dead one leaves time for the next
-DEADLINE_S = 15  # for a whole attempt (docs/decisions.md#webhooks-retries)
+LOOK_UP_S = 2  # seconds to resolve a name when its URL is registered
+LOOKUPS_MAX = 64  # names resolved at a time; each occupies a thread until its name server answers
+CONNECT_S = 5  # seconds for each of several addresses, so that a dead one leaves time for the next
+DEADLINE_S = 15  # seconds for a whole attempt (docs/decisions.md#webhooks-retries)
 OVERTAKE_S = 0.25
-FIRSTS_MAX = 8  # first attempts under way in one lane
+FIRSTS_MAX = 8  # first attempts in progress in one lane
 RETRIES_MAX = 4
-SHARED_MAX = 128  # under way in all lanes together, beyond the one that each lane may always run
-IDLE_S = 4  # servers keep a connection for 5 seconds or more
+# Attempts in progress in all lanes together, in addition to the ones that each lane may always run.
+SHARED_MAX = 128
+IDLE_S = 4  # seconds; servers keep an idle connection for at least 5 seconds
 Headers = list[tuple[str, str]]
 
 
@@ -57,7 +58,7 @@ class SendFailed(Exception):
 
 @dataclass(slots=True)
 class Response:
-    """An answer. `body` is its first 4 KB as text, whatever the content."""
+    """An answer. `body` is its first 4 KB as text, whatever the content is."""
 
     status: int
     headers: Headers
@@ -71,38 +72,38 @@ class ReceiverConnection:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
-        self.answering = False  # part of the answer to the last request has arrived
+        self.answering = False  # whether a part of the answer to the last request has arrived
 
     async def post(self, path: str, headers: Headers, body: bytes, on_sent: Callable[[], None]) -> Response:
         """Send the request, call `on_sent`, and return the answer. Raises SendFailed and OSError."""
         self.answering = False
         request = _head(path, headers) + body
-        self._http.send(_ANY_POST)  # so that it expects an answer
+        self._http.send(_ANY_POST)  # so that h11 expects an answer
         self._http.send(_END)
-        # One write without waiting: a receiver may answer before it has read everything.
+        # One write without waiting, because a receiver may answer before it has read everything.
         self._writer.write(request)
         on_sent()
         try:
             return await self._take_answer()
         except h11.RemoteProtocolError as error:
-            # After the reason h11 quotes the receiver's text, of any length.
+            # H11 quotes the receiver's text after the reason, and that text may have any length.
             reason = str(error).partition(": b")[0]
             raise SendFailed(f"not a valid HTTP response: {reason}") from error
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is open, as far as is known."""
+        """Return whether the connection is open, as far as is known."""
         return not (self._reader.at_eof() or self._writer.is_closing())
 
     def make_ready(self) -> bool:
-        """Prepare for the next exchange; return False when the connection cannot be used again."""
+        """Prepare for the next exchange; return False if the connection cannot be used again."""
         if not self.is_open or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
         return True
 
     def close(self) -> None:
-        """Close at once, without waiting for the receiver."""
+        """Close the connection at once, without waiting for the receiver."""
         self._writer.transport.abort()
 
     async def _take_answer(self) -> Response:
@@ -150,7 +151,7 @@ async def connect(target: ParsedUrl, *, livemode: bool) -> ReceiverConnection:
 
 
 async def check_url(url: str, *, livemode: bool) -> None:
-    """Check a URL before it is registered, and the addresses of its name. Raises InvalidRequest.
+    """Check a URL, and the addresses of its name, before it is registered. Raises InvalidRequest.
 
     It does not wait long for a slow name server, because each connection resolves the name again.
     """
@@ -165,10 +166,10 @@ async def check_url(url: str, *, livemode: bool) -> None:
 
 
 async def look_up(host: str) -> list[str]:
-    """Return the IP addresses of a name. Raises SendFailed for a name without one.
+    """Return the IP addresses of a name. Raises SendFailed if it has none.
 
-    Each name is resolved in a thread of its own, once at a time: a name server that does not answer delays
-    only requests for that name.
+    Each name is resolved in a thread of its own, only once at a time: a name server that does not answer
+    delays only attempts for that name.
     """
     loop = asyncio.get_running_loop()
     answer = _lookups.get(host)
@@ -189,7 +190,7 @@ _lookups: dict[str, asyncio.Future[list[str] | str]] = {}
 
 
 def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
-    """Resolve a name, in a thread; set `answer` to the addresses, or to why there are none."""
+    """Resolve a name in a thread; set `answer` to the addresses, or to the reason why there are none."""
     result: list[str] | str
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -221,7 +222,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 def _head(path: str, headers: Headers) -> bytes:
-    """Return the head of a request. Raises SendFailed when a line of it would be two."""
+    """Return the head of a request. Raises SendFailed if a line of it would be two lines."""
     lines = [f"POST {path} HTTP/1.1", *[f"{name}: {value}" for name, value in headers], "", ""]
     head = "\r\n".join(lines)
     if not head.count("\r") == head.count("\n") == len(lines) - 1:
@@ -246,9 +247,10 @@ def _kept_headers(response: h11.Response) -> Headers:
 
 
 class AttemptJob(NamedTuple):
-    """One attempt to make. `number` is the caller's; host, port, TLS and path come from a ParsedUrl.
+    """One attempt to make. The caller chooses `number`; host, port, TLS and path come from a ParsedUrl.
 
-    `headers` are JSON text, an array of pairs: they are recorded as they are sent, and rendered only once.
+    `headers` are JSON text, an array of pairs: they are recorded as they are sent, so they are rendered only
+    once.
     """
 
     number: int
@@ -264,7 +266,9 @@ class AttemptJob(NamedTuple):
 
 
 class SendResult(NamedTuple):
-    """The result of a job. Without `made` it was not started, or cancelled: its outcome is unknown.
+    """The result of a job.
+
+    If `made` is false, the job was not started, or was cancelled and its outcome is unknown.
 
     `error` is None for a 2xx answer within the deadline; `status`, `headers` (JSON text like a job's) and
     `body` are the receiver's, None without an answer.
@@ -281,10 +285,10 @@ class SendResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The jobs of one lane, started in the order submitted, at most `most` under way at once.
+    """The jobs of one lane, started in the order of their submission, at most `most` at the same time.
 
-    With `in_order` the last job started is the `head`: the next starts when the head has a result or was sent
-    long enough ago.
+    With `in_order` the last job started is the `head`: the next job starts when the head has a result or was
+    sent long enough ago.
     """
 
     lane: _Lane
@@ -314,7 +318,7 @@ class _Lane:
 
 
 class Sender:
-    """Makes the attempts submitted; `report` is called once with each result."""
+    """Makes the submitted attempts; `report` is called once with each result."""
 
     is_ready = True
 
@@ -324,11 +328,14 @@ class Sender:
         self._lanes: dict[str, _Lane] = {}
         self._shared_count = 0
         self._until = math.inf
-        self._wanting: dict[_Queue, None] = {}  # queues waiting for the shared limit, oldest first
+        self._wanting: dict[_Queue, None] = {}  # queues that wait for the shared limit, the oldest first
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, job: AttemptJob) -> None:
-        """Submit a job. An endpoint's first attempts are started in the order submitted."""
+        """Submit a job.
+
+        An endpoint's first attempts are started in the order in which they were submitted.
+        """
         lane = self._lanes.get(job.endpoint)
         if lane is None:
             lane = self._lanes[job.endpoint] = _Lane(job.endpoint)
@@ -337,7 +344,7 @@ class Sender:
         self._begin_what_may(queue)
 
     def drop(self, endpoint: str) -> None:
-        """Return the endpoint's jobs that were not started as not made, and close its idle connections."""
+        """Report the endpoint's jobs that were not started as not made, and close its idle connections."""
         lane = self._lanes.get(endpoint)
         if lane is None:
             return
@@ -350,11 +357,11 @@ class Sender:
             self._report(SendResult(job.number, made=False))
 
     def send_until(self, moment: float) -> None:
-        """Start no attempt at or after this moment of the monotonic clock: return the jobs as not made."""
+        """Start no attempt at or after this moment of the monotonic clock; report such jobs as not made."""
         self._until = moment
 
     async def stop(self, grace_s: float) -> None:
-        """Start nothing more, give attempts under way `grace_s` seconds to end, and cancel the rest."""
+        """Start nothing more, give attempts in progress `grace_s` seconds to end, and cancel the rest."""
         for endpoint in list(self._lanes):
             self.drop(endpoint)
         if self._tasks:
@@ -385,7 +392,7 @@ class Sender:
             if time.monotonic() < self._until:
                 answer = await self._attempt(queue, job)
             else:
-                self.drop(job.endpoint)  # or those after it would be sent before it
+                self.drop(job.endpoint)  # otherwise later jobs of the endpoint would be sent before this one
         finally:
             queue.under_way -= 1
             self._shared_count -= queue.under_way > 0
@@ -414,7 +421,7 @@ class Sender:
         except OSError as failure:
             error = os.strerror(failure.errno) if failure.errno else str(failure)
         except Exception as failure:
-            # Count any error as a failure: a job reported as not made would come again at once.
+            # Count any error as a failure, because a job reported as not made would come again at once.
             error = f"{type(failure).__name__}: {failure}"
         latency_ms = round((time.monotonic() - began) * 1000)
         if response is None:
@@ -443,8 +450,8 @@ class Sender:
                 response = await connection.post(job.path, headers, job.body.encode(), on_sent)
             except (SendFailed, OSError):
                 connection.close()
-                # Receivers close idle connections; if one closed while our request was sent, that is no
-                # failure.
+                # Receivers close idle connections. If one closed its connection while our request was sent,
+                # that is not a failure.
                 if not used_before or connection.answering:
                     raise
                 continue

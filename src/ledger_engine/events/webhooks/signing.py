@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 
-# The signatures: the contract's, and the one of Standard Webhooks. See
+# The signatures: the one of the contract, and the one of Standard Webhooks. See
 # docs/interface.md#auth-webhook-signature, docs/decisions.md#webhooks-standard and
 # https://www.standardwebhooks.com.
 
@@ -39,10 +39,10 @@ def sign_standard(secret: str, id: str, seconds: int, body: bytes) -> str:
 def signed_headers(
     secret: str, previous: str | None, id: str, seconds: int, body: bytes
 ) -> list[tuple[str, str]]:
-    """Return the headers by which a receiver can check an attempt made at the Unix time `seconds`.
+    """Return the headers with which a receiver can check an attempt made at the Unix time `seconds`.
 
-    `previous` is the secret before the last roll while it signs too. The contract's header takes one
-    signature, so the second has its own header.
+    `previous` is the secret before the last roll, while it also signs. The contract's header takes one
+    signature, so the second signature has a header of its own.
     """
     standard = [sign_standard(each, id, seconds, body) for each in (secret, previous) if each is not None]
     return [
@@ -56,10 +56,10 @@ def signed_headers(
 
 @lru_cache(maxsize=256)
 def _key(secret: str) -> bytes:
-    """Return the key of Standard Webhooks: the bytes that stand behind `whsec_` in base64.
+    """Return the key of Standard Webhooks: the bytes that follow `whsec_` in base64.
 
-    Our own secrets are always base64. Any other text, which a server that `listen` follows may have, is the
-    key itself.
+    Our own secrets are always base64. Another server, which `listen` follows, may use any other text; such a
+    text is the key itself.
     """
     text = secret.removeprefix("whsec_")
     try:
@@ -70,15 +70,15 @@ def _key(secret: str) -> bytes:
 
 @lru_cache(maxsize=512)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return an HMAC to copy, which takes three quarters of the time of a new one."""
+    """Return an HMAC that is copied for each use, which takes three quarters of the time of a new one."""
     return hmac.new(key, digestmod="sha256")
 
 
-# Sealing: secrets are encrypted in the database when a key is set; without a key they are stored as they are.
-# A signature cannot be made with a hash of the secret, so the server must be able to read it. With the
-# environment variable LEDGER_SECRET_KEY set, a stolen database file or backup reveals no secret. To change
-# that key, set LEDGER_SECRET_KEY_PREVIOUS to the former one for one start, which encrypts everything with the
-# new key.
+# Sealing: if a key is set, secrets are encrypted in the database; without a key they are stored in clear
+# text. A signature cannot be made with a hash of the secret, so the server must be able to read the secret.
+# With the environment variable LEDGER_SECRET_KEY set, a stolen database file or backup reveals no secret. To
+# change that key, set LEDGER_SECRET_KEY_PREVIOUS to the former key for one start, which encrypts everything
+# with the new key.
 
 
 VARIABLE = "LEDGER_SECRET_KEY"
@@ -93,7 +93,7 @@ class WrongKey(Exception):
 class Seal:
     """Seals and opens secrets with `key`, which is any text; with None they stay readable.
 
-    It also opens what was sealed with `previous`.
+    It also opens secrets that were sealed with `previous`.
     """
 
     def __init__(self, key: str | None, previous: str | None = None) -> None:
@@ -106,11 +106,11 @@ class Seal:
         return _seal_of(os.environ.get(VARIABLE), os.environ.get(PREVIOUS))
 
     def close(self, secret: str) -> str:
-        """Return the form in which a secret is stored."""
+        """Return the stored form of a secret."""
         return secret if self._key is None else _MARK + _fernet(self._key).encrypt(secret.encode()).decode()
 
     def open(self, text: str) -> str:
-        """Return the secret of a stored form. Raises WrongKey."""
+        """Return the secret in a stored form. Raises WrongKey."""
         if not text.startswith(_MARK):
             return text
         if self._key is None:
@@ -123,9 +123,9 @@ class Seal:
         return secret
 
     def closed_again(self, text: str) -> str | None:
-        """Return the new form to store, None for a secret that is sealed with the key already.
+        """Return the new form to store; None for a secret that is already sealed with the key.
 
-        Also None for a secret that cannot be opened, and for every secret if there is no key.
+        The result is also None for a secret that cannot be opened, and for every secret if there is no key.
         """
         if self._key is None:
             return None
@@ -143,10 +143,11 @@ def _seal_of(key: str | None, previous: str | None) -> Seal:
 
 @cache
 def _fernet(key: str) -> Fernet:
-    # Imported here, so that a server without webhooks or without a key need not load it.
+    # Imported here, so that a server without webhooks or without a key does not load it.
     from cryptography.fernet import Fernet
 
-    # The key is stretched, because people use words. The salt may be constant, because no hashes are stored.
+    # The key is stretched, because people choose words. The salt may be constant, because no hashes are
+    # stored.
     key_bytes = hashlib.scrypt(key.encode(), salt=b"ledger webhook secrets", n=2**14, r=8, p=1, dklen=32)
     return Fernet(base64.urlsafe_b64encode(key_bytes))
 
