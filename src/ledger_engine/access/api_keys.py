@@ -24,7 +24,7 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
 from ledger_engine.store.rows import insert, reader, update_row
 
-TOPIC = "credentials"  # announced when the rights of a credential have changed
+TOPIC = "credentials"  # announced if the rights of a credential have changed
 NAME_MAX = 255
 SECRET_LENGTH = 32
 _SECRET_ALPHABET = string.ascii_letters + string.digits
@@ -51,7 +51,7 @@ class NewApiKey:
     """The fields of a new API key.
 
     `session` marks the key of a dashboard that runs its own server: it is revoked when that server ends
-    (`sessions`). `server` is the id of that one where there may be several.
+    (`sessions`). `server` is the id of that server, if several may serve the ledger.
     """
 
     name: str | None = None
@@ -72,7 +72,7 @@ def hash_secret(value: str) -> str:
 def new_secret(prefix: str) -> str:
     """Return a fresh value with this prefix.
 
-    It is random, so it is made outside of the work that stores it.
+    The value is random, so it is made outside of the work that stores it.
     """
     return f"{prefix}_{''.join(secrets.choice(_SECRET_ALPHABET) for _ in range(SECRET_LENGTH))}"
 
@@ -85,7 +85,7 @@ def new_value(livemode: bool) -> str:
 def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | None = None) -> ApiKey:
     """Store an API key with this value for the project and mode of the tenant.
 
-    Raises PermissionDenied when the key would have more rights than the credential that creates it.
+    Raises PermissionDenied if the key would have more rights than the credential that creates it.
     """
     _check(new)
     _require_rights_of(tenant, new.role, new.scopes)
@@ -118,8 +118,8 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
 def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
     """Make sure that the tenant has an owner's key with this value.
 
-    Raises Conflict when the value is a key that was revoked, has fewer rights, or belongs to another project,
-    and raises as `create` does.
+    Raises Conflict if the value belongs to a key that was revoked, has fewer rights, or is another project's.
+    Also raises the errors of `create`.
     """
     row = unit.first("SELECT * FROM api_keys WHERE hash = :hash", {"hash": hash_secret(value)})
     if row is None:
@@ -138,12 +138,12 @@ def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
-    """Return the API key, revoked or not; raises NotFound."""
+    """Return the API key, revoked or not. Raises NotFound."""
     return _LISTING.get(unit, tenant, id)
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[ApiKey]:
-    """Return a page of the API keys of the project and mode, newest first, with the revoked ones."""
+    """Return a page of the API keys of the project and mode, newest first, including the revoked ones."""
     return _LISTING.page(unit, tenant, request, {})
 
 
@@ -170,7 +170,7 @@ def has_any(unit: Unit) -> bool:
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """Return the local administrator's tenant for the project and mode of this key; raises NotFound."""
+    """Return a local administrator's tenant for the project and mode of this key. Raises NotFound."""
     row = unit.first("SELECT project, livemode FROM api_keys WHERE id = :id", {"id": id})
     if row is None:
         raise NotFound("API key", id)
@@ -178,10 +178,10 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
-    """Revoke the API key: it and its tokens are refused from now on. Revoking it again changes nothing.
+    """Revoke the API key, so that it and its tokens are refused from now on. A revoked key is not changed.
 
-    Raises PermissionDenied when the key has more rights than the credential that revokes it, because a lower
-    credential must not lock out a higher one. Any other key can be revoked, the caller's own too.
+    Raises PermissionDenied if the key has more rights than the credential that revokes it, because a lower
+    credential must not lock out a higher one. Any other key can be revoked, including the caller's own.
     """
     old = get(unit, tenant, id)
     _require_rights_of(tenant, old.role, old.scopes)
@@ -198,16 +198,17 @@ def remove(unit: Unit, id: str) -> None:
 
 
 def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None) -> ApiKey:
-    """Revoke the API key and create one with this value and with its name and rights.
+    """Revoke the API key, and create one with this value and with the old key's name and rights.
 
-    The key of a session remains one: it ends with its server. Raises PermissionDenied as `revoke` does, and
-    Conflict when the key is revoked already, because rolling twice must not leave a second key behind.
+    If the key belongs to a session, the new one does too, and ends with its server. Raises PermissionDenied
+    as `revoke` does, and Conflict if the key is already revoked, because rolling twice must not leave a
+    second key behind.
     """
     row = _LISTING.row(unit, tenant, id)
     old = _read(row)
     new = NewApiKey(old.name, old.role, old.scopes, bool(row["session"]), row["server"])
-    # Created first, so that a repeated idempotency key is reported as such, and not as a key that was revoked
-    # before.
+    # Create first, so that a repeated idempotency key is reported as such, and not as a key that was already
+    # revoked.
     api_key = create(unit, tenant, new, value, key)
     if old.revoked_at is not None:
         raise Conflict("not_recoverable", f"{id} has already been revoked; create a new key instead.")
@@ -255,15 +256,15 @@ _LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read)
 
 # Sessions: keys that end with their server, such as the key of a dashboard that runs its own. If several
 # servers may serve one ledger, each has a row in `servers` and counts up its `beats`. A server whose beats
-# stand still has ended; the others notice by counting their own beats: no clock is compared. A session
-# without a row of its server ends with the next beat of any server.
+# stand still has ended. The other servers notice this by counting their own beats, without comparing clocks.
+# A session whose server has no row ends with the next beat of any server.
 
 
 _OPEN = "session = 1 AND revoked_at IS NULL"
 
 
 def end_all(unit: Unit) -> None:
-    """Revoke the keys of all sessions; for a ledger that no other server serves."""
+    """Revoke the keys of all sessions. Call this for a ledger that no other server serves."""
     _revoke(unit, "session = 1")
 
 
@@ -271,7 +272,7 @@ def end_all(unit: Unit) -> None:
 async def key_of(
     engine: Engine, find_tenant: Callable[[Unit], Tenant], rights: NewApiKey
 ) -> AsyncIterator[str]:
-    """Yield the value of a new key, for a program next to the server, and revoke the key at the end."""
+    """Yield the value of a new key for a program next to the server, and revoke the key at the end."""
     tenant = await engine.read(find_tenant)
     value = new_value(tenant.livemode)
     key = await engine.write(partial(create, tenant=tenant, new=rights, value=value))
@@ -305,8 +306,8 @@ def begin(unit: Unit, server: ServerEntry) -> None:
 def beat(unit: Unit, server: ServerEntry, silent: Mapping[str, int]) -> dict[str, int]:
     """Count a beat of the server, and end the sessions of servers that have ended; return the others' beats.
 
-    `silent` holds the beats of servers that have not beaten for too long. A server that has beaten since is
-    not ended.
+    `silent` holds the last seen beats of servers that have not beaten for too long. If such a server has
+    beaten since, its sessions are kept.
     """
     _note_beat(unit, server, 1)
     for id, beats in silent.items():

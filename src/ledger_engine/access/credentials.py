@@ -1,8 +1,8 @@
-"""Credentials: finding the API key or token of a bearer value, and its rights.
+"""Credentials: finds the API key or token with a bearer value, and its rights.
 
-An access token is good for an hour, and a refresh token for the next pair: see
-docs/interface.md#auth-access-token, #auth-refresh-once. Both stand for the API key they came from: its
-project, mode, role and scopes, for as long as it is valid.
+An access token is valid for an hour, and a refresh token until the next pair is issued: see
+docs/interface.md#auth-access-token, #auth-refresh-once. Both act for the API key from which they came: they
+have its project, mode, role and scopes, for as long as the key is valid.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ledger_engine.store.rows import insert
 class Credential:
     """A credential that is valid until `expires_at` (milliseconds; None for an API key).
 
-    `id` is the id of the API key, also for the key's tokens, or of the app. `user` is the user for whom an
-    app acts.
+    `id` is the id of the API key, also for the key's tokens, or the id of the app. `user` is the user for
+    whom an app acts.
     """
 
-    kind: str  # api_key, access_token, oauth_token
+    kind: str  # "api_key", "access_token" or "oauth_token"
     id: str
     user: str | None
     project: str
@@ -45,7 +45,7 @@ class Credential:
 
     @property
     def counted_on(self) -> str:
-        """Return what its requests count on for the rate limit (docs/decisions.md#rate-limits-tokens)."""
+        """Return the name under which its requests count (docs/decisions.md#rate-limits-tokens)."""
         return self.id if self.user is None else f"{self.id}/{self.user}"
 
     def tenant(self, request: str, traceparent: str | None = None) -> Tenant:
@@ -63,12 +63,12 @@ class Credential:
         )
 
     def check_expiry(self, now: int) -> None:
-        """Raise ExpiredCredential when the credential has expired at `now` (milliseconds)."""
+        """Raise ExpiredCredential if the credential has expired at `now` (milliseconds)."""
         if self.expires_at is not None and now >= self.expires_at:
             raise ExpiredCredential("The access token has expired.", self.expires_at)
 
 
-# The columns of a credential and its project, the same for each way to find one.
+# The columns of a credential and its project, the same for each way to find a credential.
 _PROJECT = "p.plan, p.rate_limit, p.burst, p.overdraft, p.archived_at"
 _KEY = f"k.id, NULL AS user_id, k.project, k.livemode, k.role, k.scopes, k.revoked_at, {_PROJECT}"
 _API_KEY = (
@@ -81,18 +81,18 @@ _GRANT = (
 
 
 def find(unit: Unit, value: str) -> Credential:
-    """Return the credential with this bearer value; raises AuthenticationError when none is valid."""
+    """Return the credential with this bearer value. Raises AuthenticationError if none is valid."""
     return _find_token(unit, value) if value.startswith("at_") else find_key(unit, value)
 
 
 def find_key(unit: Unit, value: str, param: str | None = None) -> Credential:
-    """Return the API key with this value; raises AuthenticationError naming `param`, a field or None."""
+    """Return the API key with this value. Raises AuthenticationError naming `param`, a field or None."""
     row = unit.first(f"{_API_KEY} WHERE k.hash = :hash", {"hash": hash_secret(value)})
     return _read("api_key", row, param)
 
 
 def require_valid_key(unit: Unit, id: str, param: str) -> None:
-    """Raise AuthenticationError, naming `param`, unless the API key with this id is valid."""
+    """Raise AuthenticationError, which names `param`, unless the API key with this id is valid."""
     _read("api_key", unit.first(f"{_API_KEY} WHERE k.id = :id", {"id": id}), param)
 
 
@@ -145,9 +145,9 @@ def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-# milliseconds; until then an expired token is answered as expired, afterwards as unknown
+# Milliseconds; until then the error says that the token has expired, and afterwards that it is unknown.
 FORGOTTEN_AFTER_MS = 7 * DAY
-FORGOTTEN_AT_ONCE = 100  # after a long pause there may be many, and others wait for the commit
+FORGOTTEN_AT_ONCE = 100  # after a long pause there may be many, and other works wait for the commit
 
 
 @dataclass(slots=True)
@@ -161,20 +161,20 @@ class TokenPair:
 
 
 def new_pair() -> TokenPair:
-    """Return fresh values; made outside of the work that stores them, because they are random."""
+    """Return new values. They are random, so call this outside of the work that stores them."""
     return TokenPair(new_secret("at"), "Bearer", ACCESS_SECONDS, new_secret("rt"))
 
 
 def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
-    """Store the pair for the API key with this value; raises AuthenticationError unless the key is valid."""
+    """Store the pair for the API key with this value. Raises AuthenticationError unless the key is valid."""
     key = find_key(unit, api_key, "api_key")
     return _store(unit, key.id, pair)
 
 
 def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:
-    """Use up the refresh token and store the new pair; raises AuthenticationError.
+    """Use up the refresh token and store the new pair. Raises AuthenticationError.
 
-    One statement marks the token as used, so of several uses at once only one succeeds.
+    One statement marks the token as used, so if it is used several times at once, only one use succeeds.
     """
     used = unit.first(
         "UPDATE tokens SET used_at = :now"
@@ -209,7 +209,7 @@ def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
     for value, kind, seconds in secrets:
         token = {"hash": hash_secret(value), "kind": kind, "api_key": api_key}
         insert(unit, "tokens", token | {"created": unit.now, "expires": unit.now + seconds * 1000})
-    # Each new pair deletes some that expired long ago, so that the table does not grow for ever.
+    # Each new pair deletes some tokens that expired long ago, so that the table does not grow for ever.
     unit.execute(
         "DELETE FROM tokens WHERE hash IN"
         " (SELECT hash FROM tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",

@@ -23,12 +23,14 @@ _READ = (
 
 
 class UnusedKeys:
-    """Keys of a book that are known to be unused: the keys of a group are read together (`prefetch`).
+    """Keys of a book that are known to be unused.
 
-    Taking one then needs no answer from the database.
+    The keys of a whole group are read at once (`prefetch`).
+
+    Taking such a key needs no answer from the database.
     """
 
-    # added rows do not make it untrue, as `take` removes their keys
+    # No tables: a new row does not make this invalid, because `take` removes the key.
     tables: ClassVar[frozenset[str]] = frozenset()
     __slots__ = ("_cache", "_keys", "_tenant")
 
@@ -43,19 +45,20 @@ class UnusedKeys:
         for first in range(0, len(distinct), _READ_TOGETHER):
             chunk: list[str | None] = [*distinct[first : first + _READ_TOGETHER]]
             self._keys.update(each for each in chunk if each is not None)
-            chunk += [None] * (_READ_TOGETHER - len(chunk))  # one statement, whatever their number
+            # Filled up with None, so that one statement serves any number of keys.
+            chunk += [None] * (_READ_TOGETHER - len(chunk))
             rows = self._cache.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, chunk, strict=True))))
             self._keys.difference_update(row["key"] for row in rows)
 
     def take(self, key: str) -> bool:
-        """Return whether the key is known to be unused, and count it as used from now on."""
+        """Return whether the key is known to be unused; from now on it counts as used."""
         if key not in self._keys:
             return False
         self._keys.remove(key)
         return True
 
     def write(self) -> None:
-        """Do nothing: the rows of new keys wait with the other rows."""
+        """Do nothing, because the rows of new keys wait with the other rows."""
 
 
 def parse(key: str | None) -> str | None:
@@ -69,7 +72,7 @@ def parse(key: str | None) -> str | None:
         raise InvalidRequest(
             "invalid_value", f"{HEADER} must be 1 to 255 printable ASCII characters.", HEADER
         )
-    if holds_secret(key):  # it would be stored, and logged with the request, in clear text
+    if holds_secret(key):  # the key would be stored, and logged with the request, in clear text
         raise InvalidRequest(
             "invalid_value",
             f"{HEADER} looks like a secret; idempotency keys are stored as they are, so send another value.",
@@ -79,7 +82,7 @@ def parse(key: str | None) -> str | None:
 
 
 def fingerprint(method: str, target: bytes, body: bytes) -> int:
-    """Return a number by which the same request is known again: 64 bits of a hash, with a sign.
+    """Return a number that identifies an equal request: 64 bits of a hash, with a sign.
 
     The body counts byte for byte; `target` is the path with its query.
     """
@@ -89,7 +92,7 @@ def fingerprint(method: str, target: bytes, body: bytes) -> int:
 
 
 def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey | None:
-    """Return the error for a key that was used before, None while it is unused."""
+    """Return the error for a key that was used before; None for an unused key."""
     row = unit.first(
         "SELECT object, fingerprint, originals FROM idempotency_keys"
         " WHERE project = :project AND livemode = :livemode AND key = :key",
@@ -97,7 +100,7 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
     )
     if row is None:
         return None
-    # Keys of older versions carry no fingerprint, nor do requests that did not come over HTTP.
+    # Keys from older versions have no fingerprint, and requests that did not come over HTTP have none either.
     comparable = row["fingerprint"] is not None and tenant.fingerprint is not None
     return DuplicateIdempotencyKey(
         row["object"],
@@ -109,8 +112,8 @@ def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey 
 def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
     """Store `key`, unless it is None, with the id of the object, in the commit that creates the object.
 
-    Keys are separate for each project and mode. Raises DuplicateIdempotencyKey when the key was used before.
-    When the work fails afterwards, the key is unused again.
+    Keys are separate for each project and mode. Raises DuplicateIdempotencyKey if the key was used before. If
+    the work fails afterwards, the key is unused again.
     """
     if key is None:
         return
@@ -131,7 +134,7 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
 
 
 def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -> None:
-    """Store with a key that was taken, unless it is None, the ids of all that its request is about.
+    """Store the ids of all objects of a request with its key, which was taken before, unless it is None.
 
     They are the ids of a batch, in its order, or the ids of an action's object and of the objects that it
     made.
@@ -145,9 +148,9 @@ def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) ->
 
 
 def _folded(ids: Sequence[str]) -> str:
-    """Return ids as one text: their common beginning, and the rest of each.
+    """Return ids as one text: their common beginning, and the rest of each id.
 
-    Ids of one batch share all but 9 or 10 of their letters.
+    Ids of one batch differ only in 9 or 10 of their letters.
     """
     first, last = min(ids), max(ids)
     letters = zip(first, last, strict=False)

@@ -1,7 +1,7 @@
 """Projects: each owns the objects in it, and its plan sets the limits (docs/decisions.md#projects).
 
-Over HTTP a credential sees its own project and its children, the projects created with one of its
-credentials; every other project is not found. The local administrator sees them all.
+Over HTTP a credential sees its own project and its children, which are the projects created with one of its
+credentials; for every other project the answer is 404. The local administrator sees all projects.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Project:
 
     @property
     def limits(self) -> Plan:
-        """Return the limits of the plan, or the project's own where the plan allows them."""
+        """Return the limits of the plan, or the project's own limits if the plan allows them."""
         return limits_of(self.plan, self.rate_limit, self.burst)
 
 
@@ -105,7 +105,7 @@ class ProjectChanges:
 
 
 def limits_of(plan: str, rate_limit: int | None, burst: int | None) -> Plan:
-    """Return the limits of a plan; only enterprise takes its own rate and burst."""
+    """Return the limits of a plan; only enterprise may have its own rate and burst."""
     limits = PLANS[plan]
     if plan != "enterprise":
         return limits
@@ -138,7 +138,7 @@ def create(unit: Unit, new: NewProject, id: str | None = None) -> Project:
 
 
 def get(unit: Unit, id: str) -> Project:
-    """Return the project, archived or not; raises NotFound."""
+    """Return the project, archived or not. Raises NotFound."""
     row = unit.first("SELECT * FROM projects WHERE id = :id", {"id": id})
     if row is None:
         raise NotFound("project", id)
@@ -154,16 +154,16 @@ def first(unit: Unit) -> Project | None:
 def first_or_new(unit: Unit) -> tuple[Project, bool]:
     """Return the database's first project, and whether it was created now.
 
-    It is created without limits, because its owner runs the server.
+    It is created without limits, because its owner also runs the server.
     """
     project = first(unit)
     return (create(unit, NewProject(FIRST_NAME, "enterprise")), True) if project is None else (project, False)
 
 
 def to_add_to(unit: Unit, id: str | None) -> Project:
-    """Return the project with this id, or the database's first one, creating it if there is none.
+    """Return the project with this id, or the database's first project, which is created if there is none.
 
-    Raises NotFound, and Conflict for an archived project, because nobody could see what is added to it.
+    Raises NotFound, and Conflict for an archived project, because nobody could see new objects in it.
     """
     project = first_or_new(unit)[0] if id is None else get(unit, id)
     if project.archived_at is not None:
@@ -180,12 +180,12 @@ def remove_unused(unit: Unit, id: str) -> None:
 
 
 def every(unit: Unit) -> list[Project]:
-    """Return all projects of the database, the oldest first, with the archived ones."""
+    """Return all projects of the database, including archived ones, the oldest first."""
     return [read(row) for row in unit.execute("SELECT * FROM projects ORDER BY id")]
 
 
 def update(unit: Unit, id: str, changes: ProjectChanges) -> Project:
-    """Change a project. One that leaves the enterprise plan loses its own rate and burst.
+    """Change a project. If it leaves the enterprise plan, it loses its own rate and burst.
 
     Raises NotFound, and PermissionDenied in a copy of another server.
     """
@@ -208,7 +208,7 @@ def update(unit: Unit, id: str, changes: ProjectChanges) -> Project:
 
 
 def visible(unit: Unit, tenant: Tenant, id: str) -> Project:
-    """Return the caller's project or a child of it; raises NotFound for every other."""
+    """Return the caller's project or a child of it. Raises NotFound for every other project."""
     row = unit.first(
         "SELECT * FROM projects WHERE id = :id AND (id = :project OR parent = :project)",
         {"id": id, "project": tenant.project},
@@ -219,7 +219,7 @@ def visible(unit: Unit, tenant: Tenant, id: str) -> Project:
 
 
 def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[Project]:
-    """Return a page of the projects that the caller sees, newest first, with the archived ones."""
+    """Return a page of the projects that the caller sees, newest first, including archived ones."""
     parameters: dict[str, Value] = {
         "project": tenant.project,
         "rows": request.limit + 1,
@@ -246,7 +246,7 @@ def page(unit: Unit, tenant: Tenant, request: PageRequest) -> Page[Project]:
 def create_child_with_key(
     unit: Unit, tenant: Tenant, new: NewChild, value: str, key: str | None = None
 ) -> tuple[Project, ApiKey]:
-    """Create a child as `create_child` does, with a first API key of this value and the caller's rights."""
+    """Create a child, and its first API key with this value and the caller's rights; see `create_child`."""
     project = create_child(unit, tenant, new, key)
     rights = NewApiKey(None, tenant.role, None if tenant.scopes is None else sorted(tenant.scopes))
     return project, api_keys.create(unit, replace(tenant, project=project.id), rights, value)
@@ -255,7 +255,7 @@ def create_child_with_key(
 def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = None) -> Project:
     """Create a child of the caller's project, with the same limits.
 
-    Raises PermissionDenied for a higher plan when the caller may not change the plan of the parent either.
+    Raises PermissionDenied for a higher plan, if the caller may not change the plan of the parent either.
     """
     parent = get(unit, tenant.project)
     plan = parent.plan if new.plan is None else new.plan
@@ -304,9 +304,9 @@ def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
 
 
 def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
-    """Archive a project that the caller sees: everything is kept, and its credentials stop working at once.
+    """Archive a project that the caller sees: all its data is kept, and its credentials stop working at once.
 
-    Archiving it again changes nothing. Raises NotFound, and PermissionDenied for a key of the test mode once
+    An archived project is not changed. Raises NotFound, and PermissionDenied for a key of the test mode once
     the project has keys of the live mode, because a test must not stop the live mode.
     """
     project = visible(unit, tenant, id)
@@ -319,10 +319,10 @@ def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
 
 
 def restore(unit: Unit, id: str) -> Project:
-    """Restore an archived project: its credentials work again.
+    """Restore an archived project, so that its credentials work again.
 
-    For the local administrator, because the project's own keys, which would ask for it over HTTP, do not
-    work. Raises NotFound, and Conflict for a project that is not archived.
+    Only the local administrator can do this: a request over HTTP would need one of the project's own keys,
+    and these do not work. Raises NotFound, and Conflict for a project that is not archived.
     """
     if get(unit, id).archived_at is None:
         raise Conflict("not_recoverable", f"The project {id} is not archived.")

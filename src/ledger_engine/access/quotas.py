@@ -25,12 +25,13 @@ class Plan:
     webhook_endpoints: int | None
 
 
-LOGS_KEPT_FOR = 7 * DAY  # the request log and deliveries (docs/interface.md#quotas-and-retention)
-RECOVERABLE_FOR = 30 * DAY  # deleted objects
+# How long the request log and deliveries are kept (docs/interface.md#quotas-and-retention).
+LOGS_KEPT_FOR = 7 * DAY
+RECOVERABLE_FOR = 30 * DAY  # how long deleted objects can be restored
 PLANS = {
     "free": Plan(requests_per_minute=60, burst=10, stored_objects=10_000, webhook_endpoints=5),
     "pro": Plan(requests_per_minute=600, burst=50, stored_objects=500_000, webhook_endpoints=50),
-    # The limits of the enterprise plan are negotiated: a project may have limits of its own
+    # The limits of the enterprise plan are negotiated, so a project may have its own limits
     # (docs/decisions.md#projects-enterprise).
     "enterprise": Plan(requests_per_minute=6_000, burst=200, stored_objects=None, webhook_endpoints=None),
 }
@@ -57,14 +58,14 @@ class StoredObjects:
         self.number = self._written_number = int(rows[0]["stored_objects"]) if rows else 0
 
     def count(self, tenant: Tenant, objects: int) -> None:
-        """Count new objects; raises PermissionDenied when they exceed the tenant's quota."""
+        """Count new objects. Raises PermissionDenied if they exceed the tenant's quota."""
         self.number = self.with_new(tenant, objects, self.number)
         self._cache.change(self)
 
     def with_new(self, tenant: Tenant, objects: int, before: int) -> int:
-        """Return the number with these new objects, which are not counted yet.
+        """Return the number of objects including these new ones, which are not counted yet.
 
-        Raises PermissionDenied when they exceed the quota; `before` is the number before the request.
+        Raises PermissionDenied if they exceed the quota; `before` is the number before the request.
         """
         number, quota = self.number + objects, tenant.quota
         if quota is not None and number > quota:
@@ -76,7 +77,7 @@ class StoredObjects:
         return number
 
     def write(self) -> None:
-        """Store the number if it was changed."""
+        """Store the number if it has changed."""
         if self._written_number == self.number:
             return
         self._written_number = self.number
@@ -88,5 +89,5 @@ class StoredObjects:
 
 
 def count_stored(unit: Unit, tenant: Tenant, objects: int = 1) -> None:
-    """Count new objects of the project and mode; raises PermissionDenied when they exceed the quota."""
+    """Count new objects of the project and mode. Raises PermissionDenied if they exceed the quota."""
     unit.cached(StoredObjects, tenant).count(tenant, objects)

@@ -1,7 +1,7 @@
 """Apps: programs that may ask a project's users for authorization (docs/interface.md#auth-oauth).
 
-They are public clients: an app is identified by the address its users are sent back to, not by a secret.
-The local administrator can restore a deleted app for 30 days.
+Apps are public clients: an app is identified by the address to which its users are sent back, not by a
+secret. The local administrator can restore a deleted app for 30 days.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit, Value
 from ledger_engine.store.rows import insert, reader
 
-NAME_MAX = 100  # users read it on the page where they decide
+NAME_MAX = 100  # characters; users read the name on the page where they decide
 REDIRECT_URIS_MAX = 20
 REDIRECT_URI_MAX = 2000  # characters
-# Characters that browsers and parsers read differently, so that one address could lead to two places.
+# All characters except those that browsers and parsers read differently, with which one address could lead to
+# two places.
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _LOOPBACK = re.compile(rf"http://(127\.0\.0\.1|\[::1\])(?::(?:{_PORT}))?(?=[/?]|$)")
@@ -92,7 +93,7 @@ def create(unit: Unit, tenant: Tenant, new: NewApp) -> App:
 
 
 def every(unit: Unit, project: str) -> list[App]:
-    """Return the apps of both modes, newest first, without the deleted ones; for the local administrator."""
+    """Return the apps of both modes, newest first, except deleted ones; for the local administrator."""
     rows = unit.execute(
         "SELECT * FROM apps WHERE project = :project AND deleted_at IS NULL ORDER BY id DESC",
         {"project": project},
@@ -101,7 +102,10 @@ def every(unit: Unit, project: str) -> list[App]:
 
 
 def find(unit: Unit, client_id: str) -> App:
-    """Return the app with this `client_id`; raises NotFound, also when it or its project is not in use."""
+    """Return the app with this `client_id`.
+
+    Raises NotFound, also if the app was deleted or its project archived.
+    """
     row = unit.first(
         "SELECT a.* FROM apps AS a JOIN projects AS p ON p.id = a.project"
         " WHERE a.id = :id AND a.deleted_at IS NULL AND p.archived_at IS NULL",
@@ -127,7 +131,7 @@ def delete(unit: Unit, id: str) -> App:
 def restore(unit: Unit, id: str) -> App:
     """Restore an app that was deleted at most 30 days ago.
 
-    Its grants stay ended: its users are asked again. Raises NotFound, and Conflict for an app that is not
+    Its grants stay ended, so its users are asked again. Raises NotFound, and Conflict for an app that is not
     deleted.
     """
     row = unit.first(
@@ -183,7 +187,7 @@ def _check(new: NewApp) -> None:
 
 
 def _fault_of(uri: str) -> str | None:
-    """Return why `uri` cannot be registered, None if it can (RFC 6749, 3.1.2; RFC 8252, 7)."""
+    """Return the reason why `uri` cannot be registered; None if it can (RFC 6749, 3.1.2; RFC 8252, 7)."""
     if len(uri) > REDIRECT_URI_MAX:
         return f"is longer than {REDIRECT_URI_MAX:,} characters"
     if "#" in uri:

@@ -1,7 +1,8 @@
-"""Authorization: the works of OAuth 2.0 (RFC 6749, 7009, 7636), each one call to the server in `server`.
+"""Authorization: the works of OAuth 2.0 (RFC 6749, 7009, 7636), each of which makes one call to `server`.
 
-Defaults for the parameters that the contract lets an app leave out (docs/decisions.md#oauth). An error is
-returned, not raised, where something must stay stored: the end of a grant whose code was used twice.
+This module sets defaults for the parameters that the contract lets an app leave out
+(docs/decisions.md#oauth). An error is returned instead of raised if a change must be stored with it: the end
+of a grant whose code was used twice.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ledger_engine.store import Unit
 class AuthorizationRequest:
     """An authorization request that can be shown to a user (docs/interface.md#authorize-parameters).
 
-    `user` is the signed-in user, None when nobody is signed in whom the app may ask.
+    `user` is the signed-in user; None if nobody is signed in whom the app may ask.
     """
 
     app: App
@@ -60,7 +61,7 @@ class AuthorizationRequest:
 class RefusedToApp(Exception):
     """An authorization request was refused; the app is informed at `redirect_uri`, one of its addresses.
 
-    `state` is the app's own, to be sent back; None when it was missing or cannot be sent.
+    `state` is the app's own value, which is sent back; None if it was missing or cannot be sent.
     """
 
     def __init__(self, redirect_uri: str, error: str, description: str, state: str | None) -> None:
@@ -74,10 +75,10 @@ class RefusedToApp(Exception):
 def consider(
     unit: Unit, parameters: Sequence[tuple[str, str]], sign_in: str | None = None
 ) -> AuthorizationRequest:
-    """Return the authorization request of these parameters, for the user signed in with `sign_in`, if any.
+    """Return the authorization request in these parameters, for the user signed in with `sign_in`, if any.
 
-    Raises InvalidRequest or NotFound when it is not certain which app to answer, and RefusedToApp for every
-    other error, among them a scope that this user cannot grant.
+    Raises InvalidRequest or NotFound if it is uncertain which app to answer, and RefusedToApp for every other
+    error, such as a scope that this user cannot grant.
     """
     user = None if sign_in is None else sign_ins.find(unit, sign_in)
     request = OAuthRequest(parameters)
@@ -94,11 +95,11 @@ def consider(
 
 
 def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: str | None) -> None:
-    """Record that the user signed in with `sign_in` allows the request, under this fresh code.
+    """Record that the user signed in with `sign_in` allows the request, under this new code.
 
-    With None as the code the user denies it. The request is checked again. Raises what `consider` does, and
-    RefusedToApp `access_denied` when the user denies it or when no user whom the app may ask is signed in any
-    more.
+    If the code is None, the user has denied the request. The request is checked again. Raises the errors of
+    `consider`, and RefusedToApp `access_denied` if the user denies it, or if nobody whom the app may ask is
+    signed in any more.
     """
     server, request = Server(unit, code=code), OAuthRequest([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
@@ -112,8 +113,8 @@ def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: 
 def exchange(unit: Unit, parameters: Mapping[str, str], pair: TokenPair) -> OAuthTokens | LedgerError:
     """Use up the code or the refresh token in `parameters` and store the pair for its grant.
 
-    When several requests use it at once, one succeeds. A request whose other parameters do not match uses
-    nothing up; a second use ends the grant. OAuth's other parameters are checked where they are given.
+    If several requests use it at once, one succeeds. A request whose other parameters do not match uses
+    nothing up; a second use ends the grant. OAuth's other parameters are checked if they are sent.
     """
     credential = _find_stored(unit, parameters)
     complete = {"grant_type": AUTHORIZATION_CODE, **_own(credential), **parameters}
@@ -142,7 +143,7 @@ def _find_stored(unit: Unit, parameters: Mapping[str, str]) -> Code | Token | No
 
 
 def _own(credential: Code | Token | None) -> dict[str, str]:
-    """Return the parameters that an app may leave out, as a valid code or refresh token implies them."""
+    """Return the values of parameters that an app may leave out, from a valid code or refresh token."""
     if credential is None or credential.ended:
         return {}
     if isinstance(credential, Code):
@@ -151,7 +152,7 @@ def _own(credential: Code | Token | None) -> dict[str, str]:
 
 
 def _consent(server: Server, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
-    """Return Authlib's grant for a request that can be shown; raises what `consider` does."""
+    """Return Authlib's grant for a request that can be shown. Raises the errors of `consider`."""
     payload = request.payload
     if payload.client_id is None:
         raise InvalidRequest("missing_field", "The address has no client_id, which identifies the app.")

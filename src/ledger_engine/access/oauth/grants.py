@@ -1,7 +1,7 @@
-"""Grants: what a user allowed an app, from the one-time code to the last token of its family.
+"""Grants: the permissions that users gave to apps, from the one-time code to the last token.
 
-A code and a refresh token work once. When one is used a second time, either use may be a thief's, and it is
-not possible to know which; so the whole grant ends (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+A code and a refresh token work once. If one is used a second time, either use may be a thief's, and nobody
+can know which. So the whole grant ends (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ledger_engine.store.rows import insert
 CODE_SECONDS = 60
 # The least role for the scopes that not every user can grant (docs/interface.md#scopes).
 LEAST_ROLE = {"admin:billing": "owner"}
-# For a statement on `grants AS g`.
+# A condition for a statement on `grants AS g`: the grant has ended.
 _ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
 _OWNERS = "JOIN apps AS a ON a.id = g.app JOIN users AS u ON u.id = g.user_id"
 _WHOSE = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
@@ -94,14 +94,14 @@ class OAuthTokens:
 
 
 class AnsweredBefore(Exception):
-    """The user's decision was recorded before under the same code, and that code is no longer valid."""
+    """The user's decision was already recorded under this code, and the code is no longer valid."""
 
 
 def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
-    """Record that the user allows what the app asks for, under this code.
+    """Record under this code that the user allows the app's request.
 
-    Nothing changes when the grant exists under this code and still waits to be redeemed; raises
-    AnsweredBefore when it no longer does.
+    Nothing changes if the grant exists under this code and the code is still unused. Raises AnsweredBefore if
+    the code was used or has expired.
     """
     row = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"
@@ -126,9 +126,9 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
 
 
 def find_code(unit: Unit, code: str) -> Code | None:
-    """Return the code with this value, used or not.
+    """Return the code with this value, used or not; None if there is none.
 
-    A code that has expired stays expired after a restart of the server too.
+    A code that has expired stays expired after a restart of the server.
     """
     row = unit.first(
         f"SELECT g.*, {_ENDED} FROM grants AS g {_WHOSE} WHERE g.code_hash = :hash",
@@ -151,9 +151,9 @@ def find_code(unit: Unit, code: str) -> Code | None:
 
 
 def take_code(unit: Unit, code: Code) -> bool:
-    """Mark the code as used; returns False when it was used before.
+    """Mark the code as used; return False if it was already used.
 
-    This is one statement, so that only one of several simultaneous uses succeeds.
+    This is one statement, so only one of several simultaneous uses succeeds.
     """
     row = unit.first(
         "UPDATE grants SET redeemed_at = :now WHERE id = :id AND redeemed_at IS NULL AND code_expires > :now"
@@ -196,7 +196,7 @@ def take_refresh_token(unit: Unit, token: Token) -> bool:
 
 
 def revoke_all_of(unit: Unit, user: str) -> None:
-    """End all grants of the user, codes not yet redeemed included, and sign the user out everywhere."""
+    """End all grants of the user, including codes that are still unused, and sign the user out everywhere."""
     unit.execute(
         "UPDATE grants SET revoked_at = :now WHERE user_id = :user AND revoked_at IS NULL",
         {"user": user, "now": unit.now},
@@ -226,9 +226,7 @@ def revoke(unit: Unit, grant: str) -> None:
 def store(
     unit: Unit, grant: str, granted_scopes: list[str], token_scopes: list[str], pair: TokenPair
 ) -> None:
-    """Store a pair for a grant: the access token with the scopes `scopes`, the refresh token with all
-    `granted_scopes`.
-    """
+    """Store a pair for a grant: its access token gets `token_scopes`, its refresh token `granted_scopes`."""
     secrets = (
         (pair.access_token, "access", token_scopes, ACCESS_SECONDS),
         (pair.refresh_token, "refresh", granted_scopes, REFRESH_SECONDS),
@@ -251,14 +249,18 @@ def _has_expired(unit: Unit, expires: int) -> bool:
 
 
 def _forget_expired(unit: Unit) -> None:
-    """Delete some that expired long ago; each new pair does this, so that the tables do not grow for ever."""
+    """Delete some rows that expired long ago.
+
+    Each new pair does this, so that the tables do not grow for ever.
+    """
     long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS, "limit": FORGOTTEN_AT_ONCE}
     unit.execute(
         "DELETE FROM oauth_tokens WHERE hash IN"
         " (SELECT hash FROM oauth_tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
         long_ago,
     )
-    # A grant expires no earlier than the last of its tokens, which may be among the tokens of the next time.
+    # A grant expires no earlier than its last token, and the next call may be the one that deletes that
+    # token.
     unit.execute(
         "DELETE FROM grants WHERE id IN"
         " (SELECT id FROM grants WHERE expires < :expired ORDER BY expires LIMIT :limit)"

@@ -1,4 +1,4 @@
-"""Passwords of users, for signing in to authorize an app; only argon2 hashes are stored."""
+"""Passwords of users, with which they sign in to authorize an app; only argon2 hashes are stored."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Login:
 
 
 def hash_password(password: str) -> str:
-    """Return the hash to store; raises InvalidRequest.
+    """Return the hash to store. Raises InvalidRequest.
 
-    Slow on purpose, so it is computed outside of the work that stores it.
+    This is slow on purpose, so call it outside of the work that stores the hash.
     """
     if not LENGTH_MIN <= len(password) <= LENGTH_MAX:
         raise InvalidRequest(
@@ -45,7 +45,8 @@ def hash_password(password: str) -> str:
 def is_right(login: Login | None, password: str) -> bool:
     """Return whether the password belongs to the login.
 
-    Slow on purpose, and equally slow without a login, so that the time does not reveal which addresses exist.
+    This is slow on purpose, and equally slow without a login, so that the time does not reveal which
+    addresses exist.
     """
     try:
         _hasher.verify(_DUMMY_HASH if login is None else login.password_hash, _normal(password))
@@ -55,7 +56,7 @@ def is_right(login: Login | None, password: str) -> bool:
 
 
 def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
-    """Return the login of the active user with this address, None also for a user without a password."""
+    """Return the login of the active user with this address; None also for a user without a password."""
     row = unit.first(
         "SELECT id, password_hash FROM users WHERE project = :project AND livemode = :livemode"
         " AND status = 'active' AND email_folded = :email",

@@ -1,6 +1,6 @@
-"""Authlib's OAuth 2.0 server over one unit: Authlib decides what to check, in which order, and the errors.
+"""Authlib's OAuth 2.0 server over one unit: Authlib decides on the checks, their order and their errors.
 
-It finds apps, codes and tokens with `apps` and `grants`. This module connects the two and adds the checks
+`apps` and `grants` find apps, codes and tokens. This module connects them with Authlib, and adds the checks
 that Authlib does not make.
 """
 
@@ -47,7 +47,7 @@ GRANT_TYPES = (AUTHORIZATION_CODE, "refresh_token")
 
 
 class OAuthParameters(OAuth2Payload):
-    """The parameters of a request; an empty value counts as a missing one (RFC 6749, 3.1)."""
+    """The parameters of a request; an empty value counts as missing (RFC 6749, 3.1)."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._lists: dict[str, list[Any]] = {}
@@ -65,11 +65,12 @@ class OAuthParameters(OAuth2Payload):
 
     @property
     def response_type(self) -> str:
-        return self._data.get("response_type", "code")  # compared exactly: no list of types in another order
+        # Compared as it is, so a list of several types is not accepted in any order.
+        return self._data.get("response_type", "code")
 
 
 class OAuthRequest(OAuth2Request):
-    """The parameters of a request, in the form Authlib reads them."""
+    """The parameters of a request in the form that Authlib reads."""
 
     def __init__(self, parameters: Sequence[tuple[str, str]]) -> None:
         # Authlib uses the address only to see whether TLS was used, which only a proxy in front can know.
@@ -91,13 +92,13 @@ class OAuthClient(ClientMixin):
         return self.app.id
 
     def get_allowed_scope(self, scope: Any) -> str:
-        return str(scope)  # the user's role decides which scopes can be granted
+        return str(scope)  # the user's role decides later which scopes can be granted
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
         return method == "none"
 
     def check_response_type(self, response_type: str) -> bool:
-        return True  # checked in _Rules
+        return True  # `_Rules` checks this
 
     def check_grant_type(self, grant_type: str) -> bool:
         return grant_type in GRANT_TYPES
@@ -134,10 +135,10 @@ def app_of(request: OAuth2Request) -> App:
     return request.client.app
 
 
-_STATE = re.compile(r"[\x20-\x7e]+")  # RFC 6749, A.5
+_STATE = re.compile(r"[\x20-\x7e]+")  # the characters that RFC 6749, A.5 allows
 _CHALLENGE = re.compile(r"[A-Za-z0-9\-_]{43}")  # the base64url form of 32 bytes
 
-# Authlib logs each token that it issues at the level DEBUG, and no log may contain one.
+# Authlib logs each token that it issues at the level DEBUG, and no log may contain a token.
 logging.getLogger("authlib").setLevel(logging.INFO)
 
 
@@ -146,7 +147,7 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @classmethod
     def check_authorization_endpoint(cls, request: OAuth2Request) -> bool:
-        return True  # response_type is checked in _Rules, which knows the app that gets the error
+        return True  # `_Rules` checks response_type, because it knows the app that gets the error
 
     @staticmethod
     def validate_no_multiple_request_parameter(request: OAuth2Request) -> None:
@@ -159,8 +160,8 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @staticmethod
     def validate_authorization_redirect_uri(request: OAuth2Request, client: ClientMixin) -> str:
-        # Replaces Authlib's check: its error repeats the address, and fails on characters that an error must
-        # not have.
+        # Replaces Authlib's check, whose error repeats the address, and which fails on characters that an
+        # error may not contain.
         assert request.payload is not None
         assert isinstance(client, OAuthClient)
         uri = request.payload.redirect_uri
@@ -172,8 +173,8 @@ class _CodeGrant(AuthorizationCodeGrant):
         return uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: SignedInUser | None) -> Any:
-        # Replaces Authlib's, which encodes the query of the app's address again; it must come back character
-        # by character.
+        # Replaces Authlib's redirect, which encodes the query of the app's address again; the query must stay
+        # the same character by character.
         if grant_user is None:
             raise AccessDeniedError("The user denied the request.", redirect_uri=redirect_uri)
         unit, payload = self.server.unit, self.request.payload
@@ -198,14 +199,14 @@ class _CodeGrant(AuthorizationCodeGrant):
         return StoredCode(stored_code)
 
     def authenticate_user(self, authorization_code: StoredCode) -> str:
-        """Use up the code and return its user: Authlib's last call before it issues tokens."""
+        """Use up the code and return its user. Authlib calls this last, just before it issues tokens."""
         code = authorization_code.stored
         if not grants.take_code(self.server.unit, code):
             _end(self.server, code)
         return code.user
 
     def delete_authorization_code(self, authorization_code: StoredCode) -> None:
-        """Do nothing: the code was used up before, and is kept so that a second use is recognised."""
+        """Do nothing: the code was already used up, and is kept so that a second use is noticed."""
 
 
 class _RefreshGrant(RefreshTokenGrant):
@@ -230,14 +231,17 @@ class _RefreshGrant(RefreshTokenGrant):
         return StoredToken(token)
 
     def authenticate_user(self, refresh_token: StoredToken) -> str:
-        """Use up the refresh token and return its user: Authlib's last call before it issues tokens."""
+        """Use up the refresh token and return its user.
+
+        Authlib calls this last, just before it issues tokens.
+        """
         token = refresh_token.stored
         if not grants.take_refresh_token(self.server.unit, token):
             _end(self.server, token)
         return token.user
 
     def revoke_old_credential(self, refresh_token: Any) -> None:
-        """Do nothing: the token was used up before."""
+        """Do nothing: the token was already used up."""
 
 
 class _Revocation(RevocationEndpoint):
@@ -254,7 +258,7 @@ class _Revocation(RevocationEndpoint):
 
 
 class _Rules(CodeChallenge):
-    """PKCE with S256 alone, and the checks Authlib does not make, once errors can go to the app."""
+    """PKCE that accepts only S256, and the checks that Authlib lacks; its errors can go to the app."""
 
     SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]
 
@@ -285,7 +289,7 @@ class _Rules(CodeChallenge):
     def validate_code_verifier(self, grant: Any, result: Any) -> None:
         try:
             super().validate_code_verifier(grant, result)
-        except OAuth2Error as error:  # a malformed verifier is reported as a wrong one too (RFC 7636, 4.6)
+        except OAuth2Error as error:  # report a malformed verifier as a wrong one, too (RFC 7636, 4.6)
             message = "code_verifier does not match the code_challenge."
             raise InvalidGrantError(message) from error
 
@@ -293,8 +297,8 @@ class _Rules(CodeChallenge):
 class Server(AuthorizationServer):
     """Authlib's server for one unit.
 
-    `stored` is the code or the token in the request, None for an unknown value; `pair` and `code` are the
-    fresh values that may be issued.
+    `stored` is the code or the token in the request, None for an unknown value; `pair` and `code` are the new
+    values that may be issued.
     """
 
     def __init__(
@@ -315,7 +319,7 @@ class Server(AuthorizationServer):
         self.register_endpoint(_Revocation)
 
     def consent_grant(self, request: OAuthRequest, user: SignedInUser | None) -> BaseGrant:
-        """Return the grant that the user can be asked for; raises OAuth2Error and LedgerError."""
+        """Return the grant that the user can be asked for. Raises OAuth2Error and LedgerError."""
         find: Callable[[OAuthRequest, SignedInUser | None], BaseGrant] = self.get_consent_grant
         return find(request, user)
 
@@ -354,7 +358,7 @@ class Server(AuthorizationServer):
         grants.store(self.unit, stored.grant, stored.scopes, listed(token["scope"]), self.pair)
 
     def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
-        """Do nothing: these signals have no receivers."""
+        """Do nothing, because nobody receives these signals."""
 
     def handle_response(self, status: int, body: Any, headers: Any) -> Any:
         return OAuthTokens(**body) if body else None
@@ -364,7 +368,7 @@ class Server(AuthorizationServer):
 
 
 def may_ask(app: App, user: SignedInUser | None) -> bool:
-    """Return whether the user belongs to the project and mode that the app is registered for."""
+    """Return whether the user belongs to the project and mode in which the app is registered."""
     return user is not None and (app.project, app.livemode) == (user.project, user.livemode)
 
 
@@ -389,7 +393,7 @@ def _require_valid(credential: Code | Token) -> None:
 
 
 def listed(scope: str) -> list[str]:
-    """Return the scopes of a space-separated text, each once, in their usual order."""
+    """Return the scopes in a space-separated text, each once, in their usual order."""
     return [name for name in SCOPES if name in scope.split(" ")]
 
 

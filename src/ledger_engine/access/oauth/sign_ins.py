@@ -8,12 +8,13 @@ from ledger_engine.access.api_keys import hash_secret
 from ledger_engine.access.credentials import FORGOTTEN_AT_ONCE
 from ledger_engine.store import Unit
 
-LASTS_MS = 12 * 3_600_000  # milliseconds, a working day; a browser forgets it earlier when it is closed
+# Milliseconds, a working day; a browser forgets the sign-in earlier if it is closed.
+LASTS_MS = 12 * 3_600_000
 
 
 @dataclass(slots=True)
 class SignedInUser:
-    """The signed-in user, with the role that the user has now."""
+    """The signed-in user, with the user's current role."""
 
     user: str
     name: str
@@ -24,9 +25,9 @@ class SignedInUser:
 
 
 def begin(unit: Unit, user: str, password_hash: str, value: str, replaces: str | None) -> bool:
-    """Sign the user in with the value given to the browser, and end the sign-in that it replaces.
+    """Sign the user in with the value given to the browser, and end the sign-in `replaces`.
 
-    Returns False when the user was deactivated in between, or has another password than the one with the hash
+    Return False if the user was deactivated in the meantime, or no longer has the password with the hash
     `password_hash`, which was verified just before.
     """
     login = unit.first(
@@ -65,7 +66,7 @@ def find(unit: Unit, value: str) -> SignedInUser | None:
 
 
 def expired_at(unit: Unit, value: str) -> int | None:
-    """Return when the sign-in with this value expired (milliseconds), None if it has not."""
+    """Return when the sign-in with this value expired (milliseconds); None if it has not."""
     row = unit.first(
         "SELECT expires FROM sign_ins WHERE hash = :hash AND expires <= :now",
         {"hash": hash_secret(value), "now": unit.now},
