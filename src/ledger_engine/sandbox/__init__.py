@@ -1,1 +1,1 @@
-"""Test helpers: what `serve --test-helpers` offers to people who test an app (docs/testing.md)."""
+"""Test helpers, which `serve --test-helpers` offers to people who test an app (docs/testing.md)."""

@@ -1,6 +1,6 @@
 """A ledger's clock that a test can move forward and stop (docs/testing.md).
 
-It is stored in a file next to the ledger, from which a restarted server continues.
+The clock's state is stored in a file next to the ledger, so that a restarted server continues from it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ledger_engine.store.files import write_private
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """The state of a clock: its time in milliseconds, and whether it stands still."""
+    """The state of a clock: its time in milliseconds, and whether it is frozen."""
 
     now: int
     frozen: bool
 
 
 class MovableClock:
-    """The machine's clock, ahead of it by the time that it was moved, or standing still.
+    """A clock that is ahead of the machine's clock by the time that it was moved, or is frozen.
 
-    It never goes back, except by `go_back`, together with the whole ledger. `monotonic` runs with it, so to
-    whoever measures waits by both, time seems to have passed.
+    It never goes back, except by `go_back`, together with the whole ledger. `monotonic` runs with it, so that
+    code which measures with either clock sees the moved time pass.
 
-    It begins `offset_ms` ahead of the machine's clock, or standing still at `frozen_at`.
+    It begins `offset_ms` ahead of the machine's clock, or frozen at `frozen_at`.
     """
 
     def __init__(
@@ -50,25 +50,25 @@ class MovableClock:
                 self._stand_at(moment + 1)
 
     def machine(self) -> int:
-        """Return the time of `now`: to a ledger under test it is the real one."""
+        """Return the time of `now`, because for a ledger under test this is the real time."""
         return self.now()
 
     def monotonic(self) -> float:
-        """Return seconds that pass as this clock's time does."""
+        """Return seconds that pass in the same way as this clock's time."""
         return self.now() / 1000
 
     def state(self) -> ClockState:
-        """Return where the clock stands."""
+        """Return the state of the clock."""
         with self._lock:
             return ClockState(self._now(), self._frozen_at is not None)
 
     def offset_ms(self) -> int:
-        """Return by how much the clock is ahead of the machine's; negative when it stood still."""
+        """Return how far the clock is ahead of the machine's clock; negative if it was frozen."""
         with self._lock:
             return self._offset if self._frozen_at is None else self._frozen_at - self._machine.now()
 
     def arguments(self) -> dict[str, int | None]:
-        """Return the arguments for another clock that goes on as this one does."""
+        """Return the arguments that create a clock which continues like this one."""
         with self._lock:
             return {"offset_ms": self._offset, "frozen_at": self._frozen_at}
 
@@ -79,24 +79,24 @@ class MovableClock:
                 self._stand_at(moment)
 
     def be_ahead(self, offset_ms: int) -> None:
-        """Be at least this far ahead of the machine's clock; a frozen clock stays where it is."""
+        """Move at least this far ahead of the machine's clock. A frozen clock stays where it is."""
         with self._lock:
             if self._frozen_at is None:
                 self._offset = max(self._offset, offset_ms)
 
     def freeze(self) -> None:
-        """Stand still from now on."""
+        """Stop the clock."""
         with self._lock:
             self._frozen_at = self._now()
 
     def unfreeze(self) -> None:
-        """Go on from where the clock stands."""
+        """Let a stopped clock continue from its time."""
         with self._lock:
             now, self._frozen_at = self._now(), None
             self._stand_at(now)
 
     def go_back(self, state: ClockState) -> None:
-        """Stand where the clock stood when the ledger was as it is now again."""
+        """Set the clock back to its state at the time of a snapshot, together with the ledger."""
         with self._lock:
             self._frozen_at = state.now if state.frozen else None
             self._stand_at(state.now)
@@ -112,12 +112,14 @@ class MovableClock:
 
 
 def clock_of(database: Path) -> MovableClock:
-    """Return the clock as the last server with test helpers left it; a new one for a ledger yet to be made.
+    """Return the clock as the last server with test helpers left it.
+
+    For a ledger that does not exist yet, return a new clock.
 
     Raises StorageUnavailable for a file that cannot be read.
     """
     file = _file(database)
-    if not database.exists():  # a ledger that was deleted takes its time along
+    if not database.exists():  # a ledger that was deleted must not pass its time on to a new one
         file.unlink(missing_ok=True)
         return MovableClock()
     try:
@@ -133,7 +135,7 @@ def clock_of(database: Path) -> MovableClock:
 
 
 def store_clock(database: Path, clock: MovableClock) -> None:
-    """Store where the clock stands. Raises StorageUnavailable."""
+    """Store the state of the clock. Raises StorageUnavailable."""
     file = _file(database)
     try:
         write_private(file, json.dumps(clock.arguments()))

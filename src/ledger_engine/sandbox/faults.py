@@ -1,7 +1,6 @@
-"""Faults: what is to go wrong, with which requests or webhooks, how likely and how often; and the sender
-of webhooks to whose jobs they happen.
+"""Faults: failures on purpose of chosen requests or webhooks, and the sender that applies them to webhooks.
 
-They are kept in memory and concern the project and mode of whoever set them.
+Faults are kept in memory, and apply to the project and mode of the key that set them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from ledger_engine.store.pages import Page, PageRequest, page_of
 
 CUTS = ("before", "after_commit", "half")
 WEBHOOKS = ("drop", "delay", "duplicate", "reorder", "corrupt")
-FAULTS_MAX = 1000  # of one project and mode
+FAULTS_MAX = 1000  # faults of one project and mode
 
 
 class Match(TypedDict):
@@ -83,9 +82,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class MatchedRequest:
-    """The parts of a request that a fault can match; `key` is the id of its API key or app, None for
-    strangers.
-    """
+    """The parts of a request that a fault can match; `key` is the id of its API key or app, or None."""
 
     method: str
     path: str
@@ -103,7 +100,7 @@ class _Entry:
         self.random = random.Random(self.fault.seed)
 
     def hits(self) -> bool:
-        """Return whether the fault happens now, and count it."""
+        """Decide whether the fault happens now, count it if so, and return the decision."""
         fault = self.fault
         if fault.times is not None and fault.hits >= fault.times:
             return False
@@ -141,14 +138,14 @@ class Faults:
         return page_of(self._of(tenant), request, removed_ids)
 
     def remove(self, tenant: Tenant, id: str) -> Fault:
-        """Forget a fault. Raises NotFound."""
+        """Remove a fault and return it. Raises NotFound."""
         entry = self._entries.get(id)
         if entry is None or entry.fault not in self._of(tenant):
             raise NotFound("fault", id)
         return self._remove(id)
 
     def clear(self, tenant: Tenant) -> int:
-        """Forget all faults of the project and mode; return how many those were."""
+        """Remove all faults of the project and mode; return their number."""
         own = self._of(tenant)
         for fault in own:
             self._remove(fault.id)
@@ -160,10 +157,10 @@ class Faults:
         return entry.fault
 
     def of_request(self, request: MatchedRequest, project: str | None, livemode: bool) -> Iterator[Fault]:
-        """Yield the faults that happen to a request, in the order they were set.
+        """Yield the faults that happen to a request, in the order in which they were set.
 
-        `project` is None for a request without a credential. Such a request meets only faults that name a
-        path, of any project.
+        `project` is None for a request without a credential. Only faults that name a path apply to it,
+        whatever their project.
         """
         for entry in list(self._entries.values()):
             fault = entry.fault
@@ -221,7 +218,7 @@ def _has(headers: Mapping[bytes, bytes], header: str) -> bool:
     )
 
 
-# The values that may be set, and the answers of requests that fail on purpose
+# The values that a fault may have, and the errors of requests that fail on purpose
 
 RATE_LIMITED = 429
 _OTHER = {4: ("invalid_request", ("invalid_value",)), 5: ("api_error", ("internal_error",))}
@@ -258,7 +255,10 @@ _OF_WEBHOOKS = ("endpoint", "type")
 
 
 def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, FaultAction]:
-    """Return the match and the action as they are stored. Raises InvalidRequest naming what is at fault."""
+    """Return the match and the action in their stored form.
+
+    Raises InvalidRequest, which names the wrong field.
+    """
     _check_action(action)
     is_webhook = action["webhook"] is not None
     for name in _OF_REQUESTS if is_webhook else _OF_WEBHOOKS:
@@ -313,13 +313,13 @@ def _wrong(message: str, param: str) -> InvalidRequest:
 # Faults of webhooks
 
 
-LATER_MS = 1000  # how long a delayed attempt waits, or waits for another to overtake it, by default
+LATER_MS = 1000  # the default delay, for a delayed attempt and for one that waits for another to overtake it
 _TYPE = "Ledger-Event-Type"
 
 
 @dataclass(slots=True, eq=False)
 class _Endpoint:
-    """An endpoint's project and mode once they are known; until then its jobs wait."""
+    """An endpoint's project and mode, once they are known; until then its jobs wait."""
 
     owner: tuple[str, bool] | None = None
     waiting: deque[AttemptJob] = field(default_factory=deque)
@@ -330,7 +330,7 @@ class _Endpoint:
 
 
 class FaultySender:
-    """Passes jobs on to the sender that `make` makes, except for the faults; see `AnySender`."""
+    """Passes jobs on to the sender that `make` creates, and applies the faults; see `AnySender`."""
 
     def __init__(
         self,
@@ -396,7 +396,7 @@ class FaultySender:
         try:
             endpoint.owner = await self._engine.read(partial(_owner_of, endpoint=id))
         except LedgerError:
-            self.drop(id)  # the deliverer submits its jobs again
+            self.drop(id)  # the deliverer will submit the jobs again
             return
         while endpoint.waiting:
             self._send(endpoint, endpoint.waiting.popleft())
@@ -435,13 +435,13 @@ class FaultySender:
 
 
 def _owner_of(unit: Unit, endpoint: str) -> tuple[str, bool]:
-    """Return the project and mode of an endpoint, empty for a removed one."""
+    """Return the project and mode of an endpoint; an empty project for a removed endpoint."""
     row = unit.first("SELECT project, livemode FROM webhook_endpoints WHERE id = :id", {"id": endpoint})
     return ("", False) if row is None else (row["project"], bool(row["livemode"]))
 
 
 def _corrupted(job: AttemptJob) -> AttemptJob:
-    """Return the job with signatures that do not fit."""
+    """Return the job with wrong signatures."""
     headers = [
         (name, _other(value) if "signature" in name.lower() else value)
         for name, value in json.loads(job.headers)

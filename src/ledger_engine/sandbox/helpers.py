@@ -1,8 +1,8 @@
 """The test helpers of one server; operations find them by the server's engine.
 
-When the clock is moved, what lives by time happens as if the time had passed. The clock stops at each moment
-at which a webhook is due, until that was sent and its result recorded; a retry that follows from it may be
-due before the end and is then sent in its turn. Then retention runs.
+If the clock is moved, everything that depends on time happens as if the time had passed. The clock stops at
+each moment at which a webhook is due, until the webhook is sent and its result is recorded. If a retry of it
+is due before the end, it is sent in its turn. Then retention runs.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.retention import Retention
 
-# A receiver that hangs takes 15 s for an attempt; what was not sent after this is sent later.
+# A receiver that hangs takes 15 s for an attempt. Webhooks not sent within this time are sent later.
 PATIENCE_S = 20.0
 _LOOKS_EVERY_S = 0.005
 
 
 class Helpers:
-    """The helpers of the server that `engine` belongs to; only one of them changes something at a time."""
+    """The helpers of the server of `engine`. Only one call changes something at a time."""
 
     def __init__(self, engine: Engine, clock: MovableClock, database: Path) -> None:
         self.clock = clock
@@ -68,25 +68,26 @@ class Helpers:
     def make_sender(
         self, report: sender_process.Report, make: sender_process.MakeSender = sender_process.SenderProcess
     ) -> sender_process.AnySender:
-        """Return a sender of webhooks to whose jobs faults happen."""
+        """Return a sender of webhooks that applies faults to its jobs."""
         return FaultySender(self._engine, self.faults, make, report)
 
     def begin(self, background: Background) -> None:
-        """Take the tasks that run next to the requests, to pause them while the ledger is replaced."""
+        """Remember the background tasks, to pause them while the ledger is replaced."""
         self._background = background
         self._retention = Retention(self._engine)
 
     async def move_to(self, moment: int) -> None:
-        """Move the clock forward to `moment` (milliseconds), and return when what was due has happened."""
+        """Move the clock forward to `moment` (milliseconds), and return when everything due has happened."""
         async with self._turn:
             await self._move_to(moment)
 
     async def advance(self, milliseconds: int) -> None:
-        """Move the clock forward by this, exactly, and return when what was due has happened."""
+        """Move the clock forward by exactly this, and return when everything due has happened."""
         async with self._turn:
             offset = self.clock.offset_ms() + milliseconds
             await self._move_to(self.clock.now() + milliseconds)
-            self.clock.be_ahead(offset)  # some milliseconds have passed in addition to the requested time
+            # While this ran, some milliseconds have passed in addition to the requested time.
+            self.clock.be_ahead(offset)
             store_clock(self._database, self.clock)
 
     async def _move_to(self, moment: int) -> None:
@@ -96,7 +97,7 @@ class Helpers:
         store_clock(self._database, self.clock)
 
     async def freeze(self, *, frozen: bool) -> None:
-        """Let the clock stand still, or go on."""
+        """Freeze the clock, or let it continue."""
         async with self._turn:
             if frozen:
                 self.clock.freeze()
@@ -111,7 +112,7 @@ class Helpers:
             return await self.snapshots.take(self._engine, self.clock, id, name)
 
     async def restore(self, name: str) -> Snapshot:
-        """Make the whole ledger what it was. Raises NotFound."""
+        """Set the whole ledger back to a snapshot. Raises NotFound."""
         self.snapshots.get(name)
         async with self._turn, self.turnstile.alone(), self._nothing_beside():
             await Followers.of(self._engine).end_those_there()
@@ -124,7 +125,7 @@ class Helpers:
             return snapshot
 
     async def reset(self, tenant: Tenant) -> EmptiedProject:
-        """Empty the project and mode, and forget its faults."""
+        """Empty the project and mode, and remove its faults."""
         async with self._turn, self.turnstile.alone():
             self.faults.clear(tenant)
             async with self._nothing_beside():
@@ -143,17 +144,20 @@ class Helpers:
 
 
 def _announce_all(unit: Unit) -> None:
-    """Let everyone look again: at credentials, events and webhook endpoints."""
+    """Announce all topics, so that the server reads credentials, events and webhook endpoints again."""
     for topic in (api_keys.TOPIC, outbox.TOPIC, endpoints.TOPIC):
         unit.announce(topic)
 
 
 async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
-    """Move the clock and return when the webhooks that were due are sent. Raises StorageUnavailable."""
+    """Move the clock, and return when the webhooks that are due on the way are sent.
+
+    Raises StorageUnavailable.
+    """
     all_sent = await _until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        # A retry that fell due since the last look is sent like any other, because the clock continues.
-        if not all_sent and due <= clock.now():  # it could not be sent
+        # The clock runs on, so a retry that became due since the last check is sent like any other.
+        if not all_sent and due <= clock.now():  # the attempt to send it failed
             break
         clock.move_to(due)
         await engine.write(_follow)
@@ -164,7 +168,7 @@ async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
 
 
 async def _until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
-    """Wait until every webhook that is due was sent and its result recorded; return False if some was not."""
+    """Wait until every due webhook is sent and its result recorded; return False if that takes too long."""
     deadline = time.monotonic() + PATIENCE_S
     while not await engine.read(partial(_all_is_sent, now=clock.now())):
         if time.monotonic() > deadline:
@@ -174,7 +178,7 @@ async def _until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
 
 
 def _follow(unit: Unit) -> None:
-    """Store the time, from which a server that starts again goes on, and wake the deliverer."""
+    """Store the time, so that a restarted server continues from it, and wake the deliverer."""
     kept_time.reach(unit)
     unit.announce(endpoints.TOPIC)
 
@@ -189,7 +193,7 @@ def _all_is_sent(unit: Unit, now: int) -> bool:
 
 
 def _next_due(unit: Unit) -> int | None:
-    """Return when the next retry of all endpoints is due, in the ledger's time; None without one."""
+    """Return when the next retry of any endpoint is due, in the ledger's time; None if there is none."""
     dues = [
         retry.due
         for subscription in endpoints.subscriptions(unit)

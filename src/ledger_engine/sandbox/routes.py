@@ -1,6 +1,6 @@
 """Routes of the test helpers; all of them go beyond the contract (docs/decisions.md#test-helpers).
 
-The guard refuses all but owners of test keys.
+The guard lets only owners of test keys use them.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Page, PageRequest
 
-# Events on demand: everything that one takes is made by the ledger's own rules, in one commit
+# Events on demand: the objects that an event needs are made by the ledger's own rules, in one commit
 
 
 AMOUNT = 12_50
-_RECENT = PageRequest(10)  # no kind of event takes more events
+_RECENT = PageRequest(10)  # no kind of event needs more events
 
 
 def make_happen(unit: Unit, tenant: Tenant, type: str) -> tuple[Event, list[Record]]:
-    """Make an event of this type happen; return it and the objects made for it, in their state then.
+    """Make an event of this type happen; return it, and the objects made for it in their state at that time.
 
-    Raises InvalidRequest for an unknown type, and the errors of making the objects.
+    Raises InvalidRequest for an unknown type, and the errors of creating the objects.
     """
     if type not in _MAKERS:
         raise InvalidRequest("invalid_value", f"type must be one of {', '.join(outbox.KINDS)}.", "type")
@@ -85,7 +85,7 @@ def _update(unit: Unit, tenant: Tenant, id: str) -> Invoice:
 
 
 def _user(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
-    # An address that no other user has.
+    # The new id makes an address that no other user has.
     user = users.create(unit, tenant, NewUser("Test user", f"{unit.new_id('usr')}@example.com"))
     for move in moves:
         user = move(unit, tenant, user.id)
@@ -103,7 +103,7 @@ def _order(unit: Unit, tenant: Tenant, *moves: Move) -> list[Record]:
 
 Move = Callable[[Unit, Tenant, str], Any]
 Make = Callable[..., list[Record]]
-# How each is made: an object, and how that is then moved from state to state.
+# For each type of object: how it is made, and the moves from state to state.
 _MAKERS: dict[str, tuple[Make, list[Move]]] = {
     "account.created": (lambda unit, tenant: [_account(unit, tenant)], []),
     "transaction.created": (_posted, []),
@@ -124,7 +124,7 @@ _MAKERS: dict[str, tuple[Make, list[Move]]] = {
 # Routes
 
 
-LATEST = 250_000_000_000_000  # milliseconds, in the year 9892: later due times still have a date
+LATEST = 250_000_000_000_000  # milliseconds, in the year 9892, so that later due times still have a date
 
 routes = Routes("test_helpers", ROOT)
 
@@ -133,7 +133,8 @@ WRITES = "write:projects"
 Count = Annotated[int, Field(ge=1)]
 Milliseconds = Annotated[int, Field(ge=0, le=60_000)]
 Name = Annotated[str, Field(max_length=255)]
-Seed = Annotated[int, Field(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]  # what JavaScript's numbers hold exactly, too
+# The range of whole numbers that JavaScript holds exactly.
+Seed = Annotated[int, Field(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
 
 
 class SetClock(Body):
@@ -146,7 +147,7 @@ class TakeSnapshot(Body):
     name: str
 
 
-# Not FaultMatch: generators make that name for the `match` of the record Fault.
+# Not FaultMatch, because client generators make that name for the `match` of the record Fault.
 class SetFaultMatch(Body):
     method: Name | None = None
     path: Annotated[str, Field(max_length=8_192)] | None = None  # the longest URL
@@ -223,7 +224,7 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     now = helpers.clock.now()
     milliseconds = round((body.advance or 0) * 1000)
     target = now if body.now is None else parse_moment(body.now, "now")
-    if body.frozen is None:  # checked first: a request that failed takes no key
+    if body.frozen is None:  # before the key is taken, because a request that failed must not take it
         _reachable(target + milliseconds, now, next(iter(values)))
     await take_key(call, "clock")
     if body.frozen is not None:
@@ -322,7 +323,7 @@ def _make_happen(unit: Unit, tenant: Tenant, type: str, key: str | None) -> tupl
 
 
 async def take_key(call: Call, object: str) -> None:
-    """Take the request's idempotency key, if it carries one. Raises DuplicateIdempotencyKey."""
+    """Take the request's idempotency key, if there is one. Raises DuplicateIdempotencyKey."""
     if call.idempotency_key is not None:
         await call.write(_take, call.idempotency_key, object)
 
@@ -342,11 +343,12 @@ def _reachable(moment: int, now: int, param: str) -> None:
 # The part that wraps the gate and the dispatcher
 
 
-_STREAM = "/v1/events/stream"  # it ends when the ledger is replaced, so nobody waits for it
+# A stream ends when the ledger is replaced, so the turnstile need not wait for it.
+_STREAM = "/v1/events/stream"
 
 
 def guard(dispatcher: Asgi, engine: Engine) -> Guard:
-    """Return what the gate passes requests on to."""
+    """Return the application to which the gate passes requests on."""
     helpers = Helpers.of(engine)
     return Guard(dispatcher, helpers.faults, helpers.turnstile)
 
