@@ -25,7 +25,7 @@ log = logging.getLogger("ledger_engine.upkeep.background")
 
 
 class Background:
-    """Runs from `start` to `stop`, while the engine is open."""
+    """Runs the tasks between `start` and `stop`, while the engine is open."""
 
     def __init__(
         self,
@@ -52,36 +52,42 @@ class Background:
         self._retention = Retention(engine)
 
     async def begin(self) -> None:
-        """Make the log's key, and say if the ledger's time is far ahead. Raises StorageUnavailable."""
+        """Make the log's key, and log a warning if the ledger's time is far ahead.
+
+        Raises StorageUnavailable.
+        """
         await self._sealer.begin()
         await self._note_served()
         if (notice := self._engine.clock_notice()) is not None:
             log.warning("%s", notice)
 
     def start(self) -> None:
-        """Start; needs a running event loop."""
+        """Start the tasks. This needs a running event loop."""
         self.recorder.start()
         self._deliverer.start()
         self._sealer.start()
         self._retention.start()
 
     async def pause(self) -> None:
-        """Write nothing until `resume`, while the ledger is replaced; what was under way is recorded."""
+        """Record the work in progress, then write nothing until `resume`, while the ledger is replaced."""
         await self._retention.stop()
         await self._sealer.stop()
         await self._deliverer.stop()
         await self.recorder.stop()
 
     def resume(self) -> None:
-        """Go on with the ledger as it is now."""
+        """Continue with the ledger in its new state."""
         self.start()
 
     def begin_stop(self) -> None:
-        """End the streams, which would never end by themselves; the server accepts no more requests."""
+        """End the event streams, which would never end by themselves; the server accepts no more requests."""
         self._followers.end()
 
     async def stop(self) -> None:
-        """Finish promptly without losing anything; call it after the last request and before closing."""
+        """Finish promptly without losing anything.
+
+        Call this after the last request and before closing the engine.
+        """
         self._followers.end()
         await self._retention.stop()
         await self._sealer.stop()

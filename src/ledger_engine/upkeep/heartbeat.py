@@ -1,8 +1,8 @@
-"""The heartbeat of a server that may share its ledger with others: it shows that its sessions continue.
+"""The heartbeat of a server that may share its ledger: it shows that the server's sessions continue.
 
-It also watches the other servers. A server that has not beaten during this many beats of this one has ended,
-and so have its sessions. Beats are counted, and no time is compared: the servers' clocks may differ, and a
-server that was stopped for a while counts none during that time.
+It also watches the other servers. A server that has not beaten during several beats of this one has ended,
+and so have its sessions. Only beats are counted and no times compared, because the servers' clocks may
+differ, and a server that was suspended for a while counts no beats during that time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Heartbeat:
         self._engine = engine
         self._last_beats: dict[
             str, tuple[int, int]
-        ] = {}  # beats of each other server, and mine since they changed
+        ] = {}  # the beats of each other server, and the number of own beats since they changed
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -47,15 +47,15 @@ class Heartbeat:
         await self._engine.write(partial(api_keys.begin, server=self._entry))
 
     def start(self) -> None:
-        """Beat from now on; needs a running event loop."""
+        """Start the beats. This needs a running event loop."""
         self._task = asyncio.create_task(self._beat_on())
 
     async def stop(self) -> None:
-        """Beat no more."""
+        """Stop the beats."""
         await cancel(self._task)
 
     async def end(self) -> None:
-        """End the sessions of this server. Without storage the other servers do so, once they notice."""
+        """End the sessions of this server. If the storage fails, the other servers do it when they notice."""
         with contextlib.suppress(StorageUnavailable):
             await self._engine.write(partial(api_keys.end, server=self.server))
 
@@ -76,7 +76,7 @@ class Heartbeat:
             await asyncio.sleep(BEAT_S)
             try:
                 await self.beat()
-            except StorageUnavailable as error:  # nobody can beat now
+            except StorageUnavailable as error:  # no server can beat now
                 log.warning("this server could not write its heartbeat: %s", error.cause)
-            except Exception:  # of any kind: without beats the sessions would end
+            except Exception:  # any error: without beats the sessions would end
                 log.exception("this server could not write its heartbeat")

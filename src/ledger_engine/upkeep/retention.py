@@ -1,7 +1,7 @@
-"""Retention: deletes or erases what is stored for a limited time only.
+"""Retention: deletes or erases data that is stored only for a limited time.
 
-Request logs and deliveries are kept for 7 days, deleted objects and deactivated users can be restored for 30
-(docs/interface.md#quotas-and-retention).
+Request logs and deliveries are kept for 7 days; deleted objects and deactivated users can be restored for 30
+days (docs/interface.md#quotas-and-retention).
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ log = logging.getLogger("ledger_engine.upkeep.retention")
 
 
 class Retention:
-    """Cleans up an hour after `start` and every hour until `stop`; of several servers one does.
+    """Cleans up an hour after `start` and then every hour until `stop`; only one of several servers does it.
 
-    To a clock that is wrong at a start everything looks old: in the first hour somebody can set it right. It
-    goes by the machine's clock, not the ledger's, which a wrong clock may have set forward for good.
+    If the clock is wrong at a start, everything looks old; the first hour gives you time to correct it.
+    Retention uses the machine's clock and not the ledger's, which a wrong clock may have set forward for
+    ever.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -41,7 +42,7 @@ class Retention:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start; needs a running event loop."""
+        """Start the hourly cleaning. This needs a running event loop."""
         self._task = asyncio.create_task(self._clean_up_every_hour())
 
     async def stop(self) -> None:
@@ -51,7 +52,7 @@ class Retention:
     async def clean_up(self) -> None:
         """Delete and erase everything that has expired, in small works. Raises StorageUnavailable.
 
-        Until when a server ran is stored too.
+        It also stores the current time as the last at which a server ran.
         """
         now = self._engine.clock.machine()
         await self._engine.write(partial(kept_time.note_served, machine=now))
@@ -69,7 +70,7 @@ class Retention:
         log.debug("deleted and erased what has expired")
 
     async def _erase_users(self, before: int) -> None:
-        """Erase the users whose time has expired, and their data in events, some events in each work."""
+        """Erase the users whose time has expired, with a few of their events in each work."""
         for user in await self._engine.read(partial(users.expired, before=before)):
             await take_turns(self._turn_of_erasing(user, before))
 
@@ -79,7 +80,7 @@ class Retention:
             await self._repeat(partial(purge, before=before))
 
     def _turn_of_erasing(self, user: str, before: int) -> Callable[[], Awaitable[int]]:
-        """Return a turn that continues with the user's events after the last turn."""
+        """Return a turn for `take_turns`, which continues with the user's events after the last turn."""
         after = ""
 
         async def turn() -> int:
@@ -107,9 +108,9 @@ class Retention:
 
 
 def _erase_user(unit: Unit, user: str, before: int, after_event: str) -> str | None:
-    """Erase the user from up to AT_ONCE of their events after `after_event`; after the last, the user too.
+    """Erase the user from up to AT_ONCE events after `after_event`; after the last event, erase the user.
 
-    Return the id of the last of these events, None when all is done.
+    Return the id of the last of these events; None when everything is done.
     """
     if not users.is_expired(unit, user, before):
         return None

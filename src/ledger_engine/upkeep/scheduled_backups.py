@@ -1,7 +1,7 @@
 """Backups that a server makes by itself, each in a separate process (docs/backups.md#made-by-the-server).
 
-The serving process must not open the database file a second time: it would lose SQLite's locks with the first
-descriptor that it closes. The process runs the command `backup`, which verifies what it has copied.
+The serving process must not open the database file a second time, because it would lose SQLite's locks when
+it closes any descriptor of the file. So a process runs the command `backup`, which also verifies the copy.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from ledger_engine.core.processes import without_settings
 from ledger_engine.core.tasks import cancel
 from ledger_engine.store.engine import Engine
 
-FIRST_AFTER_S = 10.0  # starting the server comes first
-RETRY_S = 300.0  # after a failure, unless the next backup is due before
-STOP_TIMEOUT_S = 3.0  # for a backup under way to remove its files
-# In a process group of its own, so that Ctrl-C reaches only the server. Requests come before backups.
+FIRST_AFTER_S = 10.0  # the wait before the first backup, because starting the server comes first
+RETRY_S = 300.0  # the wait after a failure, unless the next backup is due earlier
+STOP_TIMEOUT_S = 3.0  # for a backup in progress to remove its files
+# A process group of its own makes Ctrl-C reach only the server. The niceness lets requests come before
+# backups.
 _BEHIND = "import os; os.setpgrp(); os.nice(5); "
 _PROGRAM = f"{_BEHIND}from ledger_engine.cli import main; main()"
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -34,11 +35,11 @@ log = logging.getLogger("ledger_engine.upkeep.scheduled_backups")
 
 
 class ScheduledBackups:
-    """Backs a file up to a folder from `start` to `stop`.
+    """Backs a file up to a folder between `start` and `stop`.
 
-    `every_s` is the time from one backup to the next, also over restarts, and `keep` is the number of backups
-    that stay. `newest` is the Unix time of the newest backup in the folder, None without one; `failures`
-    counts failed backups, and `took_s` and `bytes` describe the last backup.
+    `every_s` is the time from one backup to the next, which also counts over restarts, and `keep` is the
+    number of backups that stay. `newest` is the Unix time of the newest backup in the folder; None if there
+    is none. `failures` counts failed backups, and `took_s` and `bytes` describe the last backup.
     """
 
     def __init__(self, engine: Engine, database: Path, folder: Path, every_s: float, keep: int) -> None:
@@ -55,11 +56,11 @@ class ScheduledBackups:
         self.newest = files[-1][0] if files else None
 
     def start(self) -> None:
-        """Start; needs a running event loop."""
+        """Start making backups. This needs a running event loop."""
         self._task = asyncio.create_task(self._back_up_when_due())
 
     async def stop(self) -> None:
-        """Stop at once, also a backup under way, which leaves nothing."""
+        """Stop at once; a backup in progress is stopped too, and leaves no file."""
         await cancel(self._task)
 
     async def _back_up_when_due(self) -> None:
@@ -73,11 +74,11 @@ class ScheduledBackups:
     def _due_in_s(self) -> float:
         if self.newest is None:
             return 0
-        # A clock that was set back must not put the next one off for longer.
+        # The maximum is for a clock that was set back, which must not delay the next backup longer.
         return min(self.newest + self._every_s - _machine_s(self._engine.clock), self._every_s)
 
     async def _back_up_or_notify(self) -> bool:
-        """Return whether a backup was made; after a failure a notice reports it, and the server continues."""
+        """Return whether a backup was made; a failure is reported in a notice, and the server continues."""
         try:
             failure = await self._back_up()
         except OSError as error:
@@ -92,7 +93,7 @@ class ScheduledBackups:
         return False
 
     async def _back_up(self) -> str | None:
-        """Make a backup, then remove the oldest; return why it failed, None if it did not."""
+        """Make a backup, then remove the oldest ones; return the reason for a failure, or None."""
         began, at = time.monotonic(), int(_machine_s(self._engine.clock))
         stem, suffix = _name_parts(self._database)
         file = self._folder / f"{stem}-{datetime.fromtimestamp(at, UTC):{_STAMP}}{suffix}"
@@ -107,7 +108,7 @@ class ScheduledBackups:
         return None
 
     async def _run(self, *words: str) -> str | None:
-        """Run a command on the database; return its error, None if it succeeds."""
+        """Run a command on the database; return its error message, or None if it succeeds."""
         environment = without_settings() | {
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "LEDGER_DATABASE": str(self._database),
