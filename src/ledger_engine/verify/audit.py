@@ -1,8 +1,8 @@
-"""The audit: computes every stored result again from its sources, and compares.
+"""The audit: computes every stored result again from its sources, and compares the two.
 
-All of it looks at one snapshot. The storage's own check of its files, the passes over the books, and the
-checks by statements are separate works, which run in parallel if the database can show one snapshot to
-several readers. None keeps more than some thousand rows, and the balance of each account.
+The whole audit reads one snapshot. The storage's own check of its files, the passes over the books, and the
+checks by statements are separate works, which run in parallel if several readers can share the snapshot. None
+of them keeps more than some thousand rows and the balance of each account in memory.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ledger_engine.verify.faults import Discrepancies, Discrepancy
 from ledger_engine.verify.kept import Checkpoints, by_book
 from ledger_engine.verify.sealed import EntryAudit, KeptCheckpoint
 
-READINGS = 2  # of each transaction: in its table, and in its event
-READERS = 3  # the storage's own check, the passes over the books, and the checks by statements
+READINGS = 2  # each transaction is read twice: in its table, and in its event
+READERS = 3  # one for each of: the storage's own check, the passes over the books, the checks by statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class AuditReport:
 
     @property
     def fault(self) -> Discrepancy | None:
-        """The first fault, None without any."""
+        """Return the first fault; None if there is none."""
         return self.faults[0] if self.faults else None
 
 
 class Starter(Protocol):
-    """Runs a work, at once or next to others, on the snapshot that all works see."""
+    """Runs a work, at once or in parallel with others, on the snapshot that all works share."""
 
     def __call__(self, work: AuditWork[T], /) -> Future[T]: ...
 
@@ -73,11 +73,11 @@ def verify(unit: AuditUnit) -> AuditReport:
 
 
 def verify_all(start: Starter, checkpoints: Checkpoints = (), since: Checkpoints = ()) -> AuditReport:
-    """Run every check, and compare with the `checkpoints` kept outside.
+    """Run every check, and compare the ledger with the `checkpoints`, which were kept outside.
 
-    With `since` the transactions and events up to these checkpoints are not read again, nor the file's pages
-    and indexes. The works report to `AuditUnit.note_read` how many rows they have read: in all READINGS for
-    each transaction. Raises OtherLog for a checkpoint of another ledger.
+    With `since`, transactions and events up to these checkpoints are not read again, and neither are the
+    file's pages and indexes. The works report to `AuditUnit.note_read` how many rows they have read: READINGS
+    for each transaction in total. Raises OtherLog for a checkpoint of another ledger.
     """
     outside = start(partial(by_book, checkpoints=checkpoints)).result()
     by_books = start(partial(by_book, checkpoints=since)).result()
@@ -118,7 +118,7 @@ def _pass_all(
     checkpoints: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
     since: Mapping[LoggedBook, Sequence[KeptCheckpoint]],
 ) -> tuple[Discrepancies, dict[str, int]]:
-    """Look at the transactions and events of each book, and compare what follows from them."""
+    """Check the transactions and events of each book, and compare all values that follow from them."""
     faults, counts = Discrepancies(), Counter[str]()
     transactions: dict[int, int] = {}
     books: list[LoggedBook] = []
@@ -150,7 +150,7 @@ def _pass_all(
 def _by_statements(
     unit: AuditUnit, since: Mapping[LoggedBook, Sequence[KeptCheckpoint]]
 ) -> tuple[Discrepancies, dict[str, int]]:
-    """Run the checks that are one statement each, and compare objects with their events."""
+    """Run the checks that consist of one statement each, and compare objects with their events."""
     faults, counts = Discrepancies(), Counter[str]()
     transactions: dict[LoggedBook, str] = {}
 
@@ -177,10 +177,10 @@ def _newest(points: Sequence[KeptCheckpoint]) -> KeptCheckpoint | None:
 
 
 def with_care(unit: AuditUnit, faults: Discrepancies, check: Callable[[], object]) -> None:
-    """Run a check; unreadable data is a fault, and the other checks continue."""
+    """Run a check. Unreadable data counts as a fault, and the other checks continue."""
     try:
         check()
-    except Exception as error:  # of any kind: anything may stand in a file that somebody has changed
+    except Exception as error:  # any error, because a file that somebody has changed may contain anything
         if isinstance(error, MemoryError) or not unit.is_damage(error):
             raise
         faults.add("damage", "", f"The database is damaged: {str(error) or type(error).__name__}.")
@@ -191,7 +191,7 @@ def _projects(unit: AuditUnit) -> int:
 
 
 def count_transactions(unit: AuditUnit) -> int:
-    """Return how many transactions there are."""
+    """Return the number of transactions."""
     return int(unit.execute("SELECT count(*) AS rows FROM transactions")[0]["rows"])
 
 

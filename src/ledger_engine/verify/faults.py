@@ -1,16 +1,16 @@
-"""Findings of an audit: faults, each with its kind and the object at fault."""
+"""Findings of an audit: faults, each with its kind and the wrong object."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-NAMED_MAX = 1000  # faults of one kind that are named; more are only counted
+NAMED_MAX = 1000  # named faults of one kind; further faults are only counted
 
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """The broken rule: `kind` as in docs/verify.md#faults, and the id of the `object`, '' without one."""
+    """A broken rule: its `kind` as in docs/verify.md#faults, and the id of the `object`, or ''."""
 
     kind: str
     object: str
@@ -19,7 +19,7 @@ class Discrepancy:
 
 @dataclass(slots=True)
 class Discrepancies:
-    """The faults found so far, each once; only the first ones of a very frequent kind."""
+    """The faults found so far, each only once; of a very frequent kind only the first ones are named."""
 
     found: dict[Discrepancy, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ class Discrepancies:
                 self.found[fault] = None
 
     def all(self) -> tuple[Discrepancy, ...]:
-        """Return the faults, and of each kind how many more there are."""
+        """Return the faults, and for each very frequent kind how many more there are."""
         more = [
             Discrepancy(kind, "", f"there are {count - NAMED_MAX:,} more faults of this kind: {kind}.")
             for kind, count in self.counts.items()

@@ -1,4 +1,4 @@
-"""Checkpoints that were kept outside the ledger, in files: what nobody who changes the ledger can change."""
+"""Checkpoints kept in files outside the ledger, where nobody who changes the ledger can change them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIZE_MAX = 10_000_000  # bytes of a file
 
 
 class OtherLog(Exception):
-    """A checkpoint that is of no log of this ledger, or no checkpoint."""
+    """A checkpoint that belongs to no log of this ledger, or a text that is not a checkpoint."""
 
 
 def read(file: Path) -> list[KeptCheckpoint]:
@@ -38,7 +38,7 @@ def read(file: Path) -> list[KeptCheckpoint]:
 
 
 def _notes(text: str) -> list[str]:
-    """Return the notes of a text that contains several: each ends with lines of signatures."""
+    """Return the notes in a text of several notes, each of which ends with lines of signatures."""
     notes: list[str] = []
     is_complete = True
     for line in text.splitlines(keepends=True):
@@ -51,14 +51,14 @@ def _notes(text: str) -> list[str]:
 
 
 def waits_for_seal(unit: Unit) -> bool:
-    """Return whether a book of a ledger that was served contains events and no checkpoint yet."""
+    """Return whether the ledger was served and has a book with events but without a checkpoint."""
     return keys.current(unit) is not None and any(each.checkpoint is None for each in stored.behind(unit))
 
 
 def save(unit: Unit, file: Path) -> None:
-    """Write the last checkpoint of each log to a file, private to its owner.
+    """Write the last checkpoint of each log to a file that only its owner can read.
 
-    Raises OSError, and Conflict before anything is sealed.
+    Raises OSError, and Conflict if nothing is sealed yet.
     """
     notes = [str(each.require().note) for each in stored.every(unit)]
     if not notes:
@@ -70,7 +70,7 @@ def save(unit: Unit, file: Path) -> None:
 
 
 def require_replaceable(file: Path) -> None:
-    """Raise Conflict when checkpoints cannot be written to the file, or would replace something else."""
+    """Raise Conflict if checkpoints cannot be written to the file, or would replace another kind of file."""
     if not file.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {file.parent}.")
     if file.exists() and file.stat().st_size:
@@ -83,7 +83,7 @@ def require_replaceable(file: Path) -> None:
 
 
 def by_book(unit: Unit, checkpoints: Checkpoints) -> Mapping[LoggedBook, list[KeptCheckpoint]]:
-    """Return the checkpoints by the book that they are of. Raises OtherLog."""
+    """Return the checkpoints by their book. Raises OtherLog."""
     by_books: dict[LoggedBook, list[KeptCheckpoint]] = {}
     if not checkpoints:
         return by_books
