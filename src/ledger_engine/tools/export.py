@@ -40,7 +40,7 @@ Start = Callable[[AuditWork[list[Transaction]]], Future[list[Transaction]]]
 
 @dataclass(slots=True)
 class OpenBook:
-    """An account of the book: its balance, in the smallest unit, before the first exported transaction."""
+    """An account of the book, with its balance in the smallest unit before the first exported transaction."""
 
     id: str
     name: str
@@ -55,9 +55,9 @@ class OpenBook:
 
 @dataclass(slots=True)
 class ExportedBook:
-    """A book as it is before the first exported transaction: its title, and every account, oldest first.
+    """A book before the first exported transaction: its title, and every account, oldest first.
 
-    `start` is the millisecond from which on is exported, None for the beginning.
+    `start` is the millisecond at which the export starts; None for the beginning.
     """
 
     title: str
@@ -66,7 +66,7 @@ class ExportedBook:
 
 
 def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> ExportedBook:
-    """Return the tenant's book before the millisecond `start`."""
+    """Return the tenant's book, with balances before the millisecond `start`."""
     balances = [
         OpenBook(
             account.id,
@@ -82,9 +82,9 @@ def open_book(unit: AuditUnit, tenant: Tenant, start: int | None) -> ExportedBoo
 
 
 def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> Iterator[list[Transaction]]:
-    """Return the transactions from the millisecond `since` to `until`, both included, some at a time.
+    """Yield the transactions from the millisecond `since` to `until`, both included, some at a time.
 
-    `start` runs works on one snapshot, in parallel: the next ones are read while these are written.
+    `start` runs works on one snapshot in parallel, so the next transactions are read while these are written.
     """
     page = partial(transactions.oldest_first, tenant=tenant, since=since, until=until, limit=AT_ONCE)
     reading = start(partial(page, after=None))
@@ -94,13 +94,13 @@ def read(start: Start, tenant: Tenant, since: int | None, until: int | None) -> 
 
 
 class Writer(ABC):
-    """One format, of one book."""
+    """The writer of one format, for one book."""
 
     @abstractmethod
     def __init__(self, book: ExportedBook) -> None: ...
 
     def beginning(self) -> str:
-        """Return what stands before the first transaction."""
+        """Return the text before the first transaction."""
         return ""
 
     @abstractmethod
@@ -108,12 +108,12 @@ class Writer(ABC):
         """Return the next transactions as text."""
 
     def end(self) -> str:
-        """Return what stands after the last transaction."""
+        """Return the text after the last transaction."""
         return ""
 
 
 class ExportRecords(Writer):
-    """The transactions as the interface shows them, one JSON object a line."""
+    """The transactions in the form of the interface, one JSON object per line."""
 
     def __init__(self, book: ExportedBook) -> None:
         pass
@@ -145,7 +145,7 @@ class ExportTable(Writer):
 
 
 class Journal(Writer):
-    """The transactions as entries of double-entry books, each with both of its sides.
+    """The transactions as entries of double-entry bookkeeping, each with both of its sides.
 
     A positive balance is a debit in an account of assets or expenses, and a credit in every other account.
     The two sides of a transfer are one entry. The settlement takes what an entry's accounts leave open: the
@@ -170,7 +170,7 @@ class Journal(Writer):
 
     @abstractmethod
     def name(self, account: OpenBook) -> str:
-        """Return the account's name in the journal, which contains its id and so is unique."""
+        """Return the account's name in the journal, which is unique because it contains the account's id."""
 
     @abstractmethod
     def settlement(self, root: str, currency: str) -> str:
@@ -178,11 +178,11 @@ class Journal(Writer):
 
     @abstractmethod
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
-        """Return an entry; each side is an account's name and an amount with its currency."""
+        """Return an entry; each side is an account's name, and an amount with its currency."""
 
     @abstractmethod
     def balance(self, account: OpenBook, amount: str) -> str:
-        """Return the assertion that the account shows this balance after the last entry."""
+        """Return an assertion that the account has this balance after the last entry."""
 
     def write(self, page: list[Transaction]) -> str:
         return "".join(map(self._written, page))
@@ -194,7 +194,7 @@ class Journal(Writer):
         )
 
     def opening(self) -> str:
-        """Return an entry for every balance that was there before the first transaction."""
+        """Return an entry for every balance that existed before the first transaction."""
         return "".join(
             self._moved(_days_later(self._date, -1), "Opening balance", {each.id: each.balance})
             for each in self._accounts.values()
@@ -206,7 +206,7 @@ class Journal(Writer):
         if each.transfer is not None:
             if each.transfer in self._transfers:
                 self._transfers.remove(each.transfer)
-                return ""  # the other side was written together with this one
+                return ""  # the entry of the other side already contains this side
             self._transfers.add(each.transfer)
         self._date = _day(each.created)
         change = each.amount if each.type == "credit" else -each.amount
@@ -231,7 +231,7 @@ _HLEDGER_TYPES = {"assets": "A", "liabilities": "L", "equity": "E", "income": "R
 
 
 class Hledger(Journal):
-    """A journal for hledger, and for Ledger, whose format it shares."""
+    """A journal for hledger, and for Ledger, which reads the same format."""
 
     def name(self, account: OpenBook) -> str:
         return f"{account.root}:{_one_line(account.name, ':;')}:{account.id}"
@@ -254,7 +254,7 @@ class Hledger(Journal):
 
     def entry(self, date: str, text: str, sides: list[tuple[str, str]], **ids: str) -> str:
         tags = ", ".join(f"{name}:{id}" for name, id in ids.items())
-        # The empty code keeps a text that begins with a parenthesis from being read as one.
+        # With the empty code, a text that begins with a parenthesis is not read as a code.
         head = f"{date} * () {_one_line(text, ';')}".rstrip() + (f"  ; {tags}" if tags else "")
         return "\n".join([head, *(f"    {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
@@ -289,7 +289,7 @@ class Beancount(Journal):
         return "\n".join([head, *(f"  {name}  {amount}" for name, amount in sides)]) + "\n\n"
 
     def balance(self, account: OpenBook, amount: str) -> str:
-        # It holds for the beginning of its day. The tolerance of 0 makes it exact.
+        # An assertion applies to the beginning of its day. The tolerance of 0 makes it exact.
         number, currency = amount.split(" ")
         return f"{_days_later(self._date, 1)} balance {self._names[account.id]}  {number} ~ 0 {currency}\n"
 
@@ -305,7 +305,7 @@ _FORMATS: dict[str, type[Writer]] = {
 def export(
     kind: str, book: ExportedBook, start: Start, tenant: Tenant, since: int | None, until: int | None
 ) -> Iterator[str]:
-    """Return the book as text of the format `kind`, a piece at a time."""
+    """Yield the book as text of the format `kind`, piece by piece."""
     writer = _FORMATS[kind](book)
     yield writer.beginning()
     for page in read(start, tenant, since, until):
@@ -337,15 +337,15 @@ def _settlement_roots(accounts: list[OpenBook]) -> dict[str, str]:
 
 
 def _one_line(text: str, forbidden: str) -> str:
-    """Return the text without runs of spaces, which end a name, and with `-` for forbidden characters."""
+    """Return the text with single spaces, because more would end a name, and `-` for forbidden characters."""
     return re.sub(f"[{forbidden}]", "-", " ".join(printable(text).split()))
 
 
 def _component(text: str) -> str:
-    """Return the text as one part of a beancount account's name: letters, digits and hyphens.
+    """Return the text as one part of a beancount account's name, made of letters, digits and hyphens.
 
-    The first of them is a capital letter or a digit. `X-` stands before a letter without a capital, such as
-    the letters of Chinese and Japanese.
+    The first character must be a capital letter or a digit. So `X-` is put before a letter without a capital
+    form, such as the letters of Chinese and Japanese.
     """
     letters = "".join(
         letter if unicodedata.category(letter) in _IN_COMPONENT else "-"
@@ -358,9 +358,9 @@ def _component(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return the text as a string of beancount, in one line."""
+    """Return the text as a beancount string in one line."""
     text_escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text_escaped}"'
 
 
-_IN_COMPONENT = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")  # categories of Unicode that beancount takes
+_IN_COMPONENT = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")  # categories of Unicode that beancount accepts

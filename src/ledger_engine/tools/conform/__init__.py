@@ -1,1 +1,1 @@
-"""Whether any deployment keeps the contract, rule by rule (`ledger-engine conform`, docs/conform.md)."""
+"""Checks rule by rule whether a deployment keeps the contract (`ledger-engine conform`, docs/conform.md)."""

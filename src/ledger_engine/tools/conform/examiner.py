@@ -1,9 +1,9 @@
-"""The examiner: sends requests to a server and notes, rule by rule, whether the answers are as they must be.
+"""The examiner: sends requests to a server, and notes rule by rule whether the answers are right.
 
 Rules for every answer, such as the rate limit's headers, are checked in every answer.
 
-The rules come from docs/interface.md, each with its sentence there. The page travels inside the package: it
-is the one catalogue of the contract.
+The rules come from docs/interface.md, each with its sentence there. The package contains a copy of that page,
+because it is the only list of the contract's rules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ledger_client.answers import BoundedClient, Unread
 from ledger_client.parsing import parsed
 
 _BODY_SHOWN = 600  # characters of a body in a report
-_WAITS_MAX = 90  # answers 429 in a row that are waited out, each as long as it says
+# How many answers 429 in sequence are accepted; after each, the examiner waits for as long as it says.
+_WAITS_MAX = 90
 
 
 class Unreachable(Exception):
@@ -31,7 +32,7 @@ class Unreachable(Exception):
 
 
 class Unusable(Exception):
-    """An answer that the rest of a check needs is not there; the rules that it broke are noted."""
+    """A check cannot continue without an answer that is missing; the broken rules are noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,14 @@ class ExaminedExchange:
 
     @property
     def json(self) -> Any:
-        """The answer's JSON; None for an answer that is not JSON."""
+        """Return the answer's JSON; None if the answer is not JSON."""
         try:
             return parsed(self.text)
         except ValueError:
             return None
 
     def field(self, *names: str) -> Any:
-        """Return a field of the answer, or a field of that; None where there is none."""
+        """Return a field of the answer, or a field inside a field; None if it is missing."""
         value = self.json
         for name in names:
             value = value.get(name) if isinstance(value, dict) else None
@@ -61,7 +62,7 @@ class ExaminedExchange:
 
     @property
     def items(self) -> list[dict[str, Any]]:
-        """The objects of a list, with or without an envelope."""
+        """Return the objects of a list, with or without an envelope."""
         value = self.json
         value = value.get("data") if isinstance(value, dict) else value
         return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
@@ -77,10 +78,10 @@ class RuleFault:
 
 
 def _read_rules() -> dict[str, str]:
-    """Return what each rule of the page says, by its name; of a table's row, its cells with `;` between."""
+    """Return the text of each rule on the page by its name; for a row of a table, its cells joined by `;`."""
     here = Path(__file__).resolve()
     page = here.with_name("interface.md")
-    if not page.is_file():  # it is not installed, but runs from the repository
+    if not page.is_file():  # the package is not installed, but runs from the repository
         page = here.parents[4] / "docs" / "interface.md"
     rules = {}
     prose = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
@@ -100,17 +101,20 @@ _ID = re.compile(r"[A-Za-z0-9_.:~-]{1,200}")
 
 
 def is_id(value: object) -> bool:
-    """Return whether a value can be the id of an object, which is part of a path."""
+    """Return whether a value can be the id of an object, which becomes a part of a path."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def is_number(text: str) -> bool:
-    """Return whether a header is a number without sign, of a sensible length."""
+    """Return whether a header is a number without a sign, and not too long."""
     return text.isascii() and text.isdigit() and len(text) < 16
 
 
 class Examiner:
-    """Asks one server with one key. `run` gives each request a mark, so that a retry is a new request."""
+    """Sends requests to one server with one key.
+
+    `run` gives each request a mark, so that a retry is a new request.
+    """
 
     def __init__(
         self,
@@ -145,9 +149,9 @@ class Examiner:
         content: bytes | None = None,
         patient: bool = True,
     ) -> ExaminedExchange:
-        """Send a request with the key, unless it is `anonymous`, and return what came back.
+        """Send a request, with the key unless it is `anonymous`, and return the exchange.
 
-        When it is `patient`, an answer 429 is waited out. Raises Unreachable.
+        If it is `patient`, an answer 429 is followed by a wait and another attempt. Raises Unreachable.
         """
         sent = {} if anonymous else {"Authorization": f"Bearer {self.key}"}
         sent |= headers or {}
@@ -159,7 +163,8 @@ class Examiner:
                 request = self._client.build_request(
                     method, path, params=params, headers=sent, content=content
                 )
-            except (httpx.InvalidURL, ValueError) as error:  # a token or cursor that the server has given
+            # The server has given a token or cursor that makes the request impossible.
+            except (httpx.InvalidURL, ValueError) as error:
                 raise Unreachable(f"{method} {path[:100]} cannot be sent: {error}") from error
             try:
                 answer = await self._client.send(request)
@@ -177,7 +182,7 @@ class Examiner:
         raise Unreachable(f"{method} {path} is still rate limited after several tries.")
 
     def expect(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> bool:
-        """Note whether these rules hold in this exchange; `requirement` states the requirement."""
+        """Note whether the exchange keeps these rules, and return it; `requirement` says what is required."""
         for rule in rules.split():
             assert rule in RULES, rule
             if holds:
@@ -187,7 +192,7 @@ class Examiner:
         return bool(holds)
 
     def require(self, rules: str, holds: object, exchange: ExaminedExchange, requirement: str) -> None:
-        """Do the same, and raise Unusable when they do not hold."""
+        """Note whether the exchange keeps these rules, and raise Unusable if it does not."""
         if not self.expect(rules, holds, exchange, requirement):
             raise Unusable
 
@@ -198,7 +203,7 @@ class Examiner:
             self.reasons.setdefault(rule, reason)
 
     def _look(self, method: str, path: str, exchange: ExaminedExchange) -> None:
-        """Look at what every answer must have."""
+        """Check the rules for every answer."""
         headers, status = exchange.headers, exchange.status
         limit, remaining = headers.get("X-RateLimit-Limit", ""), headers.get("X-RateLimit-Remaining", "")
         self.expect(

@@ -16,7 +16,7 @@ def is_time(value: object) -> bool:
 
 
 def is_amount(value: object) -> bool:
-    """Return whether a value is an integer, which true is not."""
+    """Return whether a value is an integer; true and false are not integers."""
     return type(value) is int
 
 
@@ -73,7 +73,7 @@ async def lists(ask: Examiner) -> None:
 
 
 def envelope(ask: Examiner, answer: ExaminedExchange) -> None:
-    """Expect the envelope of a ledger list."""
+    """Check the envelope of a ledger list."""
     body = answer.json if isinstance(answer.json, dict) else {}
     after = body.get("next_cursor")
     good = isinstance(body.get("data"), list) and isinstance(body.get("has_more"), bool)
@@ -96,7 +96,7 @@ async def directory(ask: Examiner) -> None:
 
 
 async def counted(ask: Examiner) -> None:
-    """Compare two requests of one window: fewer are left after the second."""
+    """Compare two requests in one window: after the second, fewer requests must be left."""
     for _ in range(3):
         first = await ask.send("GET", "/v1/accounts", params={"limit": "1"})
         second = await ask.send("GET", "/v1/accounts", params={"limit": "1"})

@@ -1,4 +1,4 @@
-"""The checks that make what they need: accounts, invoices, users and more, of the key's mode."""
+"""The checks that create the objects that they need, such as accounts and invoices, in the key's mode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from ledger_engine.tools.conform.examiner import ExaminedExchange, Examiner, is_id, is_number
 from ledger_engine.tools.conform.reading import envelope, is_amount, is_time
 
-_MANY = 21  # one more than a page contains without a limit
+_MANY = 21  # one more than a page contains by default
 _OPTIONAL = "the server does not offer what this check needs, which goes beyond the contract"
 
 
@@ -41,7 +41,7 @@ async def accounts(ask: Examiner) -> None:
 
 
 async def anonymous(ask: Examiner) -> None:
-    """Write without a credential. If that is refused, as it must be, nothing is made."""
+    """Try to write without a credential. If the server refuses this, as it must, nothing is created."""
     for rule, method, path in (
         ("auth-bearer", "POST", "/v1/accounts"),
         ("auth-bearer", "POST", "/v1/transactions"),
@@ -278,7 +278,10 @@ async def people(ask: Examiner) -> None:
 
 
 async def _refused_bodies(ask: Examiner) -> None:
-    """Send bodies that are refused; that the refusal is the directory's is looked at in every answer."""
+    """Send bodies that must be refused.
+
+    Every answer is also checked for the form of the directory's errors.
+    """
     json = {"Content-Type": "application/json"}
     answer = await ask.send("POST", "/api/users", content=b"{", headers=json)
     ask.expect("errors-400", answer.status == 400, answer, "400 for invalid JSON")
@@ -312,7 +315,7 @@ async def _orders(ask: Examiner, user: str) -> None:
 
 
 async def _rights(ask: Examiner, user: str) -> None:
-    """Check that a key without the role is refused, if the server lets keys be made."""
+    """Check that a key without the necessary role is refused, if the server lets you create keys."""
     made = await ask.send("POST", "/v1/api_keys", {"role": "member", "name": "conform"})
     key, id = made.field("key"), made.field("id")
     ask.hide(key)
@@ -330,7 +333,7 @@ async def _rights(ask: Examiner, user: str) -> None:
 
 
 async def rates(ask: Examiner) -> None:
-    """Exceed the limit of the authentication endpoint, the lowest there is."""
+    """Exceed the limit of the authentication endpoint, which is the lowest limit."""
     usual = await ask.send("GET", "/v1/accounts")
     for _ in range(40):
         answer = await ask.send(

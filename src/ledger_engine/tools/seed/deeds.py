@@ -1,8 +1,8 @@
-"""Deeds: the actions of a ledger's users, for the demo's last minutes and for its traffic.
+"""Deeds: actions of a ledger's users, which the demo performs in its last minutes and in its traffic.
 
-They repeat existing records: transactions, invoices and orders like earlier ones, with other amounts. So they
-fit whatever data set is loaded. They reach the ledger through `Books`: directly, in the past
-(`tools.seed.recent`), or over HTTP (`tools.seed.traffic`).
+They repeat existing records: they make transactions, invoices and orders like earlier ones, with other
+amounts. So they fit whatever data set is loaded. They reach the ledger through `Books`: directly and in the
+past (`tools.seed.recent`), or over HTTP (`tools.seed.traffic`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ledger_engine.ledger.orders import Order
 from ledger_engine.ledger.transactions import Transaction
 
 A_SECOND = 3.0  # deeds, on average
-PROMPT = 8  # how many of the newest open invoices are paid next
-LATE_PAYERS = 0.01  # the share of payments for any of them
+PROMPT = 8  # the next invoice to be paid is one of this many newest open ones
+LATE_PAYERS = 0.01  # the share of payments that may be for any open invoice
 
 T = TypeVar("T")
 Fields = dict[str, Any]
@@ -27,7 +27,10 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Past changes that may be repeated. They are read once: what the demo adds is not repeated."""
+    """Past changes that may be repeated.
+
+    They are read once, so changes that the demo adds are not repeated.
+    """
 
     postings: list[Transaction]
     invoices: list[Invoice]
@@ -35,7 +38,7 @@ class Past:
 
 
 class Books(Protocol):
-    """The ledger as deeds reach it. Objects show their fields as attributes."""
+    """The access of deeds to the ledger. Objects offer their fields as attributes."""
 
     @property
     def past(self) -> Past: ...
@@ -45,7 +48,7 @@ class Books(Protocol):
 
     @property
     def now(self) -> int:
-        """The time in milliseconds."""
+        """Return the time in milliseconds."""
         ...
 
     async def balance(self, account: str) -> int:
@@ -53,7 +56,7 @@ class Books(Protocol):
         ...
 
     async def newest(self, kind: str, **only: str) -> list[Any]:
-        """Return the newest objects of a kind, such as `invoices`, with these values."""
+        """Return the newest objects of a kind, such as `invoices`, whose fields have these values."""
         ...
 
     async def create(self, kind: str, fields: Fields) -> None:
@@ -61,7 +64,7 @@ class Books(Protocol):
         ...
 
     async def move(self, kind: str, id: str, action: str) -> None:
-        """Do what an action such as `pay` does with an object."""
+        """Perform an action such as `pay` on an object."""
         ...
 
 
@@ -80,7 +83,7 @@ def like_earlier(books: Books) -> Fields | None:
 
 
 async def post(books: Books) -> None:
-    """Post a transaction like an earlier one; debit only money that the account holds."""
+    """Post a transaction like an earlier one; debit only money that the account has."""
     fields = like_earlier(books)
     if fields is None:
         return
@@ -141,8 +144,8 @@ async def ship_order(books: Books) -> None:
 
 
 Deed = Callable[[Books], Awaitable[None]]
-# How often each is done, in a hundred times. Objects leave each stage a little more often than they
-# enter it, so that drafts and open orders do not pile up however long the demo runs.
+# How often each deed is done in a hundred deeds. Objects leave each stage a little more often than they enter
+# it, so drafts and open orders do not pile up however long the demo runs.
 DEEDS: dict[Deed, int] = {
     post: 59,
     refund: 1,
@@ -156,7 +159,10 @@ DEEDS: dict[Deed, int] = {
 
 
 def about(amount: int, random: Random) -> int:
-    """Return an amount within a fifth of the given one, and as round: 12,500 stays a multiple of 100."""
+    """Return a random amount within a fifth of the given one, and equally round:
+
+    12,500 stays a multiple of 100.
+    """
     grain = 1
     while amount % (grain * 10) == 0 and amount // (grain * 10) >= 10:
         grain *= 10
@@ -164,5 +170,5 @@ def about(amount: int, random: Random) -> int:
 
 
 def prompt(objects: Sequence[T], random: Random) -> T:
-    """Return one of the newest of these objects: an invoice not paid in time is seldom paid at all."""
+    """Return one of the newest of these objects, because old invoices are seldom paid at all."""
     return random.choice(objects if random.random() < LATE_PAYERS else objects[:PROMPT])

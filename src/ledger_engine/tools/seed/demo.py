@@ -1,4 +1,4 @@
-"""The demo: a data set, the minutes before now, receivers for its webhooks, and traffic over HTTP."""
+"""The demo: a data set, changes in the last minutes, receivers for its webhooks, and traffic over HTTP."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ledger_engine.tools.seed.deeds import Past
 from ledger_engine.tools.seed.reading import read
 from ledger_engine.tools.seed.steps import SeedHistory, SeedStep, UnitInThePast, steps_of
 
-# The receivers of its webhooks: one good, one slow and flaky, one that fails until it is repaired. They
-# listen on one port of this machine, each at its own path. `POST {path}/repair` repairs one; the dashboard's
-# key `R` sends it.
+# The receivers of its webhooks: one works, one is slow and sometimes fails, one fails until it is repaired.
+# They listen on one port of this machine, each with its own path. `POST {path}/repair` repairs a receiver;
+# the dashboard's key `R` sends it.
 
 
 _HEAD_MAX = 64 * 1024
@@ -36,10 +36,13 @@ _HEAD_MAX = 64 * 1024
 
 @dataclass(slots=True)
 class DemoReceiver:
-    """The answers of one receiver: after `least_s` to `most_s`, with a share of 503 instead of 200."""
+    """The behaviour of one receiver.
+
+    It answers after `least_s` to `most_s`, with 503 instead of 200 for a share of requests.
+    """
 
     path: str
-    kinds: tuple[str, ...]  # the events that are sent to it
+    kinds: tuple[str, ...]  # the types of events that it receives
     least_s: float
     most_s: float
     failing: float
@@ -50,7 +53,7 @@ class DemoReceiver:
 
 
 def make_receivers() -> list[DemoReceiver]:
-    """Return the three receivers as they begin."""
+    """Return the three receivers in their initial state."""
     return [
         DemoReceiver("/shop", ("*",), 0.002, 0.02, failing=0.0),
         DemoReceiver("/warehouse", ("order.created", "order.paid", "order.shipped"), 0.1, 0.9, failing=0.2),
@@ -76,7 +79,7 @@ async def receiving(receivers: list[DemoReceiver], random: Random) -> AsyncItera
                 writer.write(b"HTTP/1.1 %d .\r\nContent-Length: %d\r\n\r\n%s" % (status, length, body))
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError, ValueError):
-            pass  # the sender closed the connection, or it is no sender
+            pass  # the sender closed the connection, or the client is not the sender
         finally:
             handlers.discard(task)
             writer.close()
@@ -103,7 +106,7 @@ async def _read_path(reader: asyncio.StreamReader) -> str:
 
 
 async def _status_for(path: str, by_path: dict[str, DemoReceiver], random: Random) -> int:
-    """Return the status of the answer; a repair is done at once, a delivery takes the receiver's time."""
+    """Return the status for a request: a repair is answered at once, a delivery after the receiver's time."""
     repaired = by_path.get(path.removesuffix("/repair")) if path.endswith("/repair") else None
     if repaired is not None:
         repaired.repair()
@@ -118,13 +121,13 @@ async def _status_for(path: str, by_path: dict[str, DemoReceiver], random: Rando
 # The demo
 
 
-DATA_SET = "roastery"  # one of those included in the package
-# Below the plan's 200, so that a client that does not spread its requests meets 429.
+DATA_SET = "roastery"  # one of the data sets in the package
+# Lower than the plan's 200, so that a client that sends all its requests at once meets a 429.
 BURST = 50
-RECENT_S = 540  # how long before now the data set's owner has been busy
-SENT_AT_START = 90  # how many of the recent changes the webhooks are still to be sent of
-_TURN_STEPS = 200  # in one commit: every work must be far below the time a work may take
-# Who sends the traffic: the name of the key, its role, and its scopes if it is restricted.
+RECENT_S = 540  # the length of the time before now in which the demo makes recent changes
+SENT_AT_START = 90  # how many of the recent changes the webhooks still have to send at the start
+_TURN_STEPS = 200  # steps in one commit; a work must stay far below its time limit
+# The clients that send the traffic: the name of the key, its role, and its scopes if it is restricted.
 CLIENTS = {
     "web shop": NewApiKey("web shop", "member"),
     "tills": NewApiKey("tills", "member"),
@@ -133,13 +136,13 @@ CLIENTS = {
     "old import": NewApiKey("old import", "member"),
 }
 
-Report = Callable[[float], None]  # called with the share that is loaded
+Report = Callable[[float], None]  # called with the share of the data that is loaded
 
 log = logging.getLogger("ledger_engine.tools.seed.demo")
 
 
 class Demo:
-    """A loaded demo, whose traffic begins with `start`."""
+    """A loaded demo. `start` begins its traffic."""
 
     def __init__(self, past: Past, keys: dict[str, str]) -> None:
         self._past = past
@@ -158,20 +161,20 @@ class Demo:
 
     async def _send(self, url: str, certfile: Path | None) -> None:
         try:
-            # Imported in a thread: the HTTP client takes a tenth of a second to load.
+            # Import it in a thread, because the HTTP client takes a tenth of a second to load.
             await asyncio.to_thread(__import__, "ledger_engine.tools.seed.traffic")
             from ledger_engine.tools.seed.traffic import DemoTraffic
 
             await DemoTraffic(url, self._keys, self._past, BURST, certfile).run()
-        except Exception:  # a demo without traffic is better than none
+        except Exception:  # a demo without traffic is better than no demo
             log.exception("the demo has no traffic any more")
 
 
 @asynccontextmanager
 async def staged(engine: Engine, report: Report) -> AsyncIterator[Demo]:
-    """Load the demo into the first project, which is empty; run its receivers until the end.
+    """Load the demo into the first project, which must be empty; run its receivers until the end.
 
-    Raises LedgerError when the data set cannot be loaded.
+    Raises LedgerError if the data set cannot be loaded.
     """
     receivers = make_receivers()
     async with receiving(receivers, Random()) as root:
@@ -188,7 +191,7 @@ async def staged(engine: Engine, report: Report) -> AsyncIterator[Demo]:
 async def load(
     engine: Engine, report: Report, receivers: Sequence[DemoReceiver] = (), root: str = "", seed: int = 1
 ) -> tuple[Tenant, Past]:
-    """Load the data set and the minutes before now, in short turns; return what traffic needs."""
+    """Load the data set and the recent changes in short turns; return the data that the traffic needs."""
     data_set = read(reading.path(DATA_SET))
     steps = steps_of(data_set)
     random = Random(seed)
@@ -207,7 +210,8 @@ async def load(
     changes = projects.ProjectChanges(burst=BURST)
     project = await engine.write(lambda unit: projects.update(unit, project.id, changes))
     tenant = loading.tenant_of(project)
-    start = loading.start_of(data_set, begin)  # so it ends before the last minutes, also after midnight
+    # So that the data set ends before the recent changes, also just after midnight.
+    start = loading.start_of(data_set, begin)
     ids = IdSource()
     history = SeedHistory()
     for at in range(0, len(steps), _TURN_STEPS):
@@ -228,7 +232,8 @@ async def load(
 
 
 def _register(unit: Unit, tenant: Tenant, receivers: Sequence[DemoReceiver], root: str) -> None:
-    for each in reversed(receivers):  # lists are newest first, so the good one is on top
+    # Lists are newest first, so this order puts the working receiver at the top.
+    for each in reversed(receivers):
         secret = endpoints.new_secret()
         new = NewEndpoint(root + each.path, [*each.kinds])
         endpoints.create(unit, tenant, new, secret, Seal.from_environment().close(secret))

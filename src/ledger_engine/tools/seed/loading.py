@@ -1,7 +1,7 @@
-"""Loading of a data set: the whole history in one transaction, by the engine's own rules.
+"""Loads a data set: the whole history in one transaction, by the engine's own rules.
 
-A load that fails or is interrupted has changed nothing. A ledger that does not exist yet is made in a hidden
-folder next to its target and moved there when it is complete.
+A load that fails or is interrupted changes nothing. A ledger that does not exist yet is created in a hidden
+folder next to its target, and moved into place when it is complete.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ TABLES = ("accounts", "transactions", "invoices", "users", "orders")
 
 
 class LoadingStopped(Exception):
-    """The load was interrupted: the transaction ends without a change."""
+    """The load was interrupted; the transaction ends without a change."""
 
 
 @dataclass(slots=True)
 class LoadingProgress:
-    """How many of the steps are done; another thread reads it while the work runs, or stops the work."""
+    """How many steps of a load are done.
+
+    Another thread reads this while the work runs, and can stop the work.
+    """
 
     done: int = 0
     steps: int = 0
@@ -52,7 +55,7 @@ class LoadingProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """The project that a data set was loaded into, and how many objects of each kind that were."""
+    """The project into which a data set was loaded, and how many objects of each kind were loaded."""
 
     project: str
     counts: dict[str, int]
@@ -61,10 +64,10 @@ class LoadResult:
 async def load(
     database: Location, project: str | None, data_set: DataSet, progress: LoadingProgress | None = None
 ) -> LoadResult:
-    """Load the data set into the project with this id, by default the first one; or change nothing.
+    """Load the data set into the project with this id, by default the first; an error changes nothing.
 
-    A ledger without a project gets one. Call it in a process that does not use the ledger. Raises what
-    `load_into` does, NotFound, and StorageUnavailable.
+    A ledger without a project gets one. Call this in a process that does not use the ledger. Raises the
+    errors of `load_into`, NotFound, and StorageUnavailable.
     """
     progress = progress or LoadingProgress()
     work = partial(load_into, project=project, data_set=data_set, steps=steps_of(data_set), progress=progress)
@@ -84,7 +87,7 @@ async def load(
 
 
 async def load_if_empty(database: Location, data_set: DataSet) -> None:
-    """Load the data set into the first project of a ledger while its test mode is empty, as `load` does."""
+    """Load the data set into the first project, as `load` does, if the project's test mode is empty."""
     if not _is_missing(database):
         engine = open_engine(database)
         try:
@@ -104,7 +107,7 @@ async def _write(
 ) -> LoadResult:
     """Run the load as one transaction.
 
-    Works of other projects may run at the same time, if its own project is known.
+    If its project is known, works of other projects may run at the same time.
     """
     engine = open_engine(database)
     try:
@@ -112,7 +115,7 @@ async def _write(
         id = project if first is None else first.id
         return await engine.write(LongWork(work if id is None else BookWork(work, (id, False))))
     except asyncio.CancelledError:
-        progress.is_stopped = True  # or else the engine would finish the work before it closes
+        progress.is_stopped = True  # otherwise the engine would finish the work before it closes
         raise
     finally:
         await engine.close()
@@ -126,10 +129,10 @@ def _awaits_data(unit: Unit) -> bool:
 def load_into(
     unit: Unit, project: str | None, data_set: DataSet, steps: Sequence[SeedStep], progress: LoadingProgress
 ) -> LoadResult:
-    """Load the data set in this work.
+    """Load the data set within this work.
 
-    Raises BadDataSet for a step that the engine's rules forbid, and Conflict when the data set was loaded
-    before or the project contains records from the history's time: lists and running balances are in the
+    Raises BadDataSet for a step that the engine's rules forbid. Raises Conflict if the data set was loaded
+    before, or if the project contains records from the history's time: lists and running balances are in the
     order of time, so nothing may be inserted before existing records.
     """
     tenant = tenant_of(projects.to_add_to(unit, project))
@@ -145,14 +148,14 @@ def load_into(
         )
     _require_older(unit, tenant, start)
     before = _count(unit, tenant)
-    progress.done, progress.steps = 0, len(steps)  # from the start, because a work may run again
+    progress.done, progress.steps = 0, len(steps)  # start at 0 each time, because a work may run again
     happen(SeedHistory(), UnitInThePast(unit, IdSource()), tenant, steps, start, progress.count)
     after = _count(unit, tenant)
     return LoadResult(tenant.project, {table: after[table] - before[table] for table in TABLES})
 
 
 def tenant_of(project: Project) -> Tenant:
-    """Return the tenant of the project's test mode, which data sets are loaded into."""
+    """Return the tenant of the project's test mode, into which data sets are loaded."""
     return Tenant(
         project.id,
         livemode=False,
@@ -162,7 +165,7 @@ def tenant_of(project: Project) -> Tenant:
 
 
 def start_of(data_set: DataSet, now: int) -> int:
-    """Return when a history starts that ends at the last midnight (UTC), in milliseconds."""
+    """Return the start in milliseconds of a history that ends at the last midnight (UTC)."""
     return now - now % DAY - data_set.days * DAY
 
 
@@ -174,7 +177,7 @@ def happen(
     start: int,
     count: Callable[[], None] = lambda: None,
 ) -> None:
-    """Make and count each step at its time.
+    """Carry out and count each step at its time.
 
     Raises BadDataSet for a step that the engine's rules forbid.
     """
@@ -192,7 +195,7 @@ def happen(
 
 
 def _require_older(unit: Unit, tenant: Tenant, start: int) -> None:
-    """Raise Conflict when the project contains records of this time or later."""
+    """Raise Conflict if the project contains records of this time or later."""
     newest = 0
     for table in TABLES:
         row = unit.first(f"SELECT max(id) AS id FROM {table} WHERE {condition_on(table)}", tenant.bind())
@@ -207,7 +210,7 @@ def _require_older(unit: Unit, tenant: Tenant, start: int) -> None:
 
 
 def _count(unit: Unit, tenant: Tenant) -> dict[str, int]:
-    """Return how many objects of each kind the project and mode has."""
+    """Return how many objects of each kind exist in the project and mode."""
     counts = {}
     for table in TABLES:
         row = unit.first(f"SELECT count(*) AS rows FROM {table} WHERE {condition_on(table)}", tenant.bind())

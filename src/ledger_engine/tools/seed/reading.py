@@ -1,6 +1,6 @@
-"""Data sets: the format as models, and reading of a JSON file, with a clear message for each mistake.
+"""Data sets: models of the format, and the reading of a JSON file, with a clear message for each mistake.
 
-Values that may vary between repetitions are drawn when the data set is loaded.
+Values that may vary between repetitions are drawn at random when the data set is loaded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BadDataSet(ValueError):
 
 
 def _mistake(message: str, *, field: str = "") -> PydanticCustomError:
-    """Return the error of a value, or of one field of an object that is validated as a whole."""
+    """Return the error of a value, or of one field in an object that is validated as a whole."""
     return PydanticCustomError("mistake", "{message}", {"message": message, "field": field})
 
 
@@ -49,14 +49,14 @@ def _mistake(message: str, *, field: str = "") -> PydanticCustomError:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An integer drawn from `least` to `most` in steps; for a fixed one both are the same."""
+    """An integer drawn from `least` to `most` in steps; for a fixed integer both are the same."""
 
     least: int
     most: int
     step: int = 1
 
     def draw(self, random: Random) -> int:
-        # random() is the only method that gives the same numbers on every version of Python.
+        # Only random() gives the same numbers on every version of Python.
         return self.least + self.step * int(random.random() * ((self.most - self.least) // self.step + 1))
 
 
@@ -81,7 +81,7 @@ def _whole(value: object, least: int, most: int, field: str = "") -> Whole:
 
 
 def varying(least: int, most: int) -> PlainValidator:
-    """Return the validator of a `Whole`: an integer, or a range to draw one from."""
+    """Return the validator of a `Whole`: an integer, or a range from which one is drawn."""
     return PlainValidator(lambda value: _whole(value, least, most))
 
 
@@ -104,7 +104,7 @@ def _texts(value: object) -> object:
 
 
 def _item(value: object) -> object:
-    """Return an item of an order, with any fields; two of them may vary."""
+    """Return an item of an order, which may contain any fields; two of them may vary."""
     if not isinstance(value, dict):
         raise _mistake("must be an object.")
     spans = {
@@ -115,10 +115,10 @@ def _item(value: object) -> object:
     return {**value, **spans}
 
 
-Texts = Annotated[list[str], BeforeValidator(_texts)]  # of which one is drawn
-Minute = Annotated[Whole, PlainValidator(_minute)]  # of the day
+Texts = Annotated[list[str], BeforeValidator(_texts)]  # one of these texts is drawn
+Minute = Annotated[Whole, PlainValidator(_minute)]  # a minute of the day
 Day = Annotated[int, between(1, DAYS_MAX)]
-Days = Annotated[Whole, varying(0, DAYS_MAX)]  # that pass until something happens
+Days = Annotated[Whole, varying(0, DAYS_MAX)]  # the number of days until something happens
 Amount = Annotated[Whole, varying(1, MAX_AMOUNT)]
 Item = Annotated[dict[str, Any], BeforeValidator(_item)]
 
@@ -131,15 +131,15 @@ BY_DAY = _minute("08:00-19:59")
 
 
 class _Fields(BaseModel):
-    """An object of the file: undeclared fields are refused, and values are not converted."""
+    """An object in the file: unknown fields are refused, and values are not converted."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class Once(_Fields):
-    """Objects that appear on one day, early, so that later entries of that day find them.
+    """Objects that are created once, early on a day, so that later entries of that day can use them.
 
-    Other entries refer to it by `ref`.
+    Other entries refer to them by `ref`.
     """
 
     ref: str
@@ -148,7 +148,10 @@ class Once(_Fields):
 
 
 class Repeat(_Fields):
-    """From the entry's day to `until`, by default the last, `per_day` times on each `every` days."""
+    """A repetition from the entry's day to `until` (by default the last day):
+
+    `per_day` times, every `every` days.
+    """
 
     until: Day | None = None
     every: Day = 1
@@ -156,7 +159,7 @@ class Repeat(_Fields):
 
 
 class RepeatedEntry(_Fields):
-    """Changes on one day or, with `repeat`, on several."""
+    """Changes on one day or, with `repeat`, on several days."""
 
     day: Day = 1
     time: Minute = BY_DAY
@@ -185,14 +188,14 @@ class Fee(_Fields):
 
 
 class Reverse(_Fields):
-    """`share` percent of the transactions are reversed."""
+    """A reversal of `share` percent of the transactions."""
 
     share: Annotated[int, between(1, 100)] = 100
     after: Days
 
 
 class TransactionEntry(RepeatedEntry):
-    """`amount` is None for the account's whole balance, "all" in the file."""
+    """Transactions. `amount` is None for the account's whole balance, which is "all" in the file."""
 
     account: Texts
     type: str
@@ -212,9 +215,10 @@ class LineEntry(_Fields):
 
 
 class InvoiceEntry(RepeatedEntry):
-    """`pick` of the `lines` are drawn, all for None.
+    """Invoices. `pick` of the `lines` are drawn; None means all.
 
-    It is finalized `finalize_after` days after it is drafted, and paid or voided the given days after that.
+    An invoice is finalized `finalize_after` days after it is drafted, and paid or voided the given number of
+    days after that.
     """
 
     account: str
@@ -242,9 +246,9 @@ class InvoiceEntry(RepeatedEntry):
 
 
 class OrderEntry(RepeatedEntry):
-    """`pick` of the `items` are drawn, all for None; a `Whole` among their fields is drawn too.
+    """Orders. `pick` of the `items` are drawn; None means all. A `Whole` among their fields is drawn too.
 
-    It is paid `pay_after` days after it is placed, and shipped the given days after that.
+    An order is paid `pay_after` days after it is placed, and shipped the given number of days after that.
     """
 
     user: Texts
@@ -269,11 +273,11 @@ def _check_pick(pick: Whole | None, choices: int) -> None:
 Entry = AccountEntry | UserEntry | TransactionEntry | InvoiceEntry | OrderEntry
 
 
-# The whole
+# The whole file
 
 
 class Contents(_Fields):
-    """A file; `about` is for its readers."""
+    """The content of a file; `about` is a text for the people who read it."""
 
     title: str
     about: str = ""
@@ -285,7 +289,7 @@ class Contents(_Fields):
     orders: list[OrderEntry] = Field(default_factory=list)
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
-        """Yield each entry after its place, such as `accounts[3]`."""
+        """Yield each entry with its place, such as `accounts[3]`."""
         for kind in ("accounts", "users", "transactions", "invoices", "orders"):
             for position, entry in enumerate(getattr(self, kind)):
                 yield f"{kind}[{position}]", entry
@@ -334,7 +338,7 @@ def _references(entry: Entry) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set, with its entries by their places. `name` is the file's.
+    """A data set, with its entries by their places. `name` is the name of the file.
 
     Its history lasts `days` days and ends yesterday.
     """
@@ -349,11 +353,11 @@ class DataSet:
 
 
 def read(file: Path) -> DataSet:
-    """Return the data set in a file. Raises BadDataSet, and OSError when the file cannot be read."""
+    """Return the data set in a file. Raises BadDataSet, and OSError if the file cannot be read."""
     try:
         text = file.read_bytes().decode()
         value = json.loads(text, object_pairs_hook=_without_duplicates)
-        dumps(value).encode()  # fails for lone surrogates and for numbers that JSON does not have
+        dumps(value).encode()  # fails for lone surrogates, and for numbers that JSON does not have
     except json.JSONDecodeError as error:
         raise BadDataSet(f"{file.name}:{error.lineno}:{error.colno}", f"{error.msg}.") from None
     except RecursionError:
@@ -401,9 +405,9 @@ def names() -> list[str]:
 
 
 def path(name_or_path: str) -> Path:
-    """Return the path of a data set: one of `names()`, or any JSON file by its path.
+    """Return the path of a data set, which is one of `names()` or the path of any JSON file.
 
-    An included name comes first, so that a file of that name in the working directory has no effect. Raises
+    An included name has priority, so a file of that name in the working directory has no effect. Raises
     FileNotFoundError, whose message lists the names.
     """
     bundled_file = _folder() / f"{name_or_path}.json"

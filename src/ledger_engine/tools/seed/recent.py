@@ -1,4 +1,4 @@
-"""The demo's last minutes before it begins: deeds such as a ledger in use has, done in the past.
+"""The demo's last minutes before it begins: deeds like those in a busy ledger, done in the past.
 
 All changes go through the engine's own rules.
 """
@@ -26,7 +26,7 @@ from ledger_engine.tools.seed.deeds import A_SECOND, DEEDS, Deed, Fields, Past
 from ledger_engine.tools.seed.steps import UnitInThePast
 
 POSTINGS_MAX = 2000  # how many recent transactions may be repeated
-OFTEN = 10  # occurrences among these; rarer ones, like wages, are not repeated
+OFTEN = 10  # a transaction must occur this often among them to be repeated; wages, for instance, do not
 _A_TURN = 100  # deeds in one commit
 
 log = logging.getLogger("ledger_engine.tools.seed.recent")
@@ -46,7 +46,7 @@ _ACTIONS: dict[tuple[str, str], Callable[[Unit, Tenant, str], object]] = {
 
 
 class BooksInThePast:
-    """The ledger as the deeds of one work reach it, none of which waits for anything."""
+    """The ledger as the deeds in one work use it; none of its methods waits for anything."""
 
     def __init__(self, unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
         self.past = past
@@ -80,7 +80,7 @@ class BooksInThePast:
 
 
 def _do_at_once(doing: Awaitable[None]) -> None:
-    """Run a deed that waits for nothing, within a work, which is no coroutine."""
+    """Run a deed to its end within a work, which is not a coroutine; the deed must not wait for anything."""
     for _ in doing.__await__():
         raise AssertionError("a deed in the past waits for nothing")
 
@@ -93,14 +93,14 @@ async def make_recent(
     random: Random,
     report: Callable[[int], None] = lambda _deeds: None,
 ) -> None:
-    """Do a deed at each of these times, in milliseconds and in order, some in each commit.
+    """Do a deed at each of these times, which are in milliseconds and in order; each commit contains several.
 
-    `report` is called with the number of deeds of each commit. When the ledger's rules forbid one, all of its
-    commit are left out. Raises StorageUnavailable.
+    `report` is called with the number of deeds in each commit. If the ledger's rules forbid one deed, all
+    deeds of its commit are left out. Raises StorageUnavailable.
     """
     ids = IdSource()
     while turn := [*islice(times, _A_TURN)]:
-        # A work may run again and must do the same, so the chances of each are drawn here, once.
+        # A work may run again and must then do the same, so its random choices are drawn here, once.
         deeds_drawn = [
             (at, random.choices([*DEEDS], [*DEEDS.values()])[0], random.getrandbits(64)) for at in turn
         ]
@@ -138,13 +138,13 @@ def recall(unit: Unit, tenant: Tenant) -> Past:
         request = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
     times = Counter(each.description for each in postings)
     return Past(
-        # The first side of a transfer stands for both.
+        # The first side of a transfer represents both.
         postings=[
             each
             for each in postings
             if each.reverses is None and each.transfer in (None, each.id) and times[each.description] >= OFTEN
         ],
         invoices=invoices.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
-        # Not what was given away: an order for nothing would look like a mistake.
+        # Skip orders for nothing, because a repeated one would look like a mistake.
         orders=[each for each in orders.page(unit, tenant, PageRequest(LIMIT_MAX)).items if each.total],
     )

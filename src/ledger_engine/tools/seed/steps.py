@@ -1,7 +1,7 @@
-"""The steps of a data set's history, each with its time, in order.
+"""The steps of a data set's history, in order, each with its time.
 
-Each entry draws from its own random stream, so that the same file gives the same history, and adding an entry
-changes no other entry.
+Each entry uses its own random stream. So the same file gives the same history, and adding an entry changes no
+other entry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOTHING: Parameters = {}
 
 
 class UnitInThePast:
-    """A `Unit` with the history's time, which is set step by step, and with ids made from that time."""
+    """A `Unit` with the time of the history, which is set for each step, and with ids made from that time."""
 
     def __init__(self, unit: Unit, ids: IdSource) -> None:
         self.now = 0
@@ -80,7 +80,7 @@ _MONTHS = (
 class SeedHistory:
     """The ids of the objects that steps have made, by their names in the data set.
 
-    `unit` and `tenant` are where the next step makes its own.
+    The next step creates its objects with `unit` and `tenant`.
     """
 
     unit: UnitInThePast = field(init=False)
@@ -92,24 +92,25 @@ class SeedHistory:
 
 @dataclass(frozen=True, slots=True)
 class SeedStep:
-    """`at` is in milliseconds from the start of the history; `path` is the entry that the step is from."""
+    """A step; `at` is in milliseconds from the start of the history, and `path` names its entry."""
 
     at: int
     path: str
     happen: Callable[[SeedHistory], None]
 
 
-Happening = tuple[int, Callable[[SeedHistory], None]]  # after the time in milliseconds
+Happening = tuple[int, Callable[[SeedHistory], None]]  # the time in milliseconds, and what happens then
 
 
 def steps_of(data_set: DataSet) -> list[SeedStep]:
-    """Return all steps in order. Raises BadDataSet when there are far too many."""
+    """Return all steps in order. Raises BadDataSet if there are far too many."""
     steps: list[SeedStep] = []
     for path, entry in data_set.entries.items():
         random = Random(path)
         for number, moment in enumerate(_moments(entry, data_set.days, random), 1):
             for at, happen in _steps(entry, moment, number, f"{path} {number}", random):
-                # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
+                # Leave out steps after the end, which have not happened yet: an invoice stays open, an order
+                # is not shipped.
                 if at < data_set.days * DAY:
                     steps.append(SeedStep(at, path, happen))
                 if len(steps) > STEPS_MAX:
@@ -129,7 +130,7 @@ def _moments(entry: Entry, days: int, random: Random) -> Iterator[int]:
 
 
 def _steps(entry: Entry, at: int, number: int, key: str, random: Random) -> Iterator[Happening]:
-    """Yield the steps of one repetition of an entry; `key` names the object it makes."""
+    """Yield the steps of one repetition of an entry; `key` names the object that it creates."""
     match entry:
         case AccountEntry():
             yield at, partial(_open_account, entry)
@@ -144,7 +145,7 @@ def _steps(entry: Entry, at: int, number: int, key: str, random: Random) -> Iter
 
 
 def _later(at: int, days: Whole, random: Random) -> int:
-    """Return the time `days` days and up to three hours after `at`."""
+    """Return the time that is `days` days and up to three hours after `at`."""
     return at + days.draw(random) * DAY + int((1 + random.random() * 180) * _MINUTE)
 
 
@@ -269,7 +270,7 @@ def _order(entry: OrderEntry, at: int, key: str, random: Random) -> Iterator[Hap
 
 
 def _move(move: Callable[[Unit, Tenant, str], object], key: str, history: SeedHistory) -> None:
-    """Move the invoice or order that an earlier step has made to its next state."""
+    """Move the invoice or order of an earlier step to its next state."""
     move(history.unit, history.tenant, history.made[key])
 
 
@@ -284,7 +285,7 @@ def _drawn(choices: list[str], random: Random) -> str:
 
 
 def _picked(choices: list[Any], pick: Whole | None, random: Random) -> list[Any]:
-    """Return `pick` of the choices, each at most once, in their order; all for None."""
+    """Return `pick` of the choices, each at most once, in their order; all of them if `pick` is None."""
     if pick is None:
         return list(choices)
     order = sorted(range(len(choices)), key=lambda _: random.random())
