@@ -1,4 +1,4 @@
-"""The server process: one database and one socket, from start to graceful shutdown."""
+"""The server process: one database and one socket, from the start to a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ KEY_CHECKED_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The text printed once the server accepts requests.
+    """The facts that are printed once the server accepts requests.
 
-    `url` is None if another server owns the socket. `key` is the value of a key, shown only here: the first
-    key of the ledger, or the dashboard's own. `lacks_key` is true for a ledger without any key. `notice`
-    names the decisions and repairs that wait for a person. `metrics_url` is where the metrics are, if they
-    are served.
+    `url` is None if another server owns the socket. `key` is the value of a key that is shown only here: the
+    first key of the ledger, or the dashboard's own. `lacks_key` is true for a ledger without any key.
+    `notice` contains the decisions and repairs that wait for a person. `metrics_url` is the address of the
+    metrics, if they are served.
     """
 
     url: str | None
@@ -46,7 +46,7 @@ class Ready:
     lacks_key: bool = False
 
 
-Announce = Callable[[Ready], bool]  # prints, and returns whether a key in it was shown
+Announce = Callable[[Ready], bool]  # prints the facts, and returns whether a key in them was shown
 
 
 def run(
@@ -54,11 +54,11 @@ def run(
     announce: Announce,
     report: Callable[[float], None] = lambda _share: None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP, or the end of stdin when embedded; then finish open requests.
+    """Serve until SIGTERM, SIGINT or SIGHUP, or until stdin ends if embedded; then finish open requests.
 
-    `report` is called with the share of a demo's data that is loaded, before `announce`.
+    `report` is called with the share of a demo's data that is loaded, before `announce` is called.
 
-    Raises BadSettings, StorageUnavailable, and OSError when the address cannot be listened on.
+    Raises BadSettings, StorageUnavailable, and OSError if the server cannot listen on the address.
     """
     settings.check()
     logs.configure(settings.log_format, settings.log_level)
@@ -82,7 +82,7 @@ def run(
 
 
 def application(settings: ServeSettings, announce: Announce) -> Quart:
-    """Return the application for another ASGI server, which opens and closes the ledger by its lifespan.
+    """Return the application for another ASGI server, whose lifespan opens and closes the ledger.
 
     Until the ledger is open each request is refused. Raises BadSettings.
     """
@@ -115,11 +115,11 @@ def application(settings: ServeSettings, announce: Announce) -> Quart:
 
 
 def _require_folders(settings: ServeSettings) -> None:
-    """Raise BadSettings for a folder that cannot be written to; make the folders of checkpoints."""
+    """Raise BadSettings for a folder that cannot be written to; create the folders of checkpoints."""
     if settings.backup_to is not None:
         _require_writable("--backup-to", settings.backup_to)
     for folder in settings.checkpoint_to:
-        with contextlib.suppress(OSError):  # named below
+        with contextlib.suppress(OSError):  # the error below names the folder
             folder.mkdir(parents=True, exist_ok=True)
         _require_writable("--checkpoint-to", folder)
 
@@ -133,9 +133,10 @@ def _require_writable(option: str, folder: Path) -> None:
 
 
 async def _accompany(url: str, database: Location, announce: Announce) -> None:
-    """Give a dashboard a key for the server at `url`, which serves the database, until the dashboard ends.
+    """Give a dashboard a key for the server that serves the database at `url`, until the dashboard ends.
 
-    Raises what the server refuses the key with, which it does once it has been started again.
+    Raises the server's error for the key if the key stops working, because then the server has been
+    restarted.
     """
     stop = Stop()
     stop.on_signals()
@@ -155,7 +156,7 @@ async def _accompany(url: str, database: Location, announce: Announce) -> None:
 async def _announce(
     ledger_in_use: ledger.ServedLedger, settings: ServeSettings, announce: Announce, url: str | None
 ) -> None:
-    """Announce that the server accepts requests, with the key that is made for this."""
+    """Announce that the server accepts requests, together with the new key, if there is one."""
 
     def show(key: str | None, lacks_key: bool) -> bool:
         return announce(Ready(url, key, ledger_in_use.engine.notice, ledger_in_use.metrics_url, lacks_key))
@@ -189,12 +190,13 @@ async def _serve(
                     ledger_in_use.demo.start(url, settings.certfile)
 
             try:
-                config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
+                # Hypercorn owns and closes the socket from here on.
+                config.bind = [f"fd://{listener.detach()}"]
                 app = make_app(settings)
                 begin_serving(app, settings, engine, background.recorder, ledger_in_use.meter)
                 await serve_until(stop, app, config, note_ready, background.begin_stop)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-                # Another program has bound the address too, and began to listen before us.
+                # Another program has bound the address too, and has begun to listen before us.
                 raise cannot_listen(settings.host, settings.port, error) from error

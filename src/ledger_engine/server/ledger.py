@@ -36,14 +36,17 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def location(settings: ServeSettings) -> Iterator[Location]:
-    """Yield what to serve; for a demo, a file in a private folder that is removed at the end."""
+    """Yield the ledger's place.
+
+    For a demo this is a file in a private folder, which is removed at the end.
+    """
     if settings.database is not None:
         make_folder(settings.database)
         if isinstance(settings.database, Path):
             require_reachable(settings.database)
         yield settings.database
         return
-    folder = tempfile.mkdtemp(prefix="ledger-demo-")  # its mode is 0700
+    folder = tempfile.mkdtemp(prefix="ledger-demo-")  # the mode of the folder is 0700
     try:
         yield Path(folder, "demo.db")
     finally:
@@ -51,9 +54,9 @@ def location(settings: ServeSettings) -> Iterator[Location]:
 
 
 async def seed(settings: ServeSettings, database: Location) -> None:
-    """Load the data set of the settings into a ledger that is empty, before it is served.
+    """Load the data set in the settings into an empty ledger before it is served.
 
-    Raises BadSettings for a data set that cannot be used, and the errors of loading it.
+    Raises BadSettings for an unusable data set, and the errors of loading it.
     """
     if settings.seed is None:
         return
@@ -105,9 +108,9 @@ async def served(
 
 @contextlib.asynccontextmanager
 async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
-    """Yield the engine of a process that serves the ledger, with the key of the settings in it.
+    """Yield the engine of a process that serves the ledger, after storing the key in the settings.
 
-    Raises BadSettings when it cannot store that key.
+    Raises BadSettings if it cannot store that key.
     """
     engine = open_engine(
         database,
@@ -148,7 +151,7 @@ async def presence(
 
 
 def tenant_of_dashboard(unit: Unit) -> Tenant:
-    """Return the test mode of the first project. Raises Conflict when there is no project."""
+    """Return the tenant for the test mode of the first project. Raises Conflict if there is no project."""
     project = projects.first(unit)
     if project is None:
         raise Conflict("not_recoverable", "There is no project; `ledger-engine projects create` creates one.")
@@ -159,7 +162,7 @@ def tenant_of_dashboard(unit: Unit) -> Tenant:
 async def demo(
     engine: Engine, *, is_wanted: bool, report: Callable[[float], None]
 ) -> AsyncIterator[Demo | None]:
-    """Load a demo's data, if this is one, and yield the demo."""
+    """Load a demo's data and yield the demo; yield None if this is not a demo."""
     if not is_wanted:
         yield None
         return
@@ -194,7 +197,7 @@ async def background(
 
 
 def _outside(settings: ServeSettings) -> CheckpointPlaces:
-    """Return where checkpoints are kept. Raises BadSettings for a text that is no key of a witness."""
+    """Return the places for checkpoints. Raises BadSettings for a text that is not the key of a witness."""
     try:
         keys = list(map(VerifierKey.parse, settings.witness_keys))
     except BadNote as error:
@@ -209,7 +212,7 @@ def _outside(settings: ServeSettings) -> CheckpointPlaces:
 async def backups(
     engine: Engine, settings: ServeSettings, database: Location
 ) -> AsyncIterator[ScheduledBackups | None]:
-    """Yield the task that makes backups, None without --backup-to. Raises OSError."""
+    """Yield the task that makes backups; None without --backup-to. Raises OSError."""
     if settings.backup_to is None or isinstance(database, str):
         yield None
         return
@@ -227,11 +230,11 @@ async def backups(
 async def metrics(
     engine: Engine, settings: ServeSettings, backups: ScheduledBackups | None
 ) -> AsyncIterator[tuple[Metrics | None, str | None]]:
-    """Yield what counts the requests, and the URL of the metrics; both are None without --metrics."""
+    """Yield the object that counts the requests, and the URL of the metrics; None without --metrics."""
     if settings.metrics is None:
         yield None, None
         return
-    # Imported here, because it takes a tenth of a second.
+    # Imported here, because the import takes a tenth of a second.
     from ledger_engine.upkeep.metrics import Metrics
 
     host, port = settings.metrics
@@ -244,7 +247,7 @@ async def metrics(
 
 
 def test_helpers(engine: Engine, settings: ServeSettings, database: Location) -> Helpers | None:
-    """Return the test helpers of a server with --test-helpers."""
+    """Return the test helpers of a server with --test-helpers; None for any other server."""
     if not settings.test_helpers or isinstance(database, str):
         return None
     from ledger_engine.sandbox.helpers import Helpers
@@ -253,7 +256,7 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
 
 
 def _state_folder() -> Path | None:
-    """Return the folder that systemd (`StateDirectory=`) or whoever starts the server has given it."""
+    """Return the server's folder for its state, from systemd (`StateDirectory=`) or the starting program."""
     folder = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(folder) if folder else None
 

@@ -1,4 +1,4 @@
-"""The key that a start makes and shows once: last of all, and not stored unless it could be shown."""
+"""The key that a start creates and shows once. It comes last, and is kept only if it could be shown."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ log = logging.getLogger("ledger_engine.server")
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to be shown; `first_of` is the project that was created with it, None if that was there."""
+    """A key to show; `first_of` is the project created with it, None if the project existed before."""
 
     id: str
     first_of: str | None
 
 
 async def require_known_key(engine: Engine, settings: ServeSettings) -> None:
-    """Make sure that the first project has the key of the settings. Raises BadSettings when it cannot."""
+    """Make sure that the first project has the key in the settings.
+
+    Raises BadSettings if that is impossible.
+    """
     if settings.api_key is not None:
         try:
             await engine.write(partial(_ensure, value=settings.api_key))
@@ -43,16 +46,16 @@ async def show_new_key(
     server: str | None,
     show: Callable[[str | None, bool], bool],
 ) -> None:
-    """Make the ledger's first key, or the session of an embedded dashboard, and show it.
+    """Create the ledger's first key, or the session of an embedded dashboard, and show it.
 
-    `show` gets the value of the key, None if there is none to show, and whether the ledger lacks a key. It
-    returns whether the key was shown; a key that was not is removed, with the project that was made for it,
-    so that the next start makes another. Call it when all else has begun.
+    `show` gets the value of the key (None if there is none to show), and whether the ledger lacks a key. It
+    returns whether the key was shown. A key that was not shown is removed, together with the project that was
+    created for it, so that the next start creates another. Call this when everything else has begun.
     """
     value = api_keys.new_value(livemode=False)
     key = await engine.write(partial(_make, value=value, settings=settings, server=server))
     lacks_key = key is None and not await engine.read(api_keys.has_any)
-    # In a thread, since it may wait for the reader of a pipe.
+    # In a thread, because it may wait for the reader of a pipe.
     was_shown = await asyncio.to_thread(show, None if key is None else value, lacks_key)
     if key is not None and not was_shown:
         await engine.write(partial(_remove, key=key))
@@ -67,7 +70,7 @@ def _ensure(unit: Unit, value: str) -> None:
 
 
 def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -> NewKey | None:
-    """Create the key to show with this value; return None if there is none to show."""
+    """Create the key to show with this value and return it; None if there is none to show."""
     project, is_new = projects.first_or_new(unit)
     tenant = Tenant(project.id, livemode=False)
     if settings.embedded:
@@ -80,7 +83,7 @@ def _make(unit: Unit, value: str, settings: ServeSettings, server: str | None) -
 
 
 def _lacks_key(unit: Unit, settings: ServeSettings) -> bool:
-    """Return whether the settings ask for a key: always in a demo; if not, when the ledger has none."""
+    """Return whether a key must be created: in a demo always, otherwise if the ledger has none."""
     if settings.database is None:
         return True
     return settings.seed is not None and not api_keys.has_any(unit)

@@ -27,17 +27,17 @@ from ledger_engine.store.engine import Engine
 
 
 class Stop:
-    """Whether the server is to stop (`asked`), and whether it is to stop at once (`hurry`)."""
+    """Whether the server must stop (`asked`), and whether it must stop at once (`hurry`)."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.hurry = asyncio.Event()
 
     def on_signals(self) -> None:
-        """Stop on the first signal, and hurry on the second."""
+        """Stop at the first signal, and hurry at the second."""
         loop = asyncio.get_running_loop()
         signals = [signal.SIGTERM, signal.SIGINT]
-        # nohup ignores SIGHUP; then it stays ignored.
+        # Under nohup SIGHUP is already ignored; leave it ignored.
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             signals.append(signal.SIGHUP)
 
@@ -54,7 +54,7 @@ class Stop:
     def at_end_of_stdin(self) -> None:
         """Stop when stdin ends.
 
-        The parent process holds its other end, which closes when the parent ends, in whichever way.
+        The parent process holds the other end of stdin, which closes when the parent ends in any way.
         """
         loop = asyncio.get_running_loop()
 
@@ -62,7 +62,8 @@ class Stop:
             with contextlib.suppress(OSError):
                 while os.read(0, 4096):
                     pass
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped already
+            # The loop is closed, because the server has already stopped.
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self.asked.set)
 
         threading.Thread(target=read_to_the_end, name="stdin", daemon=True).start()
@@ -77,18 +78,18 @@ async def first_of(task: asyncio.Future[None], event: asyncio.Event, seconds: fl
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes the event loops of a server."""
+    """Return the function that creates the event loops of a server."""
     import uvloop
 
     return uvloop.new_event_loop
 
 
-DRAIN_S = 8  # the time requests in progress have to finish; container hosts kill after 10
-COLLECTED_AT = 10_000  # the garbage collector runs after this many allocations beyond the deallocations
+DRAIN_S = 8  # seconds for the requests in progress to finish; container hosts kill after 10
+COLLECTED_AT = 10_000  # the garbage collector runs when allocations exceed deallocations by this number
 
 
 def make_app(settings: ServeSettings) -> Quart:
-    """Return the application of one process, which serves nothing until `begin_serving`."""
+    """Return the application of one process; it serves nothing until `begin_serving`."""
     return new_app(Issuer(settings.issuer, settings.host), _test_helpers(settings))
 
 
@@ -99,7 +100,7 @@ def begin_serving(
     recorder: RequestRecorder,
     meter: RequestMeter | None = None,
 ) -> None:
-    """Have the application that was made with these settings serve the engine."""
+    """Make the application, which was created with these settings, serve the engine."""
     put_gate(
         app,
         engine,
@@ -115,7 +116,7 @@ def begin_serving(
 def _test_helpers(settings: ServeSettings) -> ModuleType | None:
     if not settings.test_helpers:
         return None
-    # Imported here: hardly any server uses them.
+    # Imported here, because hardly any server uses them.
     from ledger_engine.sandbox import routes
 
     return routes
@@ -128,9 +129,10 @@ async def serve_until(
     note_ready: Callable[[], Awaitable[None]],
     begin_stop: Callable[[], None],
 ) -> None:
-    """Serve until asked to stop, then finish what is under way, in DRAIN_S seconds or at once on `hurry`.
+    """Serve until asked to stop, then finish requests within DRAIN_S seconds, or end at once on `hurry`.
 
-    `note_ready` is called when requests are accepted, `begin_stop` when no more are.
+    `note_ready` is called when the server begins to accept requests, and `begin_stop` when it accepts no
+    more.
     """
 
     async def wait_until_asked() -> None:
@@ -150,7 +152,7 @@ async def serve_until(
 def collect_rarely() -> None:
     """Set up the garbage collector for serving, once everything is loaded.
 
-    The objects of a request are freed with its answer, and hardly any are in a cycle. With the usual
+    The objects of a request are freed with its answer, and hardly any of them are in a cycle. With the usual
     threshold of 700 the collector would scan the open requests several times and find nothing.
     """
     gc.freeze()
