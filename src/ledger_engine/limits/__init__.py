@@ -1,12 +1,12 @@
 """Limits: rate windows, semaphores and leases.
 
-Rate limits are fixed wall-clock minutes and seconds, counted per API key (docs/interface.md#rate-limits). The
-only server of a file counts in a dict (`Windows`). Servers on one PostgreSQL database count together in a
-table (`store/postgres/rate_limits.py`). Semaphores limit the memory of one process, so every server counts
-its own.
+Rate limits apply to fixed minutes and seconds of the wall clock, and are counted per API key
+(docs/interface.md#rate-limits). The only server of a file counts in a dict (`Windows`). Servers on one
+PostgreSQL database count together in a table (`store/postgres/rate_limits.py`). Semaphores limit the memory
+of one process, so every server counts its own.
 
 Leases name the tasks that this server does for all servers. The only server of a file holds every lease
-(`AllLeases`); servers that share a database agree there (`store/postgres/leases.py`).
+(`AllLeases`). Servers that share a database divide them by rows in it (`store/postgres/leases.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from typing import NamedTuple, Protocol
 class Verdict:
     """The requests that a caller has left, and the seconds to `wait` if this one is refused, else 0.
 
-    `limit` and `remaining` are requests in the current minute, `reset` is its end in seconds since 1970.
+    `limit` and `remaining` are requests in the current minute, and `reset` is the minute's end in seconds
+    since 1970.
     """
 
     limit: int
@@ -38,7 +39,7 @@ class RateLimits(Protocol):
     """Counts the requests of each caller, over all processes that serve."""
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`; one refused because of its burst does not count for the minute."""
+        """Count one request of `who`. A request refused because of a burst does not count for the minute."""
 
     async def peek(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
@@ -52,7 +53,7 @@ class Semaphore(NamedTuple):
 
 
 class Full(Exception):
-    """A semaphore is acquired as often as it may be."""
+    """A semaphore is already acquired `most` times."""
 
     def __init__(self, semaphore: Semaphore) -> None:
         super().__init__(f"{semaphore.name} is acquired {semaphore.most} times")
@@ -60,12 +61,14 @@ class Full(Exception):
 
 
 class Leases(Protocol):
-    """The leases of this server, which loses them some seconds after an end that gives none of them back.
+    """The leases of this server.
 
-    `first` is whether no other server was at work when this one took its first leases. `until` is the moment
-    of the monotonic clock, in seconds, up to which this server holds its leases; it moves on when leases are
-    renewed. `releasing` names leases for a server with fewer: this server finishes its work for them, and
-    then leaves them out as long as they are in it.
+    If the server ends without giving them back, it loses them some seconds later.
+
+    `first` is whether no other server was working when this one took its first leases. `until` is the moment
+    of the monotonic clock, in seconds, up to which this server holds its leases; it advances when leases are
+    renewed. `releasing` names leases that another server with fewer leases will get: this server finishes its
+    work for them, and then no longer asks for them while they are in `releasing`.
     """
 
     @property
@@ -76,14 +79,14 @@ class Leases(Protocol):
     def releasing(self) -> Collection[str]: ...
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
-        """Take free leases up to this server's share; return the leases that it holds now.
+        """Take free leases up to this server's share; return the leases that it now holds.
 
-        From now on they are renewed, and more are taken when they become free. Those of this kind that are
-        not named any more are given back. Raises StorageUnavailable.
+        From now on they are renewed, and more are taken when they become free. Leases of this kind that are
+        not in `names` are given back. Raises StorageUnavailable.
         """
 
     async def leads(self) -> bool:
-        """Return whether this server does the tasks that one server does for all.
+        """Return whether this server does the tasks that one server does for all others.
 
         Raises StorageUnavailable.
         """
@@ -93,7 +96,7 @@ class Leases(Protocol):
 
 
 class AllLeases:
-    """The leases of the only server: it holds them all."""
+    """The leases of the only server, which holds all of them."""
 
     first = True
     until = math.inf
@@ -113,9 +116,9 @@ WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
 
 
 class Windows:
-    """Counts the requests of one process, by the wall clock's minutes and seconds, which callers know too.
+    """Counts the requests of one process by minutes and seconds of the wall clock, which callers can see too.
 
-    As all windows start and end together, memory is needed only for the callers of one minute.
+    All windows start and end together, so only the callers of one minute take memory.
     """
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:
@@ -125,7 +128,7 @@ class Windows:
         self._in_minute: dict[str, int] = {}
 
     async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`; one refused because of its burst does not count for the minute."""
+        """Count one request of `who`. A request refused because of a burst does not count for the minute."""
         now = self._now()
         in_minute, in_second = self._in_minute.get(who, 0), self._in_second.get(who, 0)
         verdict = verdict_of(now, in_minute, in_second, per_minute, per_second)
@@ -139,7 +142,7 @@ class Windows:
         return Verdict(per_minute, max(0, per_minute - self._in_minute.get(who, 0)), end_of_minute(now))
 
     def _now(self) -> int:
-        """Return the time in seconds, once the counts of windows that are over are forgotten."""
+        """Return the time in seconds, after forgetting the counts of windows that are over."""
         now = int(self._wall_clock())
         if now != self._second:
             self._second, self._in_second = now, {}
@@ -149,9 +152,7 @@ class Windows:
 
 
 def verdict_of(now: int, in_minute: int, in_second: int, per_minute: int, per_second: int) -> Verdict:
-    """Return the verdict on a request, given the numbers of requests in the minute and in the second of
-    `now`.
-    """
+    """Return the verdict on a request, from the numbers of requests in `now`'s minute and second."""
     reset = end_of_minute(now)
     if in_minute >= per_minute:
         return Verdict(per_minute, 0, reset, wait=reset - now)
@@ -166,7 +167,7 @@ def end_of_minute(now: int) -> int:
 
 
 class Semaphores:
-    """The semaphores of one process: they limit its memory. Use them in one event loop."""
+    """The semaphores of one process, which limit its memory. Use them in one event loop."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -174,9 +175,9 @@ class Semaphores:
 
     @contextlib.asynccontextmanager
     async def hold(self, *semaphores: Semaphore, wait: bool = False) -> AsyncIterator[None]:
-        """Acquire each for the duration of the context.
+        """Acquire each semaphore for the duration of the context.
 
-        Raises Full for the first that is full; with `wait` it waits until none is.
+        Raises Full for the first full semaphore; with `wait` it waits until none is full.
         """
         await self.acquire(semaphores, wait=wait)
         try:
@@ -185,7 +186,7 @@ class Semaphores:
             self.release(semaphores)
 
     async def acquire(self, semaphores: Sequence[Semaphore], *, wait: bool = False) -> None:
-        """Acquire each, until `release`. Raises Full, unless it is to `wait`."""
+        """Acquire each semaphore until `release`. Raises Full if one is full, or waits if `wait` is true."""
         while (full := self._full(semaphores)) is not None:
             if not wait:
                 raise Full(full)
@@ -196,14 +197,14 @@ class Semaphores:
             self._counts[each.name] += 1
 
     def release(self, semaphores: Sequence[Semaphore]) -> None:
-        """Release each once."""
+        """Release each semaphore once."""
         for each in semaphores:
             self._counts[each.name] -= 1
             if not self._counts[each.name]:
                 del self._counts[each.name]
         waiting, self._waiting = self._waiting, []
         for turn in waiting:
-            if not turn.done():  # whoever waited may have been cancelled
+            if not turn.done():  # the task that waited may have been cancelled
                 turn.set_result(None)
 
     def acquired(self, name: str) -> int:
