@@ -1,4 +1,4 @@
-"""The ledger's clock: milliseconds since 1970-01-01 UTC, never going back."""
+"""The ledger's clock: milliseconds since 1970-01-01 UTC, which never go back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ANY_DATE = r"\d{4}-\d{2}-\d{2}|\d{8}|\d{4}-[Ww]\d{2}-\d|\d{4}[Ww]\d{3}"
 _TIME = r"\d{2}(:\d{2}(:\d{2}([.,]\d+)?)?|\d{2}(\d{2}([.,]\d+)?)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?"
 _DATE = re.compile(_ANY_DATE, re.ASCII)
 _DATE_TIME = re.compile(rf"({_ANY_DATE})[Tt ]{_TIME}", re.ASCII)
-# Every text that `parse_moment` accepts, as JSON Schema has it.
+# Matches every text that `parse_moment` accepts, in the form of JSON Schema.
 MOMENT_PATTERN = rf"^({_ANY_DATE})([Tt ]{_TIME})?$"
 _CALENDAR_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
@@ -41,17 +41,17 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return seconds from some moment on, by which waits are measured: nobody sets this clock."""
+        """Return seconds since some fixed moment, for measuring waits, because nobody sets this clock."""
         ...
 
 
 class SystemClock:
-    """The machine's clock, kept from going back.
+    """The machine's clock, prevented from going back.
 
-    Records are listed in the order of their ids, which contain this time, and tokens expire by it. When the
-    machine's clock is set back, this clock continues from the latest moment seen at seven eighths of the pace
-    of the monotonic clock, until the machine's has caught up. So no record is dated before an earlier one, no
-    expired token becomes valid again, and no lead over the machine's clock is permanent.
+    Records are listed in the order of their ids, which contain this time, and tokens expire by it. If the
+    machine's clock is set back, this clock continues from its latest moment at seven eighths of the pace of
+    the monotonic clock, until the machine's clock has caught up. So no record is dated before an earlier one,
+    no expired token becomes valid again, and no lead over the machine's clock is permanent.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,8 @@ class SystemClock:
         return time.monotonic()
 
     def _now(self) -> int:
-        # The wall first: a pause before the second reading then makes `carried_on` start late, never early.
+        # Read the wall clock first: after a pause before the second reading, `carried_on` then starts late,
+        # never early.
         wall = self.machine()
         tick = time.monotonic_ns()
         carried_on = self._latest + (tick - self._seen_at_ns) * 7 // 8_000_000
@@ -84,15 +85,16 @@ class SystemClock:
             self._latest = wall
             self._seen_at_ns = tick
             return wall
-        # The anchor stays as it is: moving it here would round each step down, and time would lag.
+        # Leave the anchor as it is: moving it here would round each step down, and the time would lag behind.
         return carried_on
 
 
 def read_together(clock: Callable[[], int], monotonic: Callable[[], float]) -> tuple[int, float]:
-    """Return what the two clocks show, read less than a second apart.
+    """Return the times of the two clocks, read less than a second apart.
 
-    Comparing two such pairs shows whether the clock was set. After a pause between the readings, as of a
-    stopped process, it would seem to have been set, so the clocks are read again.
+    Comparing two such pairs shows whether the clock was set. A pause between the two readings, for instance
+    of a stopped process, would look as if the clock had been set, so after a pause both clocks are read
+    again.
     """
     while True:
         start = monotonic()
@@ -105,7 +107,7 @@ def read_together(clock: Callable[[], int], monotonic: Callable[[], float]) -> t
 def iso(moment: int) -> str:
     """Return the moment as text such as `2026-11-20T04:31:00.123Z`.
 
-    Always UTC with three decimals (docs/decisions.md#conventions-times).
+    The text is always in UTC with three decimals (docs/decisions.md#conventions-times).
     """
     day, rest = divmod(moment, DAY)
     seconds, thousandths = divmod(rest, 1000)
@@ -119,7 +121,8 @@ def _date(day: int) -> str:
     return (_EPOCH + timedelta(days=day)).date().isoformat()
 
 
-# A page of a hundred records shows as many times, and making one with `datetime` takes three times as long.
+# A page of a hundred records contains as many times, and making a text with `datetime` takes three times as
+# long.
 _TWO = [f"{number:02}" for number in range(60)]
 _THREE = [f"{number:03}" for number in range(1000)]
 
@@ -127,15 +130,15 @@ _THREE = [f"{number:03}" for number in range(1000)]
 def parse_moment(text: str, param: str) -> int:
     """Return the milliseconds of an ISO 8601 date or date-time; without an offset it is UTC.
 
-    A fraction finer than a millisecond is cut off. Raises InvalidRequest naming `param` for any other text.
-    See docs/decisions.md#transactions-created-after.
+    A fraction finer than a millisecond is cut off. Raises InvalidRequest, which names `param`, for any other
+    text. See docs/decisions.md#transactions-created-after.
     """
     try:
         if is_date(text):
             moment = datetime.combine(date.fromisoformat(text), datetime.min.time(), tzinfo=UTC)
         elif _DATE_TIME.fullmatch(text):
             moment = datetime.fromisoformat(text.upper().replace(",", "."))
-            # Converted to UTC here, so that an offset that leads out of the calendar is refused.
+            # Convert to UTC here, so that an offset that leads out of the calendar is refused.
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         else:
             raise ValueError
@@ -151,14 +154,14 @@ def parse_moment(text: str, param: str) -> int:
 def parse_end(text: str, param: str) -> int:
     """Return the last millisecond of a period that ends with `text`; a date includes the whole day.
 
-    Raises InvalidRequest as `parse_moment` does.
+    Raises the errors of `parse_moment`.
     """
     moment = parse_moment(text, param)
     return moment + DAY - 1 if is_date(text) else moment
 
 
 def is_date(text: str) -> bool:
-    """Return whether what `parse_moment` reads in `text` is a date without a time."""
+    """Return whether `text` is a date without a time, in a form that `parse_moment` accepts."""
     return _DATE.fullmatch(text) is not None
 
 

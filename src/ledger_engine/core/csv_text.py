@@ -12,7 +12,7 @@ _STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the full-width signs coun
 def as_text(cell: str) -> str:
     """Return the cell with a leading ' if a spreadsheet would read it as a formula.
 
-    Only for texts that callers wrote; the ledger's own negative numbers stay numbers.
+    Call this only for texts that callers wrote, so that the ledger's own negative numbers stay numbers.
     """
     return "'" + cell if cell.startswith(_STARTS_A_FORMULA) else cell
 

@@ -1,4 +1,4 @@
-"""The form of e-mail addresses in which two of them are compared."""
+"""The form of an e-mail address that is used for comparing."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import unicodedata
 
 
 def fold(email: str) -> str:
-    """Return the address in the form used for comparing: case and the encoding of accents do not matter."""
+    """Return the address in the form for comparing, without regard to case and the encoding of accents."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", email).casefold())

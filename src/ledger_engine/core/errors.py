@@ -1,4 +1,4 @@
-"""The errors that a caller of the ledger can get, and the HTTP status of each.
+"""The errors that a caller of the ledger can get, each with its HTTP status.
 
 LedgerError
 ├── InvalidRequest         400  a body, a field or a parameter breaks a rule
@@ -12,7 +12,7 @@ LedgerError
 └── StorageUnavailable     503  the database cannot be read or written now
 
 docs/decisions.md#error-codes lists the `code`s; OAuth's codes come from RFC 6749, 4.1.2.1 and 5.2. Only
-`http/errors.py` turns these into statuses and bodies.
+`http/errors.py` turns these errors into statuses and bodies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import ClassVar
 
 
 class LedgerError(Exception):
-    """A refused request: a `code` for programs, a `message` for people, and the `param` at fault or None."""
+    """A refused request: a `code` for programs, a `message` for people, and the wrong `param` or None."""
 
     type: ClassVar[str] = "api_error"
 
@@ -58,7 +58,7 @@ class PermissionDenied(LedgerError):
 
 
 class NotFound(LedgerError):
-    """No such object: `what` is the kind of object, `id` the requested id."""
+    """There is no such object: `what` is the kind of object, `id` the requested id."""
 
     type = "not_found"
 
@@ -80,7 +80,7 @@ class PreconditionFailed(Conflict):
 class DuplicateIdempotencyKey(Conflict):
     """An idempotency key was used before, for the object `original` (docs/decisions.md#idempotency).
 
-    `same_request` is true if this request equals the first one, None if that is not known. `originals` are
+    `same_request` is true if this request equals the first one, and None if that is unknown. `originals` are
     the ids of all objects of a batch, or the id of an action's object and the ids of the objects that the
     action made.
     """
@@ -110,7 +110,7 @@ class StorageUnavailable(LedgerError):
     """The database cannot be read or written now.
 
     `reason` completes the sentence of the message. `detail` is the database's own message. It may name hosts,
-    roles and files, so only `str` contains it, for commands and logs; the message for clients does not.
+    roles and files, so only `str` contains it, for commands and logs, and the message for clients does not.
     `unknown` means that the change may have been committed anyway.
     """
 
@@ -122,7 +122,7 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
-        # for a log entry that is not about a change
+        # The reason for log entries, which may not be about a change.
         self.cause = f"{reason} ({detail})" if detail else reason
         if detail:
             self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

@@ -19,15 +19,15 @@ _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _RANDOM_BITS = 74  # the bits that RFC 9562 leaves free: 12 after the version, 62 after the variant
 _LENGTH = 26
 IdMark = tuple[int, int]  # the last id's time and its random part
-# Ids are not secrets, so a fast generator is enough. The system seeds it, and again in a forked process: two
-# processes that went on from one state would make the same ids in the same millisecond.
+# Ids are not secrets, so a fast generator is enough. It is seeded by the system, and again in a forked
+# process: two processes that continued from one state would make the same ids in the same millisecond.
 _generator = random.Random()
 os.register_at_fork(after_in_child=_generator.seed)
 _random_bits = _generator.getrandbits
 
 
 def id_pattern(*prefixes: str) -> str:
-    """Return the regular expression of the ids with one of these prefixes, as JSON Schema has it."""
+    """Return the regular expression, for JSON Schema, that matches ids with one of these prefixes."""
     return rf"^({'|'.join(prefixes)})_[{_ALPHABET}]{{{_LENGTH}}}$"
 
 
@@ -67,7 +67,7 @@ class IdSource:
         with self._lock:
             if moment > self._moment:
                 self._moment = moment
-                # The top bit starts as 0, so that at least 2^73 steps are left before the number overflows.
+                # The top bit starts as 0, so at least 2^73 steps are left before the number overflows.
                 self._random = self._random_bits(_RANDOM_BITS - 1)
             else:
                 self._random += 1 + self._random_bits(32)
@@ -97,9 +97,9 @@ def _encode(moment: int, random: int) -> str:
 
 @lru_cache(maxsize=16)
 def _head(moment: int, random: int) -> str:
-    """Return the first 18 letters: the time, the version, the variant and the upper 34 of the random bits.
+    """Return the first 18 letters: the time, the version, the variant and the upper 34 random bits.
 
-    Ids of one millisecond share them, a few hundred at a time.
+    A few hundred ids of one millisecond share these letters in a row.
     """
     bits = moment << 40 | 7 << 36 | (random >> 22) << 24 | 2 << 22 | random & (1 << 22) - 1
     return "".join([_PAIRS[bits >> shift & 1023] for shift in range(80, -1, -10)])

@@ -1,4 +1,4 @@
-"""The server's own log, on stderr: one line for each record, in text or JSON."""
+"""The server's own log on stderr: one line for each record, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _STEERING = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
 _STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
-# Python prints the records of a logger without handlers. A command reports an error in one line, by itself.
+# Without this, Python would print the records of a logger without handlers; a command reports its error in
+# one line by itself.
 logging.getLogger("ledger_engine").addHandler(logging.NullHandler())
 
 
@@ -27,17 +28,17 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """Return the JSON document with the same meaning, safe to print.
+    """Return the JSON document with the same meaning, but safe to print.
 
-    JSON has escaped C0 characters already, and the line ends between its members stay.
+    JSON has already escaped C0 characters; the line ends between the document's members stay.
     """
     return _STEERING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class LineFormatter(logging.Formatter):
-    """A log formatter that writes one line for each record, whatever clients put into its values.
+    """A log formatter that writes one line for each record, whatever text of clients the record contains.
 
-    `time` in its form is the time in UTC.
+    `time` in the formatter's pattern is the time in UTC.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -87,7 +88,7 @@ class OncePerMinute(logging.Filter):
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
-FIELDS = "fields"  # the attribute of a record whose entries become fields of the JSON line
+FIELDS = "fields"  # the entries of this attribute of a record become fields of the JSON line
 
 
 class JsonFormatter(logging.Formatter):

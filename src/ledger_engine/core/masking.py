@@ -1,7 +1,6 @@
-"""Masking of secrets within other texts: a secret is found and cut to its kind.
+"""Masking of secrets inside other texts: a secret is found, and cut to its kind.
 
-Logs contain text that people sent, and people send keys in descriptions, queries and paths, whole and
-escaped.
+Logs contain text that people sent. People send keys in descriptions, queries and paths, complete and escaped.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ import re
 
 MASK = "••••"
 
-# The first prefixes occur in no word. The two-letter prefixes could end a word, as in `chat_room`, so they
-# count only at the beginning of a word, or in front of as many characters as a secret needs, or at the end,
-# because the text may have been cut.
+# The first prefixes occur in no word. The two-letter prefixes could end a word, as in `chat_room`. So they
+# count only at the beginning of a word, or before as many characters as a secret needs, or at the end,
+# because the text may have been cut there.
 _VALUE = re.compile(
     r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}"
     r"|(?:(?<![A-Za-z0-9_])(at|rt|ac|si)_[A-Za-z0-9]{8,}"
     r"|(at|rt|ac|si)_(?:[A-Za-z0-9]{32,}|[A-Za-z0-9]{8,}\Z))"
 )
-# JSON members that contain a secret, whatever it looks like.
+# JSON members whose value is a secret, whatever it looks like.
 _MEMBER = re.compile(
     r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
     r'(?:[^"\\]|\\.)*'
@@ -45,8 +44,8 @@ def masked(text: str) -> str:
 
 def may_hold_secrets(text: str) -> bool:
     """Return whether the text could contain a secret: a cheap check before the full search."""
-    # Written out for speed: this runs for every request, and the answer is nearly always no. Looking at what
-    # is before each underscore takes less time than a search for each prefix.
+    # Written out for speed, because this runs for every request, and the answer is nearly always no. Looking
+    # at the letters before each underscore is faster than a search for each prefix.
     for part in text.split("_")[:-1]:
         if part[-2:] in _BEFORE_UNDERSCORE:
             return True
@@ -61,7 +60,7 @@ def may_hold_secrets(text: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Return whether the text contains a whole credential or signing secret."""
+    """Return whether the text contains a complete credential or signing secret."""
     return _WHOLE.search(text) is not None
 
 
@@ -70,7 +69,7 @@ def _kind(match: re.Match[str]) -> str:
 
 
 def _letter(match: re.Match[str]) -> str:
-    """Return the character that a percent or JSON escape stands for.
+    """Return the character that a percent escape or a JSON escape represents.
 
     Only characters that can occur in a secret or in the name of a member are decoded.
     """

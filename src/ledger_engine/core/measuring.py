@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-# Called by the writer's thread after each commit, with the number of works in it and the seconds that the
-# commit itself took.
+# The writer's thread calls this after each commit, with the number of works in the commit and the seconds
+# that the commit itself took.
 CommitObserver = Callable[[int, float], None]
 
 log = logging.getLogger("ledger_engine.store")
@@ -22,7 +22,10 @@ class RequestMeter(Protocol):
     """Counts the requests that were answered."""
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request. `route` is the operation's path with its variable parts, empty for none."""
+        """Count a request.
+
+        `route` is the operation's path with the names of its variable parts; empty for none.
+        """
         ...
 
     def refused(self, limit: str) -> None:

@@ -1,4 +1,4 @@
-"""The processes that a program starts: their environment, and the pickled messages to the webhook sender."""
+"""Child processes of a program: their environment, and the pickled messages to the sender of webhooks."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-# The exit status of a process that was started from files of another version (EX_PROTOCOL).
+# The exit status of a child process that was started from files of another version (EX_PROTOCOL).
 OTHER_PROGRAM = 76
 
 
 def without_settings() -> dict[str, str]:
-    """Return our environment without the variables `LEDGER_…`, which may be secrets."""
+    """Return our environment without the variables `LEDGER_…`, which may contain secrets."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
 
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows
-# No message is so long. A text that is read as a length is longer: its letters are bytes from 0x40 on.
+# No message is this long. A text that is taken for a length gives a larger number, because its letters are
+# bytes from 0x40 on.
 _LENGTH_MAX = 1 << 30
 
 
 class UnreadableMessage(Exception):
-    """The data does not come from `framed`: the sending process runs another version of the program."""
+    """The data does not come from `framed`, because the sender runs another version of the program."""
 
 
 def framed(message: object) -> bytes:
-    """Return a message as `Messages` reads it from a stream: pickled, behind its length."""
+    """Return a message in the form that `Messages` reads: its length, then the pickled message."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return _HEAD.pack(len(data)) + data
 
 
 class Messages:
-    """Reads messages of `framed` from a stream that only trusted processes write to."""
+    """Reads messages that `framed` has written from a stream to which only trusted processes write."""
 
     __slots__ = ("_buffer",)
 

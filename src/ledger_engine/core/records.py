@@ -1,4 +1,4 @@
-"""How records are shown outside: the JSON object of every answer and every event."""
+"""The form of records outside: the JSON object in every answer and every event."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NewType, Protocol, get_args, get_type_hints
 
 from ledger_engine.core.clock import iso
 
-Moment = NewType("Moment", int)  # milliseconds since 1970-01-01 UTC; shown as ISO 8601
-JsonText = NewType("JsonText", str)  # an object as `as_text` writes it
+Moment = NewType("Moment", int)  # milliseconds since 1970-01-01 UTC; written as ISO 8601
+JsonText = NewType("JsonText", str)  # the JSON text of an object, which `as_text` returns
 
 
 class OneOf:
@@ -31,14 +31,14 @@ class Format:
 
 
 class Pattern:
-    """The regular expression of a text field, as JSON Schema has it, as a type annotation."""
+    """The regular expression of a text field in the form of JSON Schema, as a type annotation."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
 
 class JsonObject(Protocol):
-    """A dataclass that is shown as a JSON object: its fields in their order, under their names."""
+    """A dataclass that becomes a JSON object: its fields in their order, under their names."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -51,7 +51,7 @@ class Record(JsonObject, Protocol):
 
 
 def as_text(value: JsonObject) -> str:
-    """Return the text of the JSON object `{"id", "object", …}` with every field; times are ISO 8601 text.
+    """Return the JSON text of an object: `{"id", "object", …}` with every field; times are ISO 8601 text.
 
     See docs/decisions.md#conventions-times.
     """
@@ -65,7 +65,7 @@ def as_json(record: JsonObject) -> dict[str, Any]:
 
 
 def dumps(value: object) -> str:
-    """Return compact JSON text; records are written like `as_json`, and only ASCII characters are escaped."""
+    """Return compact JSON text in ASCII; records are written as by `as_json`."""
     return _encode(value)
 
 
@@ -76,7 +76,7 @@ def _moment(value: Moment) -> str:
     return f'"{iso(value)}"'
 
 
-# Expressions for the text of a field by its type; a field of any other type is written by `dumps`.
+# Expressions for the text of a field, by the field's type; `dumps` writes a field of any other type.
 _TEXTS: dict[object, str] = {
     Moment: "_moment({})",
     str: "_text({})",
@@ -98,9 +98,9 @@ def values_writer(kind: type[JsonObject]) -> Callable[..., str]:
 
 
 def _compiled(parameters: str, of: str, kind: type[JsonObject]) -> Callable[..., str]:
-    """Return an f-string as a function, compiled as the methods of a dataclass are.
+    """Return an f-string as a function, which is compiled in the way of a dataclass's methods.
 
-    Making and writing a dict for each object takes twice as long.
+    Making a dict for each object and writing it would take twice as long.
     """
     hints = get_type_hints(kind)
     values = {

@@ -1,4 +1,4 @@
-"""The settings a server starts with, and the default path of the database."""
+"""The settings with which a server starts, and the default path of the database."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ _TEST_KEY = re.compile(r"sk_test_[A-Za-z0-9]{32}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # See docs/decisions.md#webhooks-retries.
 WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)
-# A demo does not run for hours, so its webhooks are tried again sooner.
+# A demo does not run for hours, so it retries its webhooks sooner.
 DEMO_WEBHOOK_RETRIES_S = (4.0, 8.0, 15.0, 30.0)
 
 
 class BadSettings(ValueError):
-    """A setting that is not possible, or two that exclude each other; the message explains the way out."""
+    """An impossible setting, or two settings that exclude each other; the message says what to change."""
 
 
-Location: TypeAlias = Path | str  # of a ledger: a SQLite file, or the address of a PostgreSQL database
+# The place of a ledger: a SQLite file, or the address of a PostgreSQL database.
+Location: TypeAlias = Path | str
 _POSTGRES = ("postgresql://", "postgres://")
 
 
 def is_url(text: str) -> bool:
-    """Return whether this is the address of a PostgreSQL database, and not the path of a file."""
+    """Return whether this is the address of a PostgreSQL database and not the path of a file."""
     return text.startswith(_POSTGRES)
 
 
 def named(database: Location) -> str:
-    """Return the place of the ledger for messages: an address loses its password."""
+    """Return the place of the ledger for messages; an address is returned without its password."""
     if isinstance(database, Path):
         return str(database)
     text = re.sub(r"//([^:@/]*):[^/]*@", r"//\1@", database, count=1)
@@ -49,19 +50,19 @@ def named(database: Location) -> str:
 class ServeSettings:
     """The settings of one server process.
 
-    `database` is None for a demo, which makes and removes its own. `trusted_proxies` is the number of proxies
-    in front, each of which appends to `X-Forwarded-For`. `issuer` is the address by which apps know the
-    server; with None it is taken from each request. `auth_per_minute` and `auth_per_second` limit the
-    requests to the authentication endpoints per client address. `webhook_retries_s` are the waits before each
-    further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a dashboard that
-    runs this server for itself. `api_key` is the value of a test key that the first project is to have.
-    `cors_origins` are the origins of web pages that may read the answers. `accept_loss` confirms that a
-    PostgreSQL database may lack acknowledged changes. `metrics` is the address and port of the listener for
-    metrics. `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
-    `backup_to` is the folder of the backups that the server makes every `backup_every_s` seconds; the newest
-    `backup_keep` are kept. `seed` is the name or file of a data set for a ledger that is empty. With it a
-    ledger without a key gets one. `checkpoint_to` are folders for checkpoints of the log, `witnesses` the
-    URLs of the witnesses that sign them, and `witness_keys` the keys of the witnesses, in the same order.
+    `database` is None for a demo, which creates and removes its own. `trusted_proxies` is the number of
+    proxies in front, each of which appends to `X-Forwarded-For`. `issuer` is the address by which apps know
+    the server; if it is None, the address is taken from each request. `auth_per_minute` and `auth_per_second`
+    limit the requests to the authentication endpoints per client address. `webhook_retries_s` are the waits
+    before each further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a
+    dashboard that runs this server for itself. `api_key` is the value of a test key that the first project
+    must have. `cors_origins` are the origins of web pages that may read the answers. `accept_loss` confirms
+    that a PostgreSQL database may lack acknowledged changes. `metrics` is the address and port of the
+    listener for metrics. `test_helpers` lets owners of test keys move the clock, break connections and empty
+    the ledger. `backup_to` is the folder of the backups that the server makes every `backup_every_s` seconds;
+    the newest `backup_keep` are kept. `seed` is the name or file of a data set for an empty ledger; a ledger
+    without a key also gets a key then. `checkpoint_to` are folders for checkpoints of the log, `witnesses`
+    the URLs of the witnesses that sign them, and `witness_keys` the keys of the witnesses, in the same order.
     """
 
     database: Location | None
@@ -92,7 +93,7 @@ class ServeSettings:
     witness_keys: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise BadSettings for settings that no server may start with (docs/decisions.md#conventions)."""
+        """Raise BadSettings for settings with which no server may start (docs/decisions.md#conventions)."""
         if (self.certfile is None) != (self.keyfile is None):
             raise BadSettings("--certfile and --keyfile go together: TLS needs both.")
         if self.certfile is None and not self.insecure and not _is_loopback(self.host):
@@ -101,7 +102,7 @@ class ServeSettings:
                 " the network in clear. Give --certfile and --keyfile, or --insecure if you accept that."
             )
         if self.api_key is not None and _TEST_KEY.fullmatch(self.api_key) is None:
-            # The value may be a live key, so it is not repeated.
+            # The message does not repeat the value, because it may be a live key.
             is_live = self.api_key.startswith("sk_live_")
             raise BadSettings(
                 "--api-key takes test keys only: everybody who can read the settings knows it."
@@ -141,7 +142,7 @@ class ServeSettings:
             raise BadSettings("--witness and --witness-key go together: one key for each witness.")
 
     def _check_metrics(self, host: str, port: int) -> None:
-        """Raise BadSettings unless a listener on this host can share the server's port number."""
+        """Raise BadSettings if a listener on this host cannot use the server's port number, too."""
         theirs, ours = _addresses(host), _addresses(self.host)
         if theirs & ours or any(address.is_unspecified for address in theirs | ours):
             raise BadSettings(
@@ -161,7 +162,7 @@ class ServeSettings:
 
     @property
     def log_name(self) -> str | None:
-        """The host by which apps know the server, which the origins of its logs begin with."""
+        """Return the host by which apps know the server; the origins of its logs begin with it."""
         match = _ISSUER.fullmatch(self.issuer or "")
         return None if match is None else match["host"]
 
@@ -175,7 +176,7 @@ def default_database() -> Path:
 
     Raises StorageUnavailable for a user without a home directory, such as systemd's `DynamicUser=`.
     """
-    # Imported here: it is needed only when no database is named.
+    # Imported here, because it is needed only if no database is named.
     from platformdirs import user_data_path
 
     try:
@@ -185,10 +186,10 @@ def default_database() -> Path:
 
 
 def make_folder(database: Location) -> None:
-    """Make the folder of the default database, readable by the user alone.
+    """Create the folder of the default database, which only the user can read.
 
-    No other folder is made, because that would hide a mistyped path. Raises StorageUnavailable when the
-    folder of another path is missing, and when the default folder cannot be made.
+    No other folder is created, because that would hide a mistyped path. Raises StorageUnavailable if the
+    folder of another path is missing, or if the default folder cannot be created.
     """
     if isinstance(database, str) or database.parent.is_dir():
         return
@@ -204,7 +205,7 @@ def make_folder(database: Location) -> None:
 
 
 def _check_origin(origin: str) -> None:
-    """Raise BadSettings unless a browser can send exactly this in `Origin`."""
+    """Raise BadSettings unless a browser can send exactly this text in `Origin`."""
     match = _ORIGIN.fullmatch(origin)
     if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
         raise BadSettings(

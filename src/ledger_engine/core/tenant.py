@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ledger_engine.core.errors import PermissionDenied
 
-ROLES = ("member", "admin", "owner")  # from lowest to highest
+ROLES = ("member", "admin", "owner")  # from the lowest to the highest
 _READS = ("read:projects", "read:users", "admin:billing")
-SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")  # docs/interface.md#scopes
+SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")  # see docs/interface.md#scopes
 
 
 def mode_name(livemode: bool) -> str:
@@ -18,7 +18,7 @@ def mode_name(livemode: bool) -> str:
 
 @dataclass(slots=True)
 class Tenant:
-    """The project and mode that a caller's statements are limited to, and the caller's rights.
+    """The project and mode to which a caller's statements are limited, and the caller's rights.
 
     No other project and no other mode is visible to it (docs/decisions.md#projects-modes). `scopes` is None
     for a credential that is not restricted. `quota` is the most stored objects of the project and mode, None
@@ -40,7 +40,7 @@ class Tenant:
 
     @property
     def book(self) -> tuple[str, bool]:
-        """The project and mode, which name the tenant's book."""
+        """Return the project and mode, which identify the tenant's book."""
         return self.project, self.livemode
 
     def bind(self, **values: str | int | None) -> dict[str, str | int | None]:
@@ -54,7 +54,7 @@ class Tenant:
         return self.scopes is None or "read:users" in self.scopes
 
     def may_see_bodies(self) -> bool:
-        """Return whether the bodies of other requests and answers may be read: they can contain anything."""
+        """Return whether the bodies of other requests and answers may be read. They can contain anything."""
         return self.scopes is None or self.scopes.issuperset(_READS)
 
     def require_role(self, role: str) -> None:
@@ -65,7 +65,7 @@ class Tenant:
             )
 
     def require_scope(self, scope: str) -> None:
-        """Raise PermissionDenied when the credential is restricted and lacks the scope."""
+        """Raise PermissionDenied if the credential is restricted and lacks the scope."""
         if self.scopes is not None and scope not in self.scopes:
             raise PermissionDenied(
                 "missing_scope", f"This needs the scope {scope}, which this credential does not have."
