@@ -1,7 +1,8 @@
 """The command line `ledger-engine`, with one module for each group of commands.
 
-A module is imported when one of its commands is needed: `--help` takes a third of the time that all would.
-Errors are one line on stderr; the exit status is 1 for a failure, 2 for wrong usage.
+A module is imported when one of its commands is needed, so `--help` takes a third of the time that importing
+all modules would take. Errors are one line on stderr; the exit status is 1 for a failure, and 2 for wrong
+usage.
 """
 
 from __future__ import annotations
@@ -24,20 +25,22 @@ from ledger_engine.core.logs import printable
 from ledger_engine.core.masking import masked
 
 _PROGRAM = "ledger-engine"
-_VARIABLE = "_LEDGER_ENGINE_COMPLETE"  # the one in which click looks for a shell's question
+# In this variable click finds the request of a shell that completes a command.
+_VARIABLE = "_LEDGER_ENGINE_COMPLETE"
 
 
 class LazyCommands(UserDict[str, click.Command]):
-    """The commands of a group by name, each imported when it is asked for.
+    """The commands of a group by name; each is imported when it is needed.
 
-    `lazy` holds the module in `package` and the variable of each, and its short help, for the list of them.
+    `lazy` contains for each command its module in `package`, its variable there, and its short help for the
+    list of commands.
     """
 
     def __init__(self, package: str, lazy: Mapping[str, tuple[str, str]]) -> None:
         super().__init__()
         self._package = package
         self._lazy = lazy
-        self.data: dict[str, Any] = dict.fromkeys(lazy)  # None until it is imported
+        self.data: dict[str, Any] = dict.fromkeys(lazy)  # None until a command is imported
 
     def __getitem__(self, name: str) -> click.Command:
         if self.data[name] is None:
@@ -54,7 +57,7 @@ class LazyCommands(UserDict[str, click.Command]):
 
 
 class OneLineErrors(click.Group):
-    """A command group that prints each error as one line, where click prints three."""
+    """A command group that prints each error as one line, although click prints three."""
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         if not isinstance(self.commands, LazyCommands):
@@ -88,7 +91,7 @@ class OneLineErrors(click.Group):
         except LedgerError as error:
             _end(str(error), 1)
         except UnicodeEncodeError as error:
-            # Python stores argument bytes that are not UTF-8 as lone surrogates.
+            # Python represents bytes of arguments that are not UTF-8 as lone surrogates.
             if error.encoding == "utf-8":
                 _end("An argument is not UTF-8.", 2)
             _end(f"The output cannot be written: it contains characters that {error.encoding} lacks.", 1)
@@ -99,9 +102,9 @@ class OneLineErrors(click.Group):
 
 
 def _require_streams() -> None:
-    """Open the null device for a closed stdin or stderr. Raises ClickException when stdout is closed.
+    """Open the null device for a closed stdin or stderr. Raises ClickException if stdout is closed.
 
-    A command may print its result only once, so it does not begin when it cannot print.
+    A command may print its result only once, so it does not begin if it cannot print.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
@@ -113,14 +116,14 @@ def _require_streams() -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP end the command as an error does, so that unfinished files are removed.
+    """Make SIGTERM and SIGHUP end the command in the way of an error, so that unfinished files are removed.
 
     `serve` and `listen` have handlers of their own.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            if signal.getsignal(number) is signal.SIG_DFL:  # under nohup SIGHUP is ignored and stays so
                 before[number] = signal.signal(number, _stop)
     try:
         yield
@@ -134,7 +137,7 @@ def _stop(number: int, _: object) -> NoReturn:
 
 
 def _end(message: str, status: int) -> NoReturn:
-    # The message may quote an argument, and a key belongs on no screen or log.
+    # The message may quote an argument, which may be a key, and no screen or log may show a key.
     click.echo(f"ledger-engine: {printable(masked(' '.join(message.split())))}", err=True)
     try:
         if sys.stdout is not None:
@@ -147,12 +150,12 @@ def _end(message: str, status: int) -> NoReturn:
 def discard_output() -> None:
     """Send stdout to the null device.
 
-    It cannot be written to any more, and Python's flush at exit would fail on it again.
+    Nothing can be written to stdout any more, and Python's flush at exit would fail on it again.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# The commands by task: where each one is, and its line in the list of commands.
+# The commands by task: the place of each one, and its line in the list of commands.
 _TASKS = {
     "Serve and look": {
         "serve": ("serve:serve", "Serve the ledger over HTTP."),

@@ -110,9 +110,9 @@ def _print_project(ledger: LedgerSource, project: Project) -> None:
 
 
 def _shown_project(project: Project) -> dict[str, Any]:
-    # Every object shows a mode (docs/decisions.md#conventions-objects). A project spans both modes, and over
-    # HTTP it shows the credential's mode. Without a credential it shows the default mode of commands, which
-    # is test.
+    # Every object shows a mode (docs/decisions.md#conventions-objects). A project spans both modes, so over
+    # HTTP it shows the credential's mode. Commands use no credential, so here it shows their default mode,
+    # which is test.
     return shown(project, livemode=False)
 
 

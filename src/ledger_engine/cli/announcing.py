@@ -1,4 +1,4 @@
-"""The lines that `serve` prints once it is ready: its address, and the key that it shows once."""
+"""The lines that `serve` prints when it is ready: its address, and the key that is shown only once."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from ledger_engine.store.files import write_private
 if TYPE_CHECKING:
     from ledger_engine.server import Announce, Ready
 
-READ_WITHIN_S = 1.0  # the reader of a pipe takes a line within milliseconds
+READ_WITHIN_S = 1.0  # seconds; the reader of a pipe normally takes a line within milliseconds
 
 
 def announcing(settings: ServeSettings, database_named: bool = True) -> Announce:
-    """Return the function that prints that the server is ready, and the ledger's place if you named none."""
+    """Return the function that announces a ready server.
+
+    It also prints the ledger's place if the user named none.
+    """
     return partial(
         announce, issuer=settings.issuer, database=settings.database, database_named=database_named
     )
@@ -47,7 +50,7 @@ def announce(
         if database is not None and _is_journal(sys.stdout):
             was_shown = _hide_key(ready.key, database)
         else:
-            # A reader that ends with the first line, such as `head -1`, must not take the key with it.
+            # A reader that ends after the first line, such as `head -1`, must not cause the loss of the key.
             is_read = _is_read(sys.stdout)
             is_printed = _say(f"A {_mode(ready.key)} key for the ledger, shown this once: {ready.key}")
             was_shown = is_read and is_printed and _is_read(sys.stdout)
@@ -69,9 +72,9 @@ def on_this_machine(url: str) -> str:
 
 
 def _is_journal(output: TextIO | None) -> bool:
-    """Return whether the output goes to systemd's journal, which stores it and which others may read.
+    """Return whether the output goes to systemd's journal, which stores it and which other users may read.
 
-    systemd names the device and inode of the stream that it has opened for this.
+    systemd names the device and inode of the stream that it has opened for the journal.
     """
     if output is None:
         return False
@@ -83,14 +86,15 @@ def _is_journal(output: TextIO | None) -> bool:
 
 
 def _is_read(output: TextIO | None) -> bool:
-    """Return whether the output takes what is printed: it is open, and no pipe whose reader has ended.
+    """Return whether somebody reads the output: it is open, and not a pipe whose reader has ended.
 
-    Waits a moment until the reader of a pipe has taken what was printed. A slow reader counts as reading.
+    This waits a moment until the reader of a pipe has taken the printed text. A slow reader counts as
+    reading.
     """
     try:
         if output is None or os.path.samestat(os.fstat(output.fileno()), os.stat(os.devnull)):
             return False
-    except (OSError, ValueError):  # a stream in memory
+    except (OSError, ValueError):  # a stream in memory has no descriptor
         return output is not None and not output.closed
     if not stat.S_ISFIFO(os.fstat(output.fileno()).st_mode):
         return True
@@ -98,7 +102,7 @@ def _is_read(output: TextIO | None) -> bool:
     import termios
 
     pipe = select.poll()
-    pipe.register(output.fileno(), 0)  # errors alone
+    pipe.register(output.fileno(), 0)  # 0: report only errors, such as a closed reader
     deadline = time.monotonic() + READ_WITHIN_S
     while True:
         has_ended = bool(pipe.poll(0))
@@ -109,7 +113,7 @@ def _is_read(output: TextIO | None) -> bool:
 
 
 def _hide_key(key: str, database: Location) -> bool:
-    """Write the key to a file next to the database that only its owner can read; return whether it could."""
+    """Write the key to a private file next to the database; return whether that succeeded."""
     kind_of_key = f"{_mode(key)} key"
     another = f"`ledger-engine keys create --mode {_mode(key)}` creates one."
     if isinstance(database, str):
@@ -138,7 +142,7 @@ def report_embedded(share: float) -> None:
 
 
 def _say(line: str) -> bool:
-    # The output may be closed; the server goes on, because its clients still use the socket.
+    # The output may be closed. The server continues, because its clients still use the socket.
     try:
         click.echo(printable(line))
     except OSError:

@@ -1,6 +1,7 @@
 """`ledger-engine api`, `trigger` and `conform`: requests to a server.
 
-One request, the requests that produce an event, and the requests that check a server against the contract.
+`api` sends one request, `trigger` the requests that produce an event, and `conform` the requests that check a
+server against the contract.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 _IN_QUERY = ("GET", "DELETE")
-# How each type of event is produced: the type that comes before it, the request and its body. `{account}` is
-# the id of the account that was made on the way.
+# How each type of event is produced: the type that must come before it, the request, and the request's body.
+# `{account}` is the id of the account that an earlier step created.
 _STEPS: dict[str, tuple[str | None, str, str, dict[str, Any] | None]] = {
     "account.created": (None, "POST", "/v1/accounts", {"name": "Test account", "currency": "EUR"}),
     "transaction.created": (
@@ -116,7 +117,7 @@ def trigger(target: ServerTarget, type: str, as_json: bool) -> None:
 
 
 async def _produce(target: ServerTarget, type: str) -> dict[str, Any]:
-    """Send the requests that lead to an event; return the object of each by the type of its event."""
+    """Send the requests that lead to an event; return the object of each step by its type of event."""
     steps: list[str] = []
     before: str | None = type
     while before is not None:
@@ -146,7 +147,7 @@ def _read(value: str) -> Any:
         return value
 
 
-# Whether a server keeps the contract, rule by rule
+# Check rule by rule whether a server keeps the contract
 
 _ANSWER_BYTES_MAX = 32_000_000
 _ANSWER_SECONDS_MAX = 60.0
@@ -191,7 +192,7 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
 
 
 async def _examine(server: str, key: str, read_only: bool) -> list[RuleVerdict]:
-    # Imported here: httpx takes longer to load than most commands to run.
+    # Imported here, because httpx takes longer to load than most commands take to run.
     from ledger_client.answers import BoundedClient
     from ledger_engine.tools.conform.examination import examine
     from ledger_engine.tools.conform.examiner import Unreachable

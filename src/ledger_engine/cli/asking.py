@@ -1,4 +1,4 @@
-"""Requests of a command to a server: the server of `--url`, or the server of the ledger."""
+"""Requests of a command to a server: to the server of `--url`, or to the server of the ledger."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ServerTarget:
     database: Location
 
     def root(self) -> str:
-        """Return the server's address without `/v1`. Raises ClickException when there is no server."""
+        """Return the server's address without `/v1`. Raises ClickException if there is no server."""
         if self.url is not None and self.given_key is None:
             raise click.UsageError("--url needs --key or LEDGER_API_KEY.")
         server = self.url or served_at(options.file_of(self.database, _ANY_NUMBER))
@@ -69,17 +69,17 @@ class ServerTarget:
 
     @asynccontextmanager
     async def connected(self, name: str, *, attempts: int = 1) -> AsyncIterator[AsyncLedger]:
-        """Yield a client with the rights of an owner; `name` is the command's name.
+        """Yield a client with the rights of an owner; `name` is the name of the command.
 
-        A command that needs several `attempts` shows its progress itself. A LedgerError within becomes a
-        ClickException: a refused or unanswered request ends the command.
+        A command that makes several `attempts` shows its progress itself. A LedgerError inside becomes a
+        ClickException, because a refused or unanswered request ends the command.
         """
-        # Imported here: httpx takes longer to load than most commands to run.
+        # Imported here, because httpx takes longer to load than most commands take to run.
         from ledger_client.errors import LedgerError
         from ledger_client.ledger import AsyncLedger
 
         root = self.root()
-        # The proxies in the environment are not meant for this machine, nor for the server of --url.
+        # The proxies in the environment are meant neither for this machine nor for the server of --url.
         settings: dict[str, Any] = {"trust_env": False, "seconds_max": ANSWER_SECONDS_MAX, "timeout": None}
         async with self.key(NewApiKey(name, "owner", session=True)) as key:
             try:
@@ -94,9 +94,9 @@ class ServerTarget:
 
 @contextmanager
 def notice_of_waiting(for_what: str) -> Iterator[Callable[[], None]]:
-    """Print on a terminal that the command waits, if it waits long. Yields a function to call after the wait.
+    """Print on a terminal that the command waits, if the wait is long; yield a function that ends the notice.
 
-    Without a terminal, stderr is left to the one line of an error.
+    If stderr is not a terminal, it is reserved for the one line of an error.
     """
     line = partial(say, f"Waiting for {for_what} …", err=True)
     timer = asyncio.get_running_loop().call_later(NOTICE_AFTER_S, line) if sys.stderr.isatty() else None
@@ -135,7 +135,7 @@ def any_server(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def refusal(error: LedgerError, server: str) -> str:
-    """Return a sentence with the reason that a server refused a request or cannot be reached."""
+    """Return a sentence that says why a server refused a request or cannot be reached."""
     if error.status is None or 200 <= error.status < 300:
         return f"{server} cannot be reached: {str(error).removesuffix('.')}."
     if not error.code:

@@ -67,7 +67,7 @@ def seed(ledger: LedgerSource, file: str) -> None:
 async def _show(work: Coroutine[Any, Any, T], progress: LoadingProgress, name: str) -> T:
     """Await the work and show its progress on stderr."""
     loading = asyncio.create_task(work)
-    # Without a terminal, stderr is left to the one line of an error.
+    # If stderr is not a terminal, it is reserved for the one line of an error.
     with click.progressbar(
         length=1, label=f"Loading {printable(name)}", file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
@@ -145,7 +145,7 @@ def _print_copied(ledger: LedgerSource, file: Path, report: AuditReport, more: d
 
 
 def counts(report: AuditReport) -> str:
-    """Return how many records were checked, in words."""
+    """Return in words how many records were checked."""
     counts = {
         "accounts": report.accounts,
         "transactions": report.transactions,
@@ -154,7 +154,7 @@ def counts(report: AuditReport) -> str:
     return ", ".join(in_words(count, kind) for kind, count in counts.items())
 
 
-# Copies for other programs and of other servers
+# Copies for other programs and from other servers
 
 _READERS = 2  # one reads accounts or transactions, the other the next transactions
 

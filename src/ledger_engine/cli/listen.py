@@ -29,7 +29,7 @@ _READER = NewApiKey("listen", "member", ["read:projects", "read:users"], session
 
 
 def _kinds(text: str) -> tuple[str, ...]:
-    """Return types of events such as `invoice.paid,order.paid`."""
+    """Return the types of events in a text such as `invoice.paid,order.paid`."""
     kinds = tuple(kind.strip() for kind in text.split(","))
     for kind in kinds:
         if kind not in KINDS:
@@ -38,7 +38,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def _headers(text: str) -> dict[str, str]:
-    """Return headers such as `X-Tenant: 1,X-Trace: on`."""
+    """Return the headers in a text such as `X-Tenant: 1,X-Trace: on`."""
     headers = {}
     for header in text.split(","):
         name, separator, value = (part.strip() for part in header.partition(":"))
@@ -118,7 +118,7 @@ def _subject(record: dict[str, Any]) -> Any:
 
 
 def _kept_secret() -> str:
-    """Return the signing secret of this user's listeners, which the first one makes."""
+    """Return the signing secret of this user's listeners, which the first listener creates."""
     try:
         file = default_database().with_name("listen.secret")
         if not file.exists():
@@ -133,10 +133,10 @@ def _kept_secret() -> str:
 
 
 def _follow(target: ServerTarget, work: Callable[[str, str], Awaitable[None]]) -> None:
-    """Run `work` with the server's address and a key, until Ctrl-C or SIGTERM, which are its normal end."""
+    """Run `work` with the server's address and a key until Ctrl-C or SIGTERM, which count as success."""
 
     async def follow() -> None:
-        # Imported here: httpx takes longer to load than most commands to run.
+        # Imported here, because httpx takes longer to load than most commands take to run.
         from ledger_engine.cli.listening import StreamRefusal
 
         root = target.root()

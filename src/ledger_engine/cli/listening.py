@@ -1,7 +1,7 @@
-"""Follow the events of any ledger server, and post each to a local address, signed like a webhook.
+"""Follows the events of any ledger server, and posts each to a local address, signed like a webhook.
 
-For a handler on a machine that no server can reach. All deliveries are signed with one secret, so you
-configure the handler once; the secret of the session checks the server's own signatures.
+This is for a handler on a machine that no server can reach. All deliveries are signed with one secret, so the
+handler is configured once; the secret of the session serves to check the server's own signatures.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ledger_engine.cli.asking import notice_of_waiting, refusal
 from ledger_engine.events.webhooks.signing import signed_headers
 
 RETRIES_S = (1, 5, 30, 120, 600)
-RETRIES_MAX = 100  # deliveries that wait for another attempt; with more, the listener waits
+RETRIES_MAX = 100  # deliveries that wait for another attempt; if there are more, the listener waits
 SILENCE_TIMEOUT_S = 45
-DEADLINE_S = 15  # seconds for one delivery, as on the server
+DEADLINE_S = 15  # seconds for one delivery, the same as on the server
 UNREADABLE = "The server sent an event that cannot be read. Is it a ledger?"
 
 
@@ -48,7 +48,7 @@ class EventFollower:
     """Follows the events of one server; `write_line` gets each line for people.
 
     `begin` is called once, when the server has answered with events. If the server cannot be reached before
-    that, following ends, because the address may be wrong.
+    that, `events` ends with an error, because the address may be wrong.
     """
 
     server: str
@@ -62,7 +62,7 @@ class EventFollower:
     _wait: float | None = None
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
-        """Yield each event from now on, through lost connections; raises StreamRefusal."""
+        """Yield each future event, and reconnect if the connection is lost. Raises StreamRefusal."""
         last: str | None = None
         settings: dict[str, Any] = {"seconds_max": SILENCE_TIMEOUT_S, "trust_env": False}
         async with AsyncLedger(self.server, self.key, **settings) as ledger, self._noticed():
@@ -111,7 +111,7 @@ class EventFollower:
             self.begin()
 
     def _read(self, message: StreamMessage) -> StreamEvent:
-        """Return the event of a message; its id and type can be sent in headers."""
+        """Return the event in a message; its id and type are checked, so that headers can contain them."""
         if not message.is_signed or message.body is None:
             raise StreamRefusal("An event came with a wrong signature.")
         try:
@@ -128,7 +128,7 @@ class EventFollower:
 class WebhookListener:
     """Forwards the events of one server, signed with `secret`; `write_line` gets each line for people.
 
-    Without `kinds` it forwards every type. `headers` are sent along.
+    Without `kinds` it forwards every type. It adds `headers` to each request.
     """
 
     server: str
@@ -142,7 +142,7 @@ class WebhookListener:
     _retries: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Run until cancelled; raises StreamRefusal."""
+        """Forward events until cancelled. Raises StreamRefusal."""
         follower = EventFollower(self.server, self.key, self.write_line, self._begin)
         try:
             async with (
@@ -166,7 +166,7 @@ class WebhookListener:
         self.write_line(f"The signing secret: {self.secret}")
 
     async def _forward(self, receiver: BoundedClient, event: StreamEvent, attempt: int) -> bool:
-        """Post the event and return whether it was accepted; writes a line before and after."""
+        """Post the event and return whether it was accepted; print a line before and after the request."""
         self.write_line(f"--> {event.kind} {event.id}{'' if attempt == 1 else f' (attempt {attempt})'}")
         headers = {
             **self.headers,
@@ -179,7 +179,7 @@ class WebhookListener:
         }
         began = time.monotonic()
         try:
-            # The body of a success is not read: as for a webhook, the status decides.
+            # The body of a success is not read, because only the status decides, as for a webhook.
             async with receiver.stream(
                 "POST", self.forward_to, content=event.body, headers=headers
             ) as answer:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def _key(text: str) -> VerifierKey:
-    """Return a verifier key, `NAME+ID+KEY`."""
-    # Imported here, as in all of these commands: no other one needs the library for it.
+    """Return the verifier key in a text: `NAME+ID+KEY`."""
+    # Imported here and in the functions below, because no other command needs the library.
     from ledger_engine.log.notes import BadNote, VerifierKey
 
     try:
@@ -35,7 +35,7 @@ def _key(text: str) -> VerifierKey:
 
 
 def _watched(text: str) -> tuple[str, VerifierKey]:
-    """Return a log that a witness watches: its origin and its key."""
+    """Return the log that a witness watches: its origin and its key."""
     from ledger_engine.log.notes import LOG
 
     origin, _, key_text = text.partition("=")
@@ -118,7 +118,8 @@ def check_proof(
     from ledger_engine.log.tree import BadProof
 
     try:
-        # Read as bytes: a text file would turn each CRLF and CR into the newline of the standard.
+        # Read bytes, because a text file would turn each CRLF and CR into a newline, and the standard allows
+        # only newlines.
         claim = Proof.parse(proof.read_bytes().decode())
         if claim.checkpoint.origin != log_key.name:
             raise click.UsageError(f"The proof is of {claim.checkpoint.origin}, the key of {log_key.name}.")
@@ -213,7 +214,8 @@ def witness(listen: str, state: Path, logs: tuple[tuple[str, VerifierKey], ...])
     except OSError as error:
         raise click.ClickException(f"Cannot listen on {listen}: {error.strerror}.") from error
     stops = (signal.SIGTERM, signal.SIGINT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # for the thread too, so that they come to `sigwait`
+    # Block them in the thread too, so that only `sigwait` receives them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say(f"Listening on http://{host}:{server.server_port}")
     say(f"Witness key: {one.verifier}")

@@ -28,7 +28,7 @@ class ParsedText(click.ParamType[T]):
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Return the value; a value that is not a text was converted before."""
+        """Return the value; if it is not a text, it was already converted."""
         if not isinstance(value, str):
             result: T = value
             return result
@@ -43,7 +43,7 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
         text = f"localhost:{text}"
     if "://" not in text and default_scheme is not None:
         text = f"{default_scheme}://{text}"
-    # A handler's address may contain a query.
+    # The address of a handler may contain a query.
     if not is_address(text if server else text.partition("?")[0]) or not text.isprintable():
         example = "http://127.0.0.1:8700" if server else "http://127.0.0.1:3000/webhooks"
         raise ValueError(f"{text!r} is not an address like {example}.")
@@ -51,20 +51,22 @@ def _url(text: str, *, server: bool, default_scheme: str | None) -> str:
 
 
 def url(*, server: bool = False, default_scheme: str | None = None) -> ParsedText[str]:
-    """Return the type of an http(s) URL with its scheme; with `server` of a server, without query or user.
+    """Return the option type of an http(s) URL with its scheme.
 
-    With `default_scheme` the text may lack the scheme, or be a port of this machine.
+    For a `server` the URL has no query and no user.
+
+    With `default_scheme` the text may lack the scheme, or may be a port of this machine.
     """
     return ParsedText("url", partial(_url, server=server, default_scheme=default_scheme))
 
 
 def _bearer(text: str) -> str:
-    if not is_key(text):  # it is a secret, so the message does not contain it
+    if not is_key(text):  # the value is a secret, so the message does not contain it
         raise ValueError("the key is empty or has characters that a key cannot have.")
     return text
 
 
-BEARER = ParsedText("key", _bearer)  # one word of printable ASCII
+BEARER = ParsedText("key", _bearer)  # a single word of printable ASCII
 
 
 def _moment(text: str, parse: Callable[[str, str], int]) -> int:
@@ -75,7 +77,7 @@ def _moment(text: str, parse: Callable[[str, str], int]) -> int:
 
 
 MOMENT = ParsedText("time", partial(_moment, parse=parse_moment))  # in milliseconds
-END = ParsedText("time", partial(_moment, parse=parse_end))  # of a date, the last millisecond
+END = ParsedText("time", partial(_moment, parse=parse_end))  # the last millisecond of a date or time
 
 
 class Number(click.IntRange):
@@ -118,14 +120,14 @@ class OfLedger(OfFile):
 
 
 def file_of(database: Location, why: str) -> Path:
-    """Return the file of a ledger. Raises UsageError for one on PostgreSQL, with the reason."""
+    """Return the file of a ledger. Raises UsageError with the reason `why` for a ledger on PostgreSQL."""
     if isinstance(database, str):
         raise click.UsageError(why)
     return database
 
 
 def of_server(key_help: str) -> Callable[[Command], Command]:
-    """Declare a server of any kind that a command talks to: its URL, and a key, which must be given."""
+    """Declare the server to which a command talks, of whatever kind: its URL, and a required key."""
     key = click.option(
         "--key",
         type=BEARER,
@@ -169,16 +171,17 @@ mode = click.option(
 def ledger(
     *more: Callable[[Callable[..., None]], Callable[..., None]], with_json: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declare the options of a command on a ledger, which gets them as a Ledger.
+    """Declare the options of a command on a ledger, which receives them as a LedgerSource.
 
-    `more` are `project` and `mode` if the command takes them. Without `with_json` it prints no JSON.
+    `more` contains the options `project` and `mode`, if the command takes them. Without `with_json` the
+    command prints no JSON.
     """
 
     def declare(command: Callable[..., None]) -> Callable[..., None]:
         names = {"database", "as_json", "project", "mode"}
 
         def run(**values: Any) -> None:
-            # Imported here: `serve` needs these options, but not the code that works on a ledger.
+            # Imported here, because `serve` needs these options but not the code that works on a ledger.
             from ledger_engine.cli.running import LedgerSource
 
             of_ledger = {name: values.pop(name) for name in names & values.keys()}

@@ -1,9 +1,10 @@
-"""Read the transactions of a CSV or JSON Lines file, for `post --file`.
+"""Reads the transactions of a CSV or JSON Lines file, for `post --file`.
 
 The columns, or the names in each JSON object, are `account` (an id or a whole name), `type` (credit or
 debit), either `amount` (in the smallest unit, as exports and the API write it) or `decimal_amount` (such as
-12.50), and optionally `description` and `destination`. The other columns of an export are ignored, but
-`currency` must be the account's. A side of a transfer is refused: the transfer would be made twice.
+12.50), and optionally `description` and `destination`. The other columns of an export are ignored, except
+that `currency` must be the account's. A side of a transfer is refused, because the transfer would be made
+twice.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from ledger_engine.core.money import MAX_AMOUNT
 SUFFIXES = (".csv", ".jsonl")
 ROWS_MAX = 100_000
 _FILE_BYTES_MAX = 64_000_000
-_DESCRIPTION_MAX = 500  # as on the server (docs/decisions.md#transactions-amount)
+_DESCRIPTION_MAX = 500  # characters, the same as on the server (docs/decisions.md#transactions-amount)
 _USED = ("account", "type", "amount", "decimal_amount", "description", "destination", "currency")
 _IGNORED = ("id", "object", "balance_after", "created", "livemode", "transfer", "reverses")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # an export writes a ' before them
+# An export writes a ' before a text that begins with one of these.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _DECIMAL_AMOUNT = re.compile(r"[0-9]{1,16}(?:\.[0-9]*)?|\.[0-9]+")
 _DIGITS_MAX = 20  # more than MAX_AMOUNT needs
 
 
 class BadFile(ValueError):
-    """The file cannot be read; the message is a sentence."""
+    """The file cannot be read; the message is a full sentence."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,7 +69,7 @@ class PostedContent:
 
 
 def read_file(file: Path) -> PostedContent:
-    """Return the rows and faults of a file. Raises BadFile when it cannot be read at all."""
+    """Return the rows and faults of a file. Raises BadFile if it cannot be read at all."""
     try:
         with file.open("rb") as text_file:
             content = text_file.read(_FILE_BYTES_MAX + 1)
@@ -100,7 +102,7 @@ def read_rows(name: str, text: str) -> PostedContent:
 
 
 def _csv_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Yield the number of each line, with its values or a sentence about its fault. Raises BadFile."""
+    """Yield the number of each line, with its values or with a sentence about its fault. Raises BadFile."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = reader.fieldnames or ()
@@ -116,7 +118,7 @@ def _csv_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
             else:
                 yield reader.line_num, {name: _cell(name, value) for name, value in values.items() if value}
     except csv.Error as error:
-        # The rest of the file cannot be told apart into lines.
+        # The rest of the file cannot be divided into lines.
         yield reader.line_num, f"It is not CSV: {error}."
 
 
@@ -124,12 +126,13 @@ def _cell(name: str, value: str) -> Any:
     if value[:1] == "'" and value[1:].startswith(_FORMULA):
         value = value[1:]
     if name == "amount" and value.isascii() and value.isdigit():
-        return int(value.lstrip("0")[:_DIGITS_MAX] or "0")  # Python refuses to read thousands of digits
+        # Cut, because Python refuses to read thousands of digits.
+        return int(value.lstrip("0")[:_DIGITS_MAX] or "0")
     return value
 
 
 def _json_lines(text: str) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Yield the number of each line, with its values or a sentence about its fault."""
+    """Yield the number of each line, with its values or with a sentence about its fault."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, _values_of(line)
@@ -163,7 +166,7 @@ def _fault_of_names(names: Iterable[str]) -> str | None:
 
 
 def _row(line: int, values: Mapping[str, Any]) -> FileRow:
-    """Return a transaction. Raises ValueError with a sentence."""
+    """Return the transaction of a row. Raises ValueError with a sentence."""
     texts = {name: values.get(name) for name in _USED if name != "amount"}
     for name, value in texts.items():
         if value is not None and not isinstance(value, str):
@@ -210,7 +213,7 @@ def _can_be_sent(text: str) -> bool:
 
 
 def in_smallest_unit(decimal_amount: str, currency: str, decimals: int) -> int:
-    """Return `1250` for `12.50` and 2 decimals, exactly. Raises ValueError with a sentence."""
+    """Return an exact amount such as `1250` for `12.50` and 2 decimals. Raises ValueError with a sentence."""
     text = decimal_amount.strip()
     example = "12." + "50000"[:decimals] if decimals else "1250"
     if not _DECIMAL_AMOUNT.fullmatch(text):

@@ -1,6 +1,7 @@
-"""Running works for commands: open the database, run one work, close it, even next to a running server.
+"""Runs works for commands: opens the database, runs one work, and closes it, even next to a running server.
 
-And the output of commands: JSON for programs, lines and tables for people, and the progress of a long work.
+The module also prints the output of commands: JSON for programs, lines and tables for people, and the
+progress of a long work.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ R = TypeVar("R", bound=Record)
 
 
 async def using(database: Location, use: Callable[[Engine], Awaitable[T]]) -> T:
-    """Open the database for the duration of `use`, creating it if it is missing."""
+    """Open the database for the duration of `use`; create it if it is missing."""
     make_folder(database)
     engine = open_engine(database)
     try:
@@ -42,9 +43,9 @@ async def using(database: Location, use: Callable[[Engine], Awaitable[T]]) -> T:
 
 
 def known_project(unit: Unit, id: str | None) -> Project:
-    """Return the project with this id, or the database's first one.
+    """Return the project with this id, or the database's first project.
 
-    Raises NotFound, and Conflict when there is no project yet.
+    Raises NotFound, and Conflict if there is no project yet.
     """
     project = projects.first(unit) if id is None else projects.get(unit, id)
     if project is None:
@@ -68,7 +69,7 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 def say(line: str, *, err: bool = False) -> None:
     """Print one line for people, on stdout or stderr.
 
-    Names in it come from others, so control characters are escaped.
+    Other people choose the names in it, so control characters are escaped.
     """
     _write(printable(line), err=err)
 
@@ -80,7 +81,7 @@ def in_words(count: int, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSource:
-    """The ledger that the options of a command select, and the way the command prints its result.
+    """The ledger that the options of a command select, and the way in which the command prints its result.
 
     `project` and `mode` come from the options of the commands that take them.
     """
@@ -96,7 +97,7 @@ class LedgerSource:
         return asyncio.run(using(self.database, lambda engine: engine.read(work)))
 
     def write(self, work: Work[T], *, make: bool = False) -> T:
-        """Run a work as one transaction; with `make` the database is created if it is missing."""
+        """Run a work as one transaction; with `make` a missing database is created."""
         if not make:
             require(self.database)
         return asyncio.run(using(self.database, lambda engine: engine.write(work)))
@@ -107,15 +108,15 @@ class LedgerSource:
         return asyncio.run(using(self.database, use))
 
     def owner(self, unit: Unit) -> Project:
-        """Return the project, or the first one. Raises like `known_project`."""
+        """Return the selected project, or the first one. Raises the errors of `known_project`."""
         return known_project(unit, self.project)
 
     def tenant(self, unit: Unit) -> Tenant:
-        """Return the tenant of the mode of the project. Raises like `known_project`."""
+        """Return the tenant of the selected project and mode. Raises the errors of `known_project`."""
         return Tenant(self.owner(unit).id, self.mode == "live")
 
     def new_tenant(self, unit: Unit) -> Tenant:
-        """Do the same for a command that adds to the project, and creates the first one if there is none."""
+        """Return the tenant for a command that adds to the project, which is created if there is none."""
         owner = projects.to_add_to(unit, self.project)
         return Tenant(owner.id, self.mode == "live", quota=owner.limits.stored_objects)
 
@@ -125,9 +126,9 @@ class LedgerSource:
         columns: Mapping[str, Callable[[R], str]],
         show: Callable[[R], dict[str, Any]] = shown,
     ) -> None:
-        """Print records as JSON or as a table; `columns` maps the head of a column to the text of its cells.
+        """Print records as JSON or as a table; `columns` maps each column's heading to the text of its cells.
 
-        A column is as wide as its widest cell; without records there are only the heads.
+        A column is as wide as its widest cell; without records only the headings are printed.
         """
         if self.as_json:
             print_json([show(record) for record in records])
@@ -139,9 +140,10 @@ class LedgerSource:
             say(line.rstrip())
 
     def print_one(self, value: dict[str, Any], line: str, note: str | None = None) -> None:
-        """Print the result of a command, in JSON or as a line for people.
+        """Print the result of a command, as JSON or as a line for people.
 
-        With a `note`, which goes to stderr, the line is a value alone, to be assigned to a variable or piped.
+        If there is a `note`, it goes to stderr, and the line is only a value, which you can assign to a
+        variable or pipe.
         """
         if self.as_json:
             print_json(value)
@@ -161,7 +163,7 @@ def _write(text: str, *, err: bool = False) -> None:
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:
-    """Run the work in a thread that is not waited for at the end."""
+    """Run the work in a thread for which the program does not wait when it ends."""
     outcome: Future[T] = Future()
 
     def run() -> None:
@@ -177,7 +179,7 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]]) -> T:
     """Run the work in a thread; `look` returns its label, the amount done and the whole amount.
 
-    Without a terminal, stderr is left to the one line of an error.
+    If stderr is not a terminal, it is reserved for the one line of an error.
     """
     outcome = in_thread(work)
     what, _, length = look()
@@ -194,7 +196,7 @@ def with_progress(work: Callable[[], T], look: Callable[[], tuple[str, int, int]
 
 def require(database: Location) -> None:
     if isinstance(database, str):
-        return  # it exists or cannot be opened
+        return  # the database exists, or cannot be opened
     require_reachable(database)
     require_file_of_log(database)
     if not database.is_file():

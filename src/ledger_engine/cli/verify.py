@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ledger_engine.verify.audit import AuditReport
     from ledger_engine.verify.sealed import KeptCheckpoint
 
-_SEALED_WITHIN_S = 10.0  # a running server takes one
+_SEALED_WITHIN_S = 10.0  # seconds, although a running server seals within one
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -101,7 +101,7 @@ def _say_correct(report: AuditReport, older: Sequence[KeptCheckpoint]) -> None:
 
 
 def _wait_for_seal(ledger: LedgerSource) -> None:
-    """Wait until the log of each book with events is sealed, which a running server does within a second."""
+    """Wait until the log of each book with events is sealed, which takes a running server a second."""
     from ledger_engine.verify import kept
 
     deadline = time.monotonic() + _SEALED_WITHIN_S
@@ -110,17 +110,17 @@ def _wait_for_seal(ledger: LedgerSource) -> None:
 
 
 def pause() -> None:
-    """Let a running server go on."""
+    """Wait a moment, so that a running server can seal."""
     time.sleep(0.1)
 
 
 def _audit(
     database: Location, outside: Sequence[KeptCheckpoint], older: Sequence[KeptCheckpoint], save: Path | None
 ) -> AuditReport:
-    """Run the audit in several threads and show its progress on stderr.
+    """Run the audit in several threads, and show its progress on stderr.
 
-    Save the checkpoints of the audited snapshot to `save` if no fault was found: later events are not
-    audited.
+    If no fault was found, save the checkpoints of the audited snapshot to `save`; checkpoints of later events
+    are not saved, because these events were not audited.
     """
     from ledger_engine.store.engine import open_snapshot
     from ledger_engine.verify import audit, kept
@@ -133,7 +133,7 @@ def _audit(
 
     with open_snapshot(database, audit.READERS, report) as snapshot:
         verify = partial(audit.verify_all, snapshot.start, outside, older)
-        if not sys.stderr.isatty() or older:  # stderr is left to the lines of errors
+        if not sys.stderr.isatty() or older:  # stderr is reserved for the lines of errors
             result = verify()
         else:
             rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
