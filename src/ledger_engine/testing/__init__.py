@@ -1,6 +1,6 @@
 """Tools for testing an app against a ledger: a pytest plugin and its fixtures (docs/testing.md).
 
-Nothing is loaded before it is used, because pytest loads the plugin wherever this package is installed.
+It loads nothing before it is used, because pytest loads the plugin wherever this package is installed.
 """
 
 from __future__ import annotations

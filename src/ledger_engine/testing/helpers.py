@@ -13,34 +13,32 @@ _ROOT = "/v1/test_helpers"
 
 
 class Clock:
-    """The server's clock. It concerns all projects of the server, and only goes forward."""
+    """The server's clock. It applies to all projects of the server, and only goes forward."""
 
     def __init__(self, client: Ledger) -> None:
         self._client = client
 
     @property
     def now(self) -> datetime:
-        """The ledger's time."""
+        """Return the ledger's time."""
         return datetime.fromisoformat(asked(self._client, "GET", f"{_ROOT}/clock")["now"])
 
     def advance(self, by: timedelta | float) -> datetime:
-        """Go forward by a time, or this many seconds, with everything that is due until then; return the
-        time.
-        """
+        """Move the clock forward by a time or some seconds, do all that is due, and return the time."""
         return self._set(advance=by.total_seconds() if isinstance(by, timedelta) else by)
 
     def move_to(self, moment: datetime) -> datetime:
-        """Go forward to a moment, which needs a time zone, with all that is due until then."""
+        """Move the clock forward to a moment with a time zone, do all that is due, and return the time."""
         if moment.tzinfo is None:
             raise ValueError("the moment needs a time zone")
         return self._set(now=moment.isoformat())
 
     def freeze(self) -> datetime:
-        """Stand still; return the time."""
+        """Stop the clock and return its time."""
         return self._set(frozen=True)
 
     def unfreeze(self) -> datetime:
-        """Go on from where the clock stands."""
+        """Let the clock continue and return its time."""
         return self._set(frozen=False)
 
     def _set(self, **body: Any) -> datetime:
@@ -56,27 +54,27 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How often it has happened."""
+        """Return how often it has happened."""
         faults = asked(self._client, "GET", f"{_ROOT}/faults?limit=100")["data"]
         return next(int(each["hits"]) for each in faults if each["id"] == self.id)
 
     def delete(self) -> None:
-        """End it."""
+        """End the fault."""
         asked(self._client, "DELETE", f"{_ROOT}/faults/{self.id}")
 
 
 class Faults:
-    """Lets requests and webhooks of the key's project fail.
+    """Makes requests and webhooks of the key's project fail.
 
-    `match` is `method`, `path`, `key` and `header` of a request, or `endpoint` and `type` of a webhook;
-    `times` is how often at most, None for always.
+    `match` contains `method`, `path`, `key` and `header` of a request, or `endpoint` and `type` of a webhook;
+    `times` is the maximum number of failures, None for no maximum.
     """
 
     def __init__(self, client: Ledger) -> None:
         self._client = client
 
     def cut(self, where: str = "after_commit", *, times: int | None = 1, **match: str) -> Fault:
-        """Cut the connection `before` the work, `after_commit`, or in `half` of the answer."""
+        """Cut the connection `before` the work, `after_commit`, or after `half` of the answer."""
         return self.set({"cut": where}, times=times, match=match)
 
     def status(self, status: int, code: str | None = None, *, times: int | None = 1, **match: str) -> Fault:
@@ -89,11 +87,11 @@ class Faults:
         return self.set({"delay_ms": delay_ms, "jitter_ms": jitter_ms}, times=times, match=match)
 
     def webhook(self, what: str, *, times: int | None = 1, **match: str) -> Fault:
-        """`drop`, `delay`, `duplicate` or `reorder` a webhook, or `corrupt` its signature."""
+        """Change a webhook: `drop`, `delay`, `duplicate` or `reorder` it, or `corrupt` its signature."""
         return self.set({"webhook": what}, times=times, match=match)
 
     def set(self, action: dict[str, Any], *, match: dict[str, str], **more: Any) -> Fault:
-        """Set a fault as `POST /v1/test_helpers/faults` takes it, for instance with `probability`, `seed`."""
+        """Set a fault with the fields of `POST /v1/test_helpers/faults`, such as `probability` or `seed`."""
         body = {"match": match, "action": action, **more}
         return Fault(asked(self._client, "POST", f"{_ROOT}/faults", body)["id"], self._client)
 
@@ -115,7 +113,7 @@ class Snapshots:
         self._names.append(name)
 
     def restore(self, name: str) -> None:
-        """Return the server to its state at the snapshot; later changes are gone."""
+        """Return the server to its state at the snapshot; later changes are lost."""
         asked(self._client, "POST", f"{_ROOT}/snapshots/{name}/restore")
 
     def delete_all(self) -> None:

@@ -1,4 +1,4 @@
-"""A webhook inbox: a receiver that checks signatures, and waits for events."""
+"""A webhook inbox: receives webhooks, checks their signatures, and waits for events."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WAIT_S = 10.0
 
 
 class Inbox:
-    """Receives the events of a project by webhook. Use it as a context.
+    """Receives the events of a project by webhook. Use it as a context manager.
 
-    `events` are the events with a good signature, in the order received, repeated ones too; `rejected` are
-    the bodies without one. `answer` is the status of each answer from now on.
+    `events` are the events with a valid signature, in the order received, including repeated ones; `rejected`
+    are the bodies without a valid one. `answer` is the status of each answer from now on.
     """
 
     def __init__(self, ledger: Ledger, events: list[str] | None = None) -> None:
@@ -44,7 +44,7 @@ class Inbox:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(NotFound):  # it may be gone, after a reset or with a snapshot
+        with suppress(NotFound):  # a reset or a restored snapshot may have deleted the endpoint
             self._ledger.client.webhook_endpoints.delete(self.endpoint)
         self._server.shutdown()
         self._server.server_close()
@@ -58,9 +58,9 @@ class Inbox:
         count: int = 1,
         timeout: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Return the event of this type that matches, or the last of `count`; wait for it if necessary.
+        """Return the event of this type that matches, or the last one of `count`; wait for it if necessary.
 
-        Raises AssertionError that lists the events received instead.
+        If it does not come in time, raises AssertionError, which lists the received events.
         """
         deadline = time.monotonic() + timeout
 
@@ -94,10 +94,10 @@ def _handler(take: Callable[[str, bytes], int]) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def handle(self) -> None:
-            with suppress(ConnectionError):  # the client has gone
+            with suppress(ConnectionError):  # the client has closed the connection
                 super().handle()
 
-        def do_POST(self) -> None:  # the name that http.server calls
+        def do_POST(self) -> None:  # http.server calls this name
             body = self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(take(self.headers.get("Ledger-Signature", ""), body))
             self.send_header("Content-Length", "0")

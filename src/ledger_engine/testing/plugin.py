@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures for a server, a project for each test, a webhook inbox and the test helpers.
 
-It imports nothing but pytest: each fixture loads what it needs.
+At first it imports only pytest; each fixture loads the modules that it needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options with which the tests use a server that is running already."""
+    """Add the options with which the tests use a server that is already running."""
     group = parser.getgroup("ledger")
     group.addoption(
         "--ledger-url",
@@ -58,7 +58,7 @@ def ledger_server(
 
 @pytest.fixture
 def ledger(ledger_server: LedgerServer) -> Iterator[Ledger]:
-    """Return an empty project of the test's own, with an owner's test key and a client that sends it."""
+    """Return an empty project for this test alone, with an owner's test key and a client that sends it."""
     project = ledger_server.new_project()
     try:
         yield project
@@ -77,7 +77,7 @@ def ledger_inbox(ledger: Ledger) -> Iterator[Inbox]:
 
 @pytest.fixture
 def ledger_clock(ledger: Ledger) -> Iterator[Clock]:
-    """Return the server's clock; after the test it does not stand still, but stays where it is."""
+    """Return the server's clock. After the test it runs again, but keeps its time."""
     from ledger_engine.testing.helpers import Clock
 
     clock = Clock(ledger.client)
@@ -89,7 +89,7 @@ def ledger_clock(ledger: Ledger) -> Iterator[Clock]:
 
 @pytest.fixture
 def ledger_faults(ledger: Ledger) -> Iterator[Faults]:
-    """Return what lets requests and webhooks of the test's project fail; nothing of it outlasts the test."""
+    """Return an object that makes requests and webhooks of the test's project fail, until the test ends."""
     from ledger_engine.testing.helpers import Faults
 
     faults = Faults(ledger.client)
@@ -101,7 +101,7 @@ def ledger_faults(ledger: Ledger) -> Iterator[Faults]:
 
 @pytest.fixture
 def ledger_snapshots(ledger: Ledger) -> Iterator[Snapshots]:
-    """Return what takes and restores snapshots of the whole server; they are deleted after the test."""
+    """Return an object that takes and restores snapshots of the server; the test's end deletes them."""
     from ledger_engine.testing.helpers import Snapshots
 
     snapshots = Snapshots(ledger.client)

@@ -1,4 +1,4 @@
-"""A server for tests, in a separate process."""
+"""A server for tests, which runs in a separate process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ledger_client.errors import AuthenticationError, LedgerError, NotFound
 def asked(
     client: ledger_client.Ledger, method: str, path: str, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Send a request that must succeed; return the object that the answer has. Raises LedgerError."""
+    """Send a request that must succeed; return the object in the answer. Raises LedgerError."""
     try:
         return client.request(method, path, body=body).object
     except NotFound as error:
@@ -34,9 +34,9 @@ def asked(
 
 @dataclass
 class Ledger:
-    """A project of the test's own: the server's `url` and an owner's test `key`.
+    """A project for one test: the server's `url` and an owner's test `key`.
 
-    `client` is a ledger_client.Ledger that repeats nothing, and `api` an httpx.Client for any request.
+    `client` is a ledger_client.Ledger that never retries, and `api` an httpx.Client for any request.
     """
 
     url: str
@@ -46,7 +46,7 @@ class Ledger:
     api: httpx.Client
 
     def make(self, path: str, **body: Any) -> dict[str, Any]:
-        """POST a body that must succeed; return the object it made.
+        """POST a body that must be accepted; return the object that this creates.
 
         Raises ledger_client.LedgerError with the server's message.
         """
@@ -73,11 +73,11 @@ STOP_TIMEOUT_S = 20
 _NO_LIMIT = "1000000"
 _PROGRAM = [sys.executable, "-m", "ledger_engine"]
 _OPTIONS = ["--test-helpers", "--port", "0", "--auth-rate-limit", f"{_NO_LIMIT}/{_NO_LIMIT}"]
-_TIMEOUT_S = 60.0  # moving the clock waits for webhooks
+_TIMEOUT_S = 60.0  # long, because moving the clock waits for webhooks
 
 
 class LedgerServer:
-    """A running server with test helpers: its `url`, and `key`, an owner's test key of its first project."""
+    """A running server with test helpers; `key` is an owner's test key of its first project."""
 
     def __init__(self, url: str, key: str, process: subprocess.Popen[str] | None = None) -> None:
         self.url = url.rstrip("/")
@@ -89,7 +89,10 @@ class LedgerServer:
 
     @classmethod
     def connect(cls, url: str, key: str) -> LedgerServer:
-        """Use a server that runs already. Raises ConnectionError, or ValueError for the URL or the key."""
+        """Use a server that is already running.
+
+        Raises ConnectionError, or ValueError for the URL or the key.
+        """
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{url} must begin with http:// or https://")
         server = cls(url, key)
@@ -109,7 +112,7 @@ class LedgerServer:
     def start(cls, database: Path, *options: str) -> LedgerServer:
         """Start a server on a free port of this machine, on a new database. Raises RuntimeError.
 
-        Its limits are so high that tests do not meet them; `options` of `serve` may set others.
+        Its limits are so high that tests do not reach them; `options` of `serve` may set others.
         """
         process = subprocess.Popen(
             [*_PROGRAM, "serve", *_OPTIONS, "--database", str(database), *options],
@@ -134,7 +137,7 @@ class LedgerServer:
         )
 
     def _raise_limits(self, database: Path) -> None:
-        """Let the first project, and the projects that it makes, send as many requests as they like."""
+        """Let the first project, and the projects that it creates, send any number of requests."""
         project = self._ledger.whoami().project
         limits = ["--rate-limit", _NO_LIMIT, "--burst", _NO_LIMIT, "--database", str(database)]
         subprocess.run(
@@ -145,7 +148,7 @@ class LedgerServer:
         )
 
     def client(self, key: str | None = None) -> httpx.Client:
-        """Return a client that sends the key, or none; it shares its connections with all others."""
+        """Return a client that sends the key, or no key; all clients share their connections."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         return httpx.Client(
             base_url=self.url,
@@ -174,7 +177,7 @@ class LedgerServer:
         )
 
     def stop(self) -> None:
-        """End the server, if it was started here."""
+        """Stop the server, if this object started it."""
         self._ledger.close()
         self._transport.close_shared()
         if self._process is not None:
@@ -189,13 +192,16 @@ class LedgerServer:
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without what would set an option of the server, such as its port or key."""
+    """Return our environment without variables that would set an option of the server, such as its port."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
     return variables | {"PYTHONUNBUFFERED": "1"}
 
 
 class _Shared(httpx.HTTPTransport):
-    """A transport that outlasts its clients, of which each would take 30 ms for the authorities it trusts."""
+    """A transport that outlasts its clients.
+
+    A new one for each client would take 30 ms to load the trusted authorities.
+    """
 
     def close(self) -> None:
         pass
