@@ -1,4 +1,4 @@
-"""Start `ledger-engine`."""
+"""Starts `ledger-engine`."""
 
 import signal
 
@@ -6,9 +6,10 @@ import signal
 def main() -> None:
     """Run the command line.
 
-    The signal of Ctrl-C ends the process while modules are imported: Python would print a traceback.
+    While modules are imported, Ctrl-C ends the process at once, because Python would print a traceback.
     """
-    takes_signal = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # nohup and `&` ignore it
+    # Nohup and `&` make the process ignore the signal.
+    takes_signal = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if takes_signal:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from ledger_engine.cli import main as run

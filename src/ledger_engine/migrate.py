@@ -1,7 +1,7 @@
-"""Moving a ledger between a SQLite file and PostgreSQL, either way: each row, compared at the end.
+"""Copies a ledger from a SQLite file to PostgreSQL or back: every row, with a comparison at the end.
 
-The move goes table by table. At the end each table is read on both sides and compared, and the target is
-audited. Only then is it there: a move that ends earlier leaves nothing in the target.
+The copy goes table by table. At the end each table is read on both sides and compared, and the target is
+audited. Only then does the target exist for others; a copy that ends earlier leaves nothing in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger_engine.verify.audit import AuditReport
 
 @dataclass(slots=True)
 class MigrationProgress:
-    """How far a move is: what it does now, and how many of `rows` it has read so far."""
+    """The progress of a copy: its current step, and how many of `rows` it has read."""
 
     what: str = "Opening"
     rows: int = 0
@@ -39,8 +39,8 @@ class MoveResult:
 def move(source: Location, target: Location, progress: MigrationProgress) -> MoveResult:
     """Copy the ledger `source` to `target`, which is a new file or an empty database.
 
-    Raises Conflict when one of them does not allow it, and when the copy is not equal or not sound;
-    StorageUnavailable when one of them cannot be used.
+    Raises Conflict if the source or the target does not allow the copy, or if the copy is not equal or not
+    sound. Raises StorageUnavailable if one of them cannot be used.
     """
     with open_source(source) as source_end, open_target(target) as target_end:
         tables = tables_of_ledger()
