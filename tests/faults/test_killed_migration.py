@@ -36,7 +36,7 @@ ANEW = """
 DROP VIEW event_log;
 CREATE TABLE new_events (
     book INTEGER NOT NULL REFERENCES books (book), id TEXT NOT NULL, type TEXT NOT NULL, object TEXT NOT NULL,
-    body TEXT, request TEXT, created INTEGER NOT NULL, later TEXT, PRIMARY KEY (book, id)
+    body TEXT, request TEXT, created INTEGER NOT NULL, traceparent TEXT, later TEXT, PRIMARY KEY (book, id)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO new_events SELECT *, 'later' FROM events;
 DROP TABLE events;
